@@ -1,0 +1,44 @@
+"""An engine for exercises that tell the learner which mistake was made, and that grades without running student code
+in the process that marks. The whole public API is here; it knows nothing about what is taught.
+
+In a notebook: `from autograder import check`, then `check("normalize")`. To declare exercises: `Exercise`, `Case`,
+`Misconception`, `Variant`. Everything is imported on first use, so `import autograder` is quick and light.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder.checking import Score, check
+    from autograder.exercise import Call, Case, Code, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+
+__version__ = "0.1.0"
+
+_HOME = {
+    **dict.fromkeys(("Score", "check"), "autograder.checking"),
+    **dict.fromkeys(
+        ("Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"),
+        "autograder.exercise",
+    ),
+}
+
+__all__ = [
+    "Call",
+    "Case",
+    "Code",
+    "Draw",
+    "Exercise",
+    "Misconception",
+    "Property",
+    "Score",
+    "Script",
+    "Tolerance",
+    "Variant",
+    "check",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'autograder' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

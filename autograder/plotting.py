@@ -1,0 +1,67 @@
+"""One plot style for the whole course: colour-blind-safe, readable in print, axes that say what they show."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+# Okabe & Ito (2008), "Color Universal Design": distinguishable with every common colour vision deficiency.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def use_style() -> None:
+    """Set the course's style for all figures that follow in this process."""
+    mpl.rcParams.update(
+        {
+            "axes.prop_cycle": mpl.cycler(color=COLOURS),
+            "axes.spines.right": False,
+            "axes.spines.top": False,
+            "axes.titlesize": 11,
+            "figure.constrained_layout.use": True,
+            "figure.dpi": 96,
+            "figure.figsize": (6.4, 3.2),
+            "font.size": 10,
+            "image.cmap": "cividis",
+            "legend.frameon": False,
+            "lines.linewidth": 1.8,
+        }
+    )
+
+
+def figure(columns: int = 1, *, height: float = 3.0, width: float = 4.2) -> tuple[Any, Any]:
+    """A figure with `columns` panels side by side; returns `(figure, axes)`, axes a single one for one column."""
+    use_style()
+    return plt.subplots(1, columns, figsize=(min(width * columns, 11.5), height))
+
+
+def heatmap(
+    ax: Any,
+    A: Any,
+    *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    xlabel: str = "key",
+    ylabel: str = "query",
+    title: str = "",
+    vmin: float | None = 0.0,
+    vmax: float | None = None,
+    numbers: bool | None = None,
+) -> Any:
+    """Draw the matrix `A` (query, key) with its tokens on the axes; writes the numbers in when it is small."""
+    A = np.asarray(A, dtype=float)
+    image = ax.imshow(A, vmin=vmin, vmax=vmax, aspect="auto" if max(A.shape) > 16 else "equal")
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    ax.spines[:].set_visible(False)
+    if columns is not None:
+        ax.set_xticks(range(A.shape[1]), columns, rotation=45 if max(map(len, columns)) > 3 else 0)
+    if rows is not None:
+        ax.set_yticks(range(A.shape[0]), rows)
+    if numbers if numbers is not None else A.size <= 64:
+        low, high = image.get_clim()
+        for i, j in np.ndindex(*A.shape):
+            dark = (A[i, j] - low) < 0.55 * (high - low)
+            ax.text(j, i, f"{A[i, j]:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    return image

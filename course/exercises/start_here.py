@@ -1,0 +1,75 @@
+"""Lesson 00 start_here: one trivial exercise, so that the first thing learned is how checks work."""
+
+import numpy as np
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import start_here as ref
+
+
+def _values(draw: Draw) -> dict[str, np.ndarray]:
+    m, d_v = draw.sizes(2, low=3, high=7)
+    return {"V": draw.normal(m, d_v) + 1.0}
+
+
+def _one_row(draw: Draw) -> dict[str, np.ndarray]:
+    return {"V": draw.normal(1, 5)}
+
+
+def _loop(V):
+    total = np.zeros(V.shape[1])
+    for row in V:
+        total = total + row
+    return total / len(V)
+
+
+def _in_place(V):
+    for row in V[1:]:
+        V[0] += row
+    return V[0] / len(V)
+
+
+EXERCISES = (
+    Exercise(
+        "average_pool",
+        title="Average the values",
+        points=1,
+        reference=ref.average_pool,
+        cases=(Case("a few rows", _values), Case("one row", _one_row)),
+        hints=(
+            "Each **row** of `V` is one value vector. You want one vector back: how many numbers should it hold?",
+            "Add the rows up, then divide by how many there are. In NumPy, `axis=0` runs down the rows.",
+            "`V.mean(axis=0)` does both steps at once.",
+        ),
+        misconceptions=(
+            Misconception(
+                "averaged_within_rows",
+                "averaged the entries *inside* each row, so you have one number per row",
+                "Average over the rows: `axis=0` collapses the row axis and keeps the columns.",
+                lambda V: V.mean(axis=1),
+            ),
+            Misconception(
+                "averaged_everything",
+                "averaged every entry into one single number",
+                "Without an `axis`, NumPy averages the whole array. Say which axis should disappear.",
+                lambda V: V.mean(),
+            ),
+            Misconception(
+                "forgot_to_divide",
+                "added the rows but did not divide by how many there are",
+                "Divide the sum by `len(V)`: the weights $1/m$ must add up to 1.",
+                lambda V: V.sum(axis=0),
+            ),
+            Misconception(
+                "changed_the_input",
+                "computed the right mean, but wrote the running sum into `V` itself",
+                "Start from a new array (`np.zeros`), or let NumPy sum: the caller still needs `V`.",
+                _in_place,
+            ),
+        ),
+        variants=(
+            Variant("mean", lambda V: V.mean(axis=0)),
+            Variant("loop", _loop),
+            Variant("uniform_weights", lambda V: np.full(len(V), 1 / len(V)) @ V),
+        ),
+    ),
+)
