@@ -180,10 +180,9 @@ def _fetch(stored: Any, arrays: list[Array]) -> Tree | None:
 
 def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
     failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type]
-    grads = {name: grad for name, grad in seen.grads.items()}
     return {
         "value": _store(seen.value, arrays),
-        "grads": {name: None if g is None else _store(encode(g), arrays) for name, g in grads.items()},
+        "grads": {name: None if g is None else _store(encode(g), arrays) for name, g in sorted(seen.grads.items())},
         "mutated": list(seen.mutated),
         "failure": failure,
     }
@@ -207,7 +206,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
             "grad": list(case.probe.grad),
             "cotangent": _store(case.probe.cotangent, arrays),
             "expected": _observation_to_json(case.expected, arrays),
-            "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in case.mistakes.items()},
+            "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
         }
         for case in exercise.cases
     ]

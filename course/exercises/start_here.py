@@ -30,6 +30,17 @@ def _in_place(V):
 
 EXERCISES = (
     Exercise(
+        "predict_shape",
+        title="Predict the shape of an average",
+        points=0.5,
+        choices={
+            "a": "(3,), one number for each item",
+            "b": "(2,), one number for each component",
+            "c": "a single number",
+        },
+        reveal="The average of vectors is a vector of the same kind: the item axis disappears, the components stay, so the shape is (2,).",
+    ),
+    Exercise(
         "average_pool",
         title="Average the values",
         points=1,

@@ -1,0 +1,107 @@
+"""`check("name")`: the instant check of a notebook. Returns a `Score`, which nbgrader reads as a number and people as a panel."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from autograder import pack, panel
+from autograder.judge import ExerciseRecord, Result, judge, judge_choice
+from autograder.observe import Failure, Observation, observe_within
+from autograder.registry import CourseError, course_root, did_you_mean
+from autograder.report import Report, make_report
+
+
+class Score(float):
+    """The points of one check. `repr` is the bare number (nbgrader parses it), `str` the text panel, HTML the rich one.
+
+    A repr of anything but a number, or an HTML-only result, would make nbgrader award *full* marks.
+    """
+
+    report: Report
+
+    def __new__(cls, report: Report) -> "Score":
+        score = super().__new__(cls, report.score)
+        score.report = report
+        return score
+
+    def __repr__(self) -> str:
+        return float.__repr__(self)
+
+    def __str__(self) -> str:
+        return panel.to_text(self.report)
+
+    def _repr_html_(self) -> str:
+        return panel.to_html(self.report)
+
+
+def check(exercise: str, answer: Any = None) -> Score:
+    """Check your answer to `exercise` (the name you defined) and show what is right, or which mistake it makes.
+
+    Without `answer`, the name is looked up where `check` is called. Nothing leaves this machine.
+
+    Raises CourseError where no probe pack is beside the notebook or the name is not one of its exercises.
+    """
+    record = find_record(exercise)
+    namespace = sys._getframe(1).f_globals
+    if answer is None:
+        if exercise not in namespace:
+            return _done(judge_missing(record))
+        answer = namespace[exercise]
+    return _done(check_answer(record, answer))
+
+
+def check_answer(record: ExerciseRecord, answer: Any) -> Result:
+    """`answer` on every case of `record`, within the exercise's time limit in all."""
+    if record.choices:
+        return judge_choice(record, answer)
+    left = record.timeout_s
+    observations: list[Observation] = []
+    for case in record.cases:
+        seen = observe_within(max(left, 0.05), answer, case.probe) if left > 0 else Observation(failure=Failure("timeout", message="the time left"))
+        left -= seen.seconds
+        observations.append(seen)
+        if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):
+            observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
+            break
+    return judge(record, observations)
+
+
+def judge_missing(record: ExerciseRecord) -> Result:
+    """The verdict where the name was never defined."""
+    if record.choices:
+        return judge_choice(record, None)
+    return judge(record, [Observation(failure=Failure("missing"))] * len(record.cases))
+
+
+def find_record(exercise: str) -> ExerciseRecord:
+    """The exercise's record from the pack beside the notebook (else from the course's own releases)."""
+    packs = [pack.load(path) for path in find_packs()]
+    for found in packs:
+        if exercise in found.exercises:
+            return found.exercises[exercise]
+    if not packs:
+        raise CourseError(
+            f"check({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none. "
+            "Open the notebook from its lesson's folder, or copy the folder again."
+        )
+    names = [name for found in packs for name in found.exercises]
+    raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
+
+
+def find_packs() -> list[Path]:
+    """Packs in the working folder; in a clone, where there are none, those of the releases."""
+    here = sorted(Path.cwd().glob(f"*{pack.SUFFIX}"))
+    if here:
+        return here
+    try:
+        return sorted((course_root() / "release").glob(f"*/*{pack.SUFFIX}"))
+    except CourseError:
+        return []
+
+
+def _done(result: Result) -> Score:
+    report = make_report(result)
+    from autograder.progress import record  # sqlite is not needed before the first check
+
+    record(Path.cwd(), result.exercise.id, report)
+    return Score(report)

@@ -1,0 +1,80 @@
+"""nbgrader preprocessors: how solutions enter a release, and how a submission is rebuilt and marked.
+
+`InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`; `Oracle` stands in
+`Autograde.autograde_preprocessors` in the place of `Execute` (see `autograder.grade`).
+"""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from autograder.notebook import is_answer
+from autograder.registry import CourseError, course_root
+
+_IMPORT = re.compile(r"^from solutions\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+def solution_source(module: str, name: str) -> str:
+    """The source of `solutions.<module>.<name>`, its body between nbgrader's solution markers.
+
+    Signature and docstring stay outside the markers: they are the task. A class keeps its own signature and docstring,
+    and each of its methods is treated like a function. Read as text: nothing is imported or run.
+    """
+    path = course_root().parent / "solutions" / f"{module}.py"
+    if not path.exists():
+        raise CourseError(f"expected {path} for `from solutions.{module} import {name}`, found none. Correct the lesson's import.")
+    text = path.read_text(encoding="utf-8")
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return _marked(node, text.splitlines())
+    raise CourseError(f"{path}: expected a function or class {name!r}, found none. Correct the lesson's import.")
+
+
+def _marked(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+    out = lines[first : node.end_lineno]
+    functions = [node] if isinstance(node, ast.FunctionDef) else [n for n in node.body if isinstance(n, ast.FunctionDef)]
+    for function in sorted(functions, key=lambda f: f.lineno, reverse=True):
+        body = function.body
+        has_doc = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str)
+        if has_doc and len(body) == 1:
+            continue
+        start = (body[0].end_lineno or 0) if has_doc else body[0].lineno - 1
+        indent = " " * body[-1].col_offset
+        stop = function.end_lineno or 0
+        out[start - first : stop - first] = [indent + BEGIN, *out[start - first : stop - first], indent + END]
+    return "\n".join(out)
+
+
+class InjectSolutions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """Replace `from solutions.x import f` in answer cells by `f`'s source, ready for ClearSolutions."""
+
+    def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
+        if cell.cell_type == "code" and is_answer(cell) and (match := _IMPORT.match(cell.source.strip())):
+            cell.source = "\n\n\n".join(solution_source(match[1], name) for name in re.split(r"\s*,\s*", match[2]))
+        return cell, resources
+
+
+class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """After ClearSolutions: a prediction's stub is `name = None`, not a NotImplementedError that would litter the notebook."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from autograder.registry import find_lesson
+
+        notebook = resources["nbgrader"]["notebook"]
+        choices = {e.id: e.choices for e in find_lesson(notebook).exercises() if e.choices}
+        for cell in nb.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id")
+            if is_answer(cell) and name in choices:
+                options = " or ".join(f'"{key}"' for key in choices[name])
+                cell.source = f"{name} = None  # your prediction: {options}"
+        return nb, resources
+
+
+def release_folder(assignment: str) -> Path:
+    """Where the released, trusted form of an assignment lies."""
+    return course_root() / "release" / assignment

@@ -1,0 +1,122 @@
+"""Render a `Report`: an HTML panel for notebooks and feedback, and a text form that stands alone.
+
+Every string is escaped here, and only here. Colours come from JupyterLab's own theme variables (with fallbacks for
+plain HTML), and no meaning rests on colour: symbols and words say the same.
+"""
+
+import html
+import re
+import textwrap
+from collections.abc import Iterable
+
+import numpy as np
+
+from autograder.report import Grid, Report
+
+SYMBOL = {"pass": "✓", "part": "◐", "fail": "✗", "todo": "·"}
+WORD = {"pass": "passed", "part": "partly right", "fail": "not yet", "todo": "not started"}
+ACCENT = {"pass": "#1b7f4b", "part": "#a15c00", "fail": "#b3261e", "todo": "#5f6368"}
+STATE = {"pass": "✓", "fail": "✗", "skip": "–"}
+HINT = ("A nudge", "The method", "Nearly the answer")
+_INK = "var(--jp-ui-font-color1, #1f1f1f)"
+_FAINT = "var(--jp-ui-font-color2, #5f6368)"
+_PAPER = "var(--jp-layout-color1, #ffffff)"
+_LINE = "var(--jp-border-color2, #d0d0d0)"
+
+
+def inline(text: str) -> str:
+    """Escaped text in which `code` and **bold** are marked up; $maths$ is left for the notebook to typeset."""
+    safe = html.escape(text, quote=True)
+    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
+    return re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
+
+
+def to_html(report: Report) -> str:
+    """The panel as one self-contained `<div>`, without script, style sheet or network."""
+    accent = ACCENT[report.status]
+    parts = [
+        f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-left:6px solid {accent};border-radius:4px;'
+        f'padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">',
+        f'<div style="display:flex;justify-content:space-between;gap:16px"><b><span style="color:{accent}">{SYMBOL[report.status]} '
+        f"{WORD[report.status]}</span> · {inline(report.title)}</b>"
+        f"<b>{_number(report.score)} / {_number(report.points)}</b></div>",
+        f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
+    ]
+    parts += [f'<p style="margin:2px 0">{inline(text)}</p>' for text in (report.advice, report.detail) if text]
+    if report.grids:
+        parts.append('<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>")
+    if report.checks:
+        row = " &nbsp; ".join(f"{STATE[state]} {html.escape(name)}" for name, state in report.checks)
+        parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">Checks in order: {row}</p>')
+    if len(report.cases) > 1:
+        row = " &nbsp; ".join(f"{'✓' if ok else '✗'} {html.escape(name)}" for name, ok in report.cases)
+        parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>')
+    if report.snippet:
+        parts.append(_details("The smallest failing input, ready to paste", f"<pre style='overflow-x:auto'>{html.escape(report.snippet)}</pre>"))
+    if report.notes:
+        items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
+        parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
+    for level, hint in enumerate(report.hints):
+        parts.append(_details(f"Hint {level + 1}: {HINT[level]}", f"<p style='margin:2px 0 2px 16px'>{inline(hint)}</p>"))
+    return "".join(parts) + "</div>"
+
+
+def to_text(report: Report, *, width: int = 88) -> str:
+    """The panel for a terminal; the hints stay out of sight behind `attn hint`-like commands, so one line says they exist."""
+    lines = [f"{SYMBOL[report.status]} {report.title} · {WORD[report.status]} · {_number(report.score)} / {_number(report.points)}"]
+    for text in (report.headline, report.advice, report.detail):
+        if text:
+            lines += textwrap.wrap(text.replace("**", ""), width, initial_indent="  ", subsequent_indent="  ")
+    for grid in report.grids:
+        lines += ["", f"  {grid.title}", *(f"    {row}" for row in _grid_rows(grid))]
+    if report.checks:
+        lines += ["", "  checks: " + "  ".join(f"{STATE[state]} {name}" for name, state in report.checks)]
+    if len(report.cases) > 1:
+        lines.append(f"  {'hidden tests' if report.hidden else 'inputs'}: " + "  ".join(f"{'✓' if ok else '✗'} {name}" for name, ok in report.cases))
+    if report.snippet:
+        lines += ["", "  smallest failing input:", *(f"    {line}" for line in report.snippet.splitlines())]
+    lines += [f"  warned: {note}" for note in report.notes]
+    if report.hints:
+        lines += ["", *textwrap.wrap("hint: " + report.hints[0].replace("**", ""), width, initial_indent="  ", subsequent_indent="  ")]
+    return "\n".join(lines)
+
+
+def _details(title: str, body: str) -> str:
+    return f'<details style="margin:3px 0"><summary style="cursor:pointer">{html.escape(title)}</summary>{body}</details>'
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"
+
+
+def _entry(value: float | bool) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "T" if value else "F"
+    return f"{value:.2g}" if abs(value) < 1000 else f"{value:.0e}"
+
+
+def _grid_html(grid: Grid) -> str:
+    finite = grid.cells[np.isfinite(grid.cells)].astype(float) if grid.cells.size else np.zeros(1)
+    scale = float(np.abs(finite).max(initial=0.0)) or 1.0
+    rows = []
+    for i, row in enumerate(grid.cells):
+        cells = []
+        for j, value in enumerate(row):
+            strength = min(1.0, abs(float(value)) / scale) if np.isfinite(value) else 1.0
+            rgb = ("213,94,0" if float(value) < 0 else "0,114,178") if np.isfinite(value) else "204,121,167"
+            box = "outline:3px solid #d55e00;outline-offset:-2px;font-weight:bold;" if (i, j) == grid.box else ""
+            mark = "text-decoration:underline;" if grid.diverging and grid.wrong[i, j] else ""
+            cells.append(
+                f'<td style="padding:2px 5px;text-align:right;border:1px solid {_LINE};{box}{mark}'
+                f'background:rgba({rgb},{0.5 * strength:.2f})">{html.escape(_entry(value.item()))}</td>'
+            )
+        rows.append("<tr>" + "".join(cells) + "</tr>")
+    table = f'<table style="border-collapse:collapse;font-size:85%;font-variant-numeric:tabular-nums">{"".join(rows)}</table>'
+    return f'<div style="overflow-x:auto"><div style="font-size:85%;color:{_FAINT}">{html.escape(grid.title)}</div>{table}</div>'
+
+
+def _grid_rows(grid: Grid) -> Iterable[str]:
+    texts = [[_entry(value.item()) for value in row] for row in grid.cells]
+    width = max((len(text) for row in texts for text in row), default=1) + 1
+    for i, row in enumerate(texts):
+        yield " ".join((f">{text}" if (i, j) == grid.box else text).rjust(width) for j, text in enumerate(row))
