@@ -1,0 +1,52 @@
+# make lab   open the course        make test  everything CI runs        make demo  grade a small class, end to end
+# All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
+PYTHON ?= python3
+VENV ?= .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: lab test lint demo build verify clean
+.DEFAULT_GOAL := lab
+
+lab: $(VENV)/.lab-$(SUM)
+	$(BIN)/attn lab
+
+test: $(VENV)/.all-$(SUM) lint
+	$(BIN)/attn build --check
+	$(BIN)/attn verify
+	$(BIN)/python -m pytest --nbval
+
+lint: $(VENV)/.all-$(SUM)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: $(VENV)/.all-$(SUM)
+	$(BIN)/attn demo
+
+build: $(VENV)/.all-$(SUM)
+	$(BIN)/attn build
+
+verify: $(VENV)/.all-$(SUM)
+	$(BIN)/attn verify
+
+clean:
+	rm -rf $(VENV) dist build
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "expected Python >= 3.11, got $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.lab-$(SUM): | $(VENV)/.python
+	$(PIP) -e '.[learn]'
+	touch $@
+
+$(VENV)/.all-$(SUM): | $(VENV)/.python
+	$(PIP) -e '.[learn,teach,test]'
+	touch $@ $(VENV)/.lab-$(SUM)

@@ -1,0 +1,210 @@
+"""Run a notebook's cells in this process as Jupyter would, and keep what they show. Used in the sandbox only.
+
+A plain IPython shell without history, colours or event loop. An errored cell does not stop the next one, as in
+`nbgrader autograde`; a cell that runs too long is interrupted. Figures appear through Matplotlib's inline backend.
+"""
+
+import contextlib
+import signal
+import sys
+import time
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+KEPT = ("text/plain", "image/png")
+Output = dict[str, Any]
+
+
+class CellTimeout(KeyboardInterrupt):
+    """The cell ran longer than it may."""
+
+
+@dataclass
+class Recorder:
+    """What the running cell has shown, in nbformat's words; `left` bytes more are kept in the whole submission."""
+
+    left: int
+    outputs: list[Output] = field(default_factory=list)
+
+    def stream(self, name: str, text: str) -> None:
+        """Text on stdout or stderr, joined with what came just before on the same stream."""
+        text = self._fit(text)
+        if self.outputs and self.outputs[-1].get("name") == name:
+            self.outputs[-1]["parts"].append(text)
+        elif text:
+            self.outputs.append({"output_type": "stream", "name": name, "parts": [text]})
+
+    def display(self, data: dict[str, Any]) -> None:
+        """A displayed object; kinds other than text and PNG are dropped."""
+        kept = {kind: self._fit(value) for kind, value in data.items() if kind in KEPT and isinstance(value, str)}
+        if isinstance(picture := data.get("image/png"), str) and kept.get("image/png") != picture:
+            del kept["image/png"]  # half a picture is none
+        if kept:
+            self.outputs.append({"output_type": "display_data", "data": kept})
+
+    def error(self, name: str, value: str, traceback: list[str]) -> None:
+        """The exception that ended the cell."""
+        lines = [self._fit(line) for line in traceback]
+        self.outputs.append({"output_type": "error", "ename": name[:200], "evalue": self._fit(value), "traceback": lines})
+
+    def take(self) -> list[Output]:
+        """The outputs so far, and a clean start."""
+        taken, self.outputs = self.outputs, []
+        for output in taken:
+            if "parts" in output:
+                output["text"] = "".join(output.pop("parts"))
+        return taken
+
+    def _fit(self, text: str) -> str:
+        kept = text[: max(self.left, 0)]
+        self.left -= len(kept.encode("utf-8", "replace"))
+        return kept
+
+
+class Stream:
+    """A stand-in for sys.stdout or sys.stderr; `record` is None where nobody reads what is printed."""
+
+    encoding = "utf-8"
+    errors = "replace"
+    closed = False
+
+    def __init__(self, name: str, record: Recorder | None):
+        self.name = f"<{name}>"
+        self._name, self._record = name, record
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self._record is not None:
+            self._record.stream(self._name, text)
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+    def isatty(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise OSError("this stream has no file descriptor")
+
+
+class _Publisher(DisplayPublisher):
+    recorder: Recorder
+
+    def publish(self, data: dict[str, Any], *_: Any, **__: Any) -> None:
+        self.recorder.display(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.recorder.outputs.clear()
+
+
+class _Hook(DisplayHook):
+    recorder: Recorder
+
+    def write_output_prompt(self) -> None:
+        """No `Out[1]: `."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
+        self.recorder.display(format_dict)
+
+    def finish_displayhook(self) -> None:
+        """No blank line."""
+
+
+class Shell(InteractiveShell):
+    """An IPython shell that records instead of printing."""
+
+    recorder: Recorder
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """No event loop here, so `%matplotlib qt` is harmless."""
+
+    def _showtraceback(self, etype: type, evalue: BaseException, stb: list[str]) -> None:
+        self.recorder.error(getattr(etype, "__name__", "Error"), _safely(evalue), [str(line) for line in stb])
+
+
+def make_shell(output_bytes: int) -> Shell:
+    """The shell, once per warm worker; each submission gets a forked copy."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShell.cache_size = 1000
+    config.InteractiveShell.xmode = "Context"
+    config.InteractiveShell.display_pub_class = _Publisher
+    config.InteractiveShell.displayhook_class = _Hook
+    main = types.ModuleType("__main__")  # so that classes the learner defines can be found again by name (pickle, dataclasses)
+    sys.modules["__main__"] = main
+    shell = Shell.instance(config=config, user_module=main)
+    shell.recorder = Recorder(output_bytes)
+    for part in (shell.display_pub, shell.displayhook):
+        vars(part)["recorder"] = shell.recorder
+    return shell
+
+
+def run(shell: Shell, cells: list[tuple[int, str]], *, cell_s: float, until: float) -> Iterator[tuple[int, str, list[Output]]]:
+    """Run each `(index, source)`; yields `(index, status, outputs)` with status "ok", "error", "timeout" or "not run"."""
+    recorder = shell.recorder
+    for index, source in cells:
+        seconds = min(cell_s, until - time.monotonic())
+        if seconds <= 0:
+            yield index, "not run", []
+            continue
+        yield index, _run_one(shell, recorder, source, seconds), recorder.take()
+
+
+def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float) -> str:
+    fired = []
+
+    def interrupt(*_: object) -> None:
+        __tracebackhide__ = True  # IPython then shows the learner's line last
+        fired.append(True)
+        signal.setitimer(signal.ITIMER_REAL, 1.0)  # again, where a bare `except:` swallowed it
+        raise CellTimeout(f"the cell was interrupted after {seconds:.0f} s")
+
+    sys.stdout, sys.stderr = Stream("stdout", recorder), Stream("stderr", recorder)
+    signal.signal(signal.SIGALRM, interrupt)
+    status = "error"
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        result = shell.run_cell(source, store_history=True)
+        status = "ok" if result.success else "error"
+    except BaseException as error:  # a learner's tampering with the shell must not end the run
+        with contextlib.suppress(BaseException):
+            recorder.error(type(error).__name__, _safely(error), [])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    return "timeout" if fired else status
+
+
+def warm_up(shell: Shell) -> None:
+    """First calls are slow ones: make them here, once, and leave no trace."""
+    shell.run_cell("1 + 1\nprint('warm')\n[i for i in range(3)]", store_history=False, silent=False)
+    shell.run_cell("1 / 0", store_history=False)  # loads the traceback formatter
+    shell.recorder.take()
+    shell.reset(new_session=True)
+
+
+def _safely(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # __str__ is the learner's
+        return "(no message)"

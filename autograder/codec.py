@@ -1,0 +1,135 @@
+"""Trees, probes and observations as the header and arrays of a frame (`autograder.wire`), everything checked on the way in.
+
+Probes go from the trusted process to the sandbox and may hold source text (`{"c": …}`) from the course's own packs;
+observations come back and may not.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.observe import Failure, Observation, Probe
+from autograder.tree import MAX_DEPTH, Array, Spec, Tree
+from autograder.wire import Header, WireError
+
+
+def check_spec(spec: Any, arrays: int, *, code: bool) -> Spec:
+    """`spec`, proven to be one of the forms in `autograder.tree` over `arrays` arrays. Raises WireError.
+
+    `code` allows ``{"c": …}`` leaves: from the course's packs to the sandbox, never in the other direction.
+    """
+    _check(spec, arrays, code, 0)
+    checked: Spec = spec
+    return checked
+
+
+def _check(spec: Any, arrays: int, code: bool, depth: int) -> None:
+    tags = [key for key in spec if key != "k"] if isinstance(spec, dict) else []
+    if len(tags) != 1 or ("k" in spec) != (tags == ["a"]) or depth > MAX_DEPTH:
+        raise WireError(f"expected a tree spec of one tag, at most {MAX_DEPTH} deep.")
+    tag, body = tags[0], spec[tags[0]]
+    if tag in ("l", "t") and isinstance(body, list):
+        for item in body:
+            _check(item, arrays, code, depth + 1)
+        return
+    if tag == "d" and isinstance(body, list):
+        if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in body):
+            raise WireError("expected a dict as a list of [text, spec].")
+        if len({pair[0] for pair in body}) != len(body):
+            raise WireError("expected a dict without repeated keys.")
+        for pair in body:
+            _check(pair[1], arrays, code, depth + 1)
+        return
+    fine = {
+        "a": type(body) is int and 0 <= body < arrays and spec.get("k") in ("array", "tensor"),
+        "s": body is None or type(body) in (bool, str, float) or (type(body) is int and abs(body) < 2**63),
+        "f": body in ("inf", "-inf", "nan"),
+        "o": isinstance(body, str) and len(body) <= 80,
+        "c": code and isinstance(body, str),
+    }
+    if not (fine.get(tag, False) if isinstance(tag, str) else False):
+        raise WireError(f"expected a tree leaf, got tag {tag!r} with a {type(body).__name__}.")
+
+
+def store_tree(tree: Tree | None, arrays: list[Array]) -> Any:
+    """`tree` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
+    if tree is None:
+        return None
+    arrays.extend(tree.arrays)
+    return [tree.spec, len(arrays) - len(tree.arrays), len(tree.arrays)]
+
+
+def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> Tree | None:
+    """The inverse of `store_tree`, with everything checked."""
+    if stored is None:
+        return None
+    if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):
+        raise WireError("expected [spec, first, count].")
+    spec, first, count = stored
+    if first + count > len(arrays):
+        raise WireError(f"expected a tree within {len(arrays)} arrays, got {first} + {count}.")
+    return Tree(check_spec(spec, count, code=code), list(arrays[first : first + count]))
+
+
+def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
+    """A `Probe` as header and arrays (trusted process -> sandbox)."""
+    arrays: list[Array] = []
+    inputs, cotangent = store_tree(probe.inputs, arrays), store_tree(probe.cotangent, arrays)
+    return {"inputs": inputs, "grad": list(probe.grad), "cotangent": cotangent}, arrays
+
+
+def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
+    """The inverse of `probe_to_wire`."""
+    inputs = fetch_tree(header.get("inputs"), arrays, code=True)
+    if inputs is None:
+        raise WireError("expected a probe with inputs, got none.")
+    return Probe(inputs, tuple(_texts(header.get("grad"), 100)), fetch_tree(header.get("cotangent"), arrays))
+
+
+def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
+    """An `Observation` as header and arrays (sandbox -> trusted process). Its notes and message stay behind:
+
+    a hidden probe's inputs could leave in them.
+    """
+    arrays: list[Array] = []
+    header: Header = {"value": store_tree(seen.value, arrays), "mutated": list(seen.mutated), "grads": {}, "failure": None}
+    for name, grad in seen.grads.items():
+        header["grads"][name] = None if grad is None else len(arrays)
+        arrays.extend([] if grad is None else [grad])
+    if seen.failure is not None:
+        header["failure"] = [seen.failure.kind, seen.failure.type, list(seen.failure.line or ()) or None]
+    return header, arrays
+
+
+def observation_from_wire(header: Header, arrays: Sequence[Array]) -> Observation:
+    """The inverse of `observation_to_wire`; a value without failure, or a failure without value."""
+    grads: dict[str, Array | None] = {}
+    if not isinstance(header.get("grads"), dict) or len(header["grads"]) > 100:
+        raise WireError("expected gradients by name.")
+    for name, index in header["grads"].items():
+        if index is not None and not (type(index) is int and 0 <= index < len(arrays)):
+            raise WireError(f"expected a gradient's index below {len(arrays)}, got {index!r}.")
+        grads[name] = None if index is None else arrays[index]
+    failure = _failure(header.get("failure"))
+    value = fetch_tree(header.get("value"), arrays) if failure is None else None
+    if (value is None) == (failure is None):
+        raise WireError("expected a value or a failure.")
+    return Observation(value, grads if failure is None else {}, tuple(_texts(header.get("mutated"), 100)), failure)
+
+
+def _failure(item: Any) -> Failure | None:
+    if item is None:
+        return None
+    if not (isinstance(item, list) and len(item) == 3 and all(isinstance(text, str) and len(text) <= 200 for text in item[:2])):
+        raise WireError("expected a failure as [kind, type, line].")
+    kind, name, line = item
+    if line is not None:
+        if not (isinstance(line, list) and len(line) == 2 and type(line[0]) is int and isinstance(line[1], str)):
+            raise WireError("expected a line as [number, text].")
+        line = (line[0], line[1][:200])
+    return Failure(kind, name, "", line)
+
+
+def _texts(items: Any, most: int) -> list[str]:
+    if not (isinstance(items, list) and len(items) <= most and all(isinstance(item, str) for item in items)):
+        raise WireError(f"expected a list of at most {most} names.")
+    return items

@@ -1,0 +1,209 @@
+"""Frames between the process that marks and the sandbox: strict, bounded, never unpickled.
+
+A frame is ``ATW1``, the header's length (u32, little-endian), a JSON header and the raw little-endian arrays the
+header announces. The reader believes nothing: each length, depth, dtype, index and character is checked against a cap
+before anything is allocated for it, and whatever is wrong is a `WireError`. Every read and write takes an absolute
+deadline (`time.monotonic()` seconds), so the other end can stall nobody.
+
+>>> import socket, time
+>>> a, b = socket.socketpair()
+>>> send(a, {"op": "hello"}, [np.arange(3)], deadline=time.monotonic() + 1)
+>>> receive(b, deadline=time.monotonic() + 1)
+({'op': 'hello'}, [array([0, 1, 2])])
+>>> a.close(), b.close()
+(None, None)
+"""
+
+import json
+import math
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autograder.tree import Array
+
+MAGIC = b"ATW1"
+MAX_HEADER = 256 * 1024
+MAX_BODY = 64 * 1024 * 1024
+MAX_ARRAYS = 4096
+MAX_DIMS = 16
+MAX_NODES = 50_000
+MAX_JSON_DEPTH = 40  # a spec nests two JSON levels per list and three per dict; `codec` bounds the spec itself
+DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"})
+
+Header = dict[str, Any]
+
+
+class WireError(Exception):
+    """The other end sent something that is no frame, or the frame does not fit. The connection is of no further use."""
+
+
+class WireTimeoutError(WireError):
+    """The deadline passed before the frame was complete."""
+
+
+class WireClosedError(WireError):
+    """The other end closed the connection."""
+
+
+# ---------------------------------------------------------------------------------------------- frames
+
+
+def pack(header: Header, arrays: Sequence[Array] = ()) -> bytes:
+    """The frame as bytes. Raises WireError where it exceeds a cap or an array's dtype has no place on the wire."""
+    plain = [little_endian(array) for array in arrays]
+    announced = [[array.dtype.str, list(array.shape)] for array in plain]
+    try:
+        head = json.dumps({"m": header, "a": announced}, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WireError(f"expected a header of plain finite values, got one that is not JSON: {error}.") from None
+    body = sum(array.nbytes for array in plain)
+    if len(head) > MAX_HEADER or body > MAX_BODY or len(plain) > MAX_ARRAYS:
+        raise WireError(
+            f"expected at most {MAX_HEADER} header bytes, {MAX_BODY} body bytes and {MAX_ARRAYS} arrays, "
+            f"got {len(head)}, {body} and {len(plain)}. Use a smaller case."
+        )
+    return b"".join([MAGIC, struct.pack("<I", len(head)), head, *(array.tobytes() for array in plain)])
+
+
+def send(sock: socket.socket, header: Header, arrays: Sequence[Array] = (), *, deadline: float, fds: Sequence[int] = ()) -> None:
+    """Write one frame before `deadline`; `fds` are handed over with its first bytes (SCM_RIGHTS)."""
+    view = memoryview(pack(header, arrays))
+    done = 0
+    while done < len(view):
+        _arm(sock, deadline)
+        try:
+            if fds and not done:
+                done = socket.send_fds(sock, [view[: 1 << 16]], list(fds))
+            else:
+                done += sock.send(view[done : done + (1 << 20)])
+        except TimeoutError:
+            raise WireTimeoutError("expected the other end to read the frame, but the deadline passed.") from None
+        except OSError as error:
+            raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
+
+
+def receive(sock: socket.socket, *, deadline: float) -> tuple[Header, list[Array]]:
+    """Read one frame before `deadline`: its header and arrays (copies, native byte order, writable)."""
+    return _finish(sock, _exactly(sock, 8, deadline), deadline)
+
+
+def receive_fd(sock: socket.socket, *, deadline: float) -> tuple[Header, list[Array], int | None]:
+    """`receive`, and the one file descriptor that came with the frame, if any. Used in the sandbox only."""
+    _arm(sock, deadline)
+    try:
+        prefix, fds, _, _ = socket.recv_fds(sock, 8, 1)
+    except TimeoutError:
+        raise WireTimeoutError("expected a frame, but the deadline passed.") from None
+    except OSError as error:
+        raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
+    if not prefix:
+        raise WireClosedError("expected a frame, but the other end closed the connection.")
+    header, arrays = _finish(sock, bytes(prefix) + _exactly(sock, 8 - len(prefix), deadline), deadline)
+    return header, arrays, fds[0] if fds else None
+
+
+def _finish(sock: socket.socket, prefix: bytes, deadline: float) -> tuple[Header, list[Array]]:
+    if prefix[:4] != MAGIC:
+        raise WireError(f"expected a frame to start with {MAGIC!r}, got {prefix[:4]!r}.")
+    (length,) = struct.unpack("<I", prefix[4:])
+    if length > MAX_HEADER:
+        raise WireError(f"expected a header of at most {MAX_HEADER} bytes, got {length}.")
+    header, announced = _parse(_exactly(sock, length, deadline))
+    return header, [_read_array(sock, dtype, shape, deadline) for dtype, shape in announced]
+
+
+def _parse(text: bytes) -> tuple[Header, list[tuple[str, tuple[int, ...]]]]:
+    try:
+        head = json.loads(text.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"expected a JSON header: {type(error).__name__}.") from None
+    _bounded(head)
+    if not isinstance(head, dict) or set(head) != {"m", "a"} or not isinstance(head["m"], dict):
+        raise WireError("expected a header with a message `m` and arrays `a`.")
+    if not isinstance(head["a"], list) or len(head["a"]) > MAX_ARRAYS:
+        raise WireError(f"expected a list of at most {MAX_ARRAYS} arrays.")
+    announced, total = [], 0
+    for item in head["a"]:
+        if not (isinstance(item, list) and len(item) == 2 and isinstance(item[0], str) and item[0] in DTYPES):
+            raise WireError(f"expected [dtype, shape] with a dtype of {sorted(DTYPES)}.")
+        shape = item[1]
+        if not (isinstance(shape, list) and len(shape) <= MAX_DIMS and all(type(n) is int and 0 <= n < 2**40 for n in shape)):
+            raise WireError(f"expected a shape of at most {MAX_DIMS} sizes >= 0.")
+        total += math.prod(shape) * np.dtype(item[0]).itemsize
+        if total > MAX_BODY or math.prod(n for n in shape if n) > 2**60:  # NumPy refuses (0, huge, huge), so we do first
+            raise WireError(f"expected at most {MAX_BODY} bytes of arrays, got {total} announced.")
+        announced.append((item[0], tuple(shape)))
+    return head["m"], announced
+
+
+def _read_array(sock: socket.socket, dtype: str, shape: tuple[int, ...], deadline: float) -> Array:
+    data = _exactly(sock, math.prod(shape) * np.dtype(dtype).itemsize, deadline)
+    if dtype == "|b1" and data.strip(b"\0\1"):
+        raise WireError("expected booleans stored as 0 and 1.")
+    array: Array = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def _exactly(sock: socket.socket, size: int, deadline: float) -> bytes:
+    parts, missing = [], size
+    while missing:
+        _arm(sock, deadline)
+        try:
+            part = sock.recv(min(missing, 1 << 20))
+        except TimeoutError:
+            raise WireTimeoutError(f"expected {missing} more bytes, but the deadline passed.") from None
+        except OSError as error:
+            raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
+        if not part:
+            raise WireClosedError(f"expected {missing} more bytes, but the other end closed the connection.")
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+def _arm(sock: socket.socket, deadline: float) -> None:
+    if deadline == math.inf:
+        sock.settimeout(None)
+        return
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise WireTimeoutError("the deadline passed.")
+    sock.settimeout(left)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _bounded(root: Any) -> None:
+    """Depth, count and text of parsed JSON, without recursion."""
+    stack, count = [(root, 0)], 0
+    while stack:
+        node, depth = stack.pop()
+        count += 1
+        if count > MAX_NODES or depth > MAX_JSON_DEPTH:
+            raise WireError(f"expected at most {MAX_NODES} values, {MAX_JSON_DEPTH} deep.")
+        if isinstance(node, dict):
+            stack.extend((key, depth + 1) for key in node)
+            stack.extend((item, depth + 1) for item in node.values())
+        elif isinstance(node, list):
+            stack.extend((item, depth + 1) for item in node)
+        elif isinstance(node, str) and any("\ud800" <= c <= "\udfff" for c in node):
+            raise WireError("expected Unicode text, got half of a surrogate pair.")
+        elif isinstance(node, float) and not math.isfinite(node):
+            raise WireError('expected finite numbers (a tree spells the others {"f": …}).')
+
+
+def little_endian(array: Array) -> Array:
+    """`array`, contiguous and little-endian. Raises WireError for a dtype that has no place on the wire."""
+    plain = np.ascontiguousarray(array).reshape(array.shape)
+    if plain.dtype.byteorder == ">" or (plain.dtype.byteorder == "=" and not np.little_endian):
+        plain = plain.astype(plain.dtype.newbyteorder("<"))
+    if plain.dtype.str not in DTYPES:
+        raise WireError(f"expected a dtype of {sorted(DTYPES)}, got {array.dtype}.")
+    return plain
