@@ -22,14 +22,14 @@ from autograder.notebook import read_lesson
 from autograder.registry import CourseError, Lesson, course_root
 
 
-def build(lessons: Sequence[Lesson], *, execute: bool = True) -> Iterator[str]:
-    """Make source and release of `lessons`; yields a line for each step done."""
+def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
+    """Make source and release of `lessons`; yields a line for each step done. `again` executes unchanged lessons too."""
     root = course_root()
     for lesson in lessons:
         digest = source_digest(lesson)
         target = root / "source" / lesson.name / f"{lesson.name}.ipynb"
         write_pack(lesson, target.parent)
-        if execute and not _is_current(target, digest):
+        if again or not _is_current(target, digest):
             notebook = read_lesson(lesson)
             _execute(notebook, target.parent)
             notebook.metadata["attn"] = {"built_from": digest}
@@ -54,7 +54,9 @@ def check(lessons: Sequence[Lesson]) -> list[str]:
                 name = f"{lesson.name}/{lesson.name}.ipynb"
                 made, found = fresh / "release" / name, root / "release" / name
                 if not found.exists() or _plain(made) != _plain(found):
-                    problems.append(f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`")
+                    problems.append(
+                        f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
+                    )
     return problems
 
 
@@ -109,16 +111,26 @@ def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
-    client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False)
+    client = NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
+    )
     try:
-        client.execute()
+        client.execute(
+            env={**os.environ, "PYTHONPATH": str(course_root().parent)}
+        )  # this clone's solutions, whatever is installed
     except CellExecutionError as error:
-        raise CourseError(f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}") from None
-    notebook.metadata["language_info"] = {k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")}
+        raise CourseError(
+            f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
+        ) from None
+    notebook.metadata["language_info"] = {
+        k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")
+    }
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
-                raise CourseError(f"{folder.name}: cell {cell.id!r} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}")
+                raise CourseError(
+                    f"{folder.name}: cell {cell.id!r} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}"
+                )
 
 
 def _write(notebook: Any, path: Path) -> None:
@@ -151,7 +163,7 @@ def nbgrader_api(root: Path, *, config: Path) -> Any:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     from nbgrader.apps.api import NbGraderAPI
     from nbgrader.coursedir import CourseDirectory
-    from traitlets.config import PyFileConfigLoader
+    from traitlets.config.loader import PyFileConfigLoader
 
     settings = PyFileConfigLoader(config.name, path=str(config.parent)).load_config()
     settings.CourseDirectory.root = str(root)
@@ -162,4 +174,6 @@ def nbgrader_api(root: Path, *, config: Path) -> Any:
 def _generate(api: Any, name: str) -> None:
     outcome = api.generate_assignment(name, force=True, create=True)
     if not outcome["success"]:
-        raise CourseError(f"{name}: nbgrader generate_assignment failed.\n{outcome.get('error') or ''}\n{outcome.get('log') or ''}")
+        raise CourseError(
+            f"{name}: nbgrader generate_assignment failed.\n{outcome.get('error') or ''}\n{outcome.get('log') or ''}"
+        )

@@ -16,6 +16,7 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
 from traitlets.config import Config
 
 KEPT = ("text/plain", "image/png")
@@ -35,10 +36,12 @@ class Recorder:
 
     def stream(self, name: str, text: str) -> None:
         """Text on stdout or stderr, joined with what came just before on the same stream."""
+        if self.left <= 0 or not text:
+            return
         text = self._fit(text)
         if self.outputs and self.outputs[-1].get("name") == name:
             self.outputs[-1]["parts"].append(text)
-        elif text:
+        else:
             self.outputs.append({"output_type": "stream", "name": name, "parts": [text]})
 
     def display(self, data: dict[str, Any]) -> None:
@@ -46,12 +49,12 @@ class Recorder:
         kept = {kind: self._fit(value) for kind, value in data.items() if kind in KEPT and isinstance(value, str)}
         if isinstance(picture := data.get("image/png"), str) and kept.get("image/png") != picture:
             del kept["image/png"]  # half a picture is none
-        if kept:
+        if kept and self.left > 0:
             self.outputs.append({"output_type": "display_data", "data": kept})
 
     def error(self, name: str, value: str, traceback: list[str]) -> None:
         """The exception that ended the cell."""
-        lines = [self._fit(line) for line in traceback]
+        lines = [self._fit(line) for line in traceback[:100]]
         self.outputs.append({"output_type": "error", "ename": name[:200], "evalue": self._fit(value), "traceback": lines})
 
     def take(self) -> list[Output]:
@@ -64,7 +67,7 @@ class Recorder:
 
     def _fit(self, text: str) -> str:
         kept = text[: max(self.left, 0)]
-        self.left -= len(kept.encode("utf-8", "replace"))
+        self.left -= len(kept.encode("utf-8", "replace")) + 16  # empty texts cost as well, so their number is bounded
         return kept
 
 
@@ -133,6 +136,9 @@ class Shell(InteractiveShell):
     """An IPython shell that records instead of printing."""
 
     recorder: Recorder
+    run: Any = InteractiveShell.run_cell  # IPython leaves it without types
+    display_pub_class = Type(_Publisher)
+    displayhook_class = Type(_Hook)
 
     def enable_gui(self, gui: str | None = None) -> None:
         """No event loop here, so `%matplotlib qt` is harmless."""
@@ -148,8 +154,6 @@ def make_shell(output_bytes: int) -> Shell:
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.cache_size = 1000
     config.InteractiveShell.xmode = "Context"
-    config.InteractiveShell.display_pub_class = _Publisher
-    config.InteractiveShell.displayhook_class = _Hook
     main = types.ModuleType("__main__")  # so that classes the learner defines can be found again by name (pickle, dataclasses)
     sys.modules["__main__"] = main
     shell = Shell.instance(config=config, user_module=main)
@@ -184,7 +188,7 @@ def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float) -> s
     status = "error"
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        result = shell.run_cell(source, store_history=True)
+        result = shell.run(source, store_history=True)
         status = "ok" if result.success else "error"
     except BaseException as error:  # a learner's tampering with the shell must not end the run
         with contextlib.suppress(BaseException):
@@ -197,10 +201,10 @@ def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float) -> s
 
 def warm_up(shell: Shell) -> None:
     """First calls are slow ones: make them here, once, and leave no trace."""
-    shell.run_cell("1 + 1\nprint('warm')\n[i for i in range(3)]", store_history=False, silent=False)
-    shell.run_cell("1 / 0", store_history=False)  # loads the traceback formatter
+    shell.run("1 + 1\nprint('warm')\n[i for i in range(3)]", store_history=False, silent=False)
+    shell.run("1 / 0", store_history=False)  # loads the traceback formatter
     shell.recorder.take()
-    shell.reset(new_session=True)
+    shell.user_ns.pop("_", None)
 
 
 def _safely(error: BaseException) -> str:

@@ -57,7 +57,11 @@ def check_answer(record: ExerciseRecord, answer: Any) -> Result:
     left = record.timeout_s
     observations: list[Observation] = []
     for case in record.cases:
-        seen = observe_within(max(left, 0.05), answer, case.probe) if left > 0 else Observation(failure=Failure("timeout", message="the time left"))
+        seen = (
+            observe_within(max(left, 0.05), answer, case.probe)
+            if left > 0
+            else Observation(failure=Failure("timeout", message="the time left"))
+        )
         left -= seen.seconds
         observations.append(seen)
         if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):

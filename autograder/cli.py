@@ -55,6 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("lessons", nargs="*", help="lessons (default: all)")
     build.add_argument("--check", action="store_true", help="change nothing; say what differs from its source")
 
+    build.add_argument("--again", action="store_true", help="execute lessons again even where their sources did not change")
+
     verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
     verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
     verify.add_argument("--json", action="store_true", help="print JSON")
@@ -90,15 +92,21 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from autograder import build
+    from autograder import build, summary
+    from autograder.registry import course_root
 
-    chosen = _chosen(arguments.lessons)
+    chosen, readme = _chosen(arguments.lessons), course_root().parent / "README.md"
+    everything = not arguments.lessons and readme.exists()
     if arguments.check:
         problems = build.check(chosen)
+        if everything and not summary.refresh(readme, chosen, write=False):
+            problems.append("README.md: its generated tables are out of date: run `attn build`")
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
         return 1 if problems else 0
-    for line in build.build(chosen):
+    for line in build.build(chosen, again=arguments.again):
         print(line, flush=True)
+    if everything:
+        summary.refresh(readme, chosen, write=True)
     return 0
 
 
@@ -170,7 +178,9 @@ def _grade(arguments: argparse.Namespace) -> int:
     from autograder.tables import print_class
 
     name = find_lesson(arguments.assignment).name
-    graded = grade.grade_assignment(course_root(), name, students=arguments.student, unsafe=arguments.unsafe, feedback=arguments.feedback)
+    graded = grade.grade_assignment(
+        course_root(), name, students=arguments.student, unsafe=arguments.unsafe, feedback=arguments.feedback
+    )
     if arguments.json:
         print(json.dumps(grade.to_json(graded)))
     else:

@@ -83,24 +83,30 @@ def _released(root: Path, lesson: Lesson) -> Any:
 def _perfect(root: Path, lesson: Lesson) -> Any:
     notebook = _released(root, lesson)
     for exercise in lesson.exercises():
-        answer = f'{exercise.id} = "{next(iter(exercise.choices))}"' if exercise.choices else solution_source(lesson.slug, exercise.id)
+        answer = (
+            f'{exercise.id} = "{next(iter(exercise.choices))}"' if exercise.choices else solution_source(lesson.slug, exercise.id)
+        )
         _set(notebook, exercise.id, answer)
     return notebook
 
 
 def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) -> tuple[Any, float]:
-    """A learner with one misconception in every exercise, and the points that they still deserve on the hidden probes."""
+    """A learner with a misconception in every exercise that has one to paste, and what the hidden probes leave of their points.
+
+    Their right answers may build on their wrong ones, so the answers are run together, here, and graded one by one.
+    """
     notebook = _perfect(root, lesson)
+    for exercise in exercises:
+        if pasteable := [source for m in exercise.misconceptions if (source := as_source(exercise, m))]:
+            _set(notebook, exercise.id, pasteable[0])
+    namespace: dict[str, Any] = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and (is_answer(cell) or grade_id(cell) == "setup"):
+            exec(cell.source, namespace)  # our own text, written a few lines above
     seed = pack.seed_from(secret(root), lesson.slug)
     deserved = sum(e.points for e in lesson.exercises() if e.choices)
     for exercise in exercises:
-        pasteable = [(m, source) for m in exercise.misconceptions if (source := as_source(exercise, m))]
-        if not pasteable:
-            deserved += exercise.points
-            continue
-        mistake, source = pasteable[0]
-        _set(notebook, exercise.id, source)
-        deserved += grade_here(pack.make_record(lesson.slug, exercise, seed), mistake.answer).score
+        deserved += grade_here(pack.make_record(lesson.slug, exercise, seed), namespace[exercise.id]).score
     return notebook, round(deserved, 2)
 
 
@@ -132,7 +138,9 @@ def _set(notebook: Any, name: str, source: str) -> None:
 def _duplicate(name: str) -> Callable[[Any], None]:
     def change(notebook: Any) -> None:
         cell = _answer(notebook, name)
-        notebook.cells.insert(notebook.cells.index(cell) + 1, copy.deepcopy(cell))
+        again = copy.deepcopy(cell)
+        again.id = f"{name}-copy"  # as JupyterLab does; the grade_id in its metadata is what is duplicated
+        notebook.cells.insert(notebook.cells.index(cell) + 1, again)
 
     return change
 

@@ -128,7 +128,9 @@ class Exercise:
     """One autograded exercise; its `id` is the name the learner defines.
 
     Floating inputs are drawn in NumPy; `tensors=True` hands them to the learner as float32 torch tensors. The reference
-    and the misconceptions always run in float64. `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
+    and the misconceptions always run in float64.
+
+    `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
     made, not for being right) and `reveal` is what the panel then says about it.
     """
 
@@ -141,7 +143,7 @@ class Exercise:
     misconceptions: tuple[Misconception, ...] = ()
     variants: tuple[Variant, ...] = ()
     properties: tuple[Property, ...] = ()
-    tolerance: Tolerance = Tolerance()
+    tolerance: Tolerance = field(default_factory=Tolerance)
     tensors: bool = False
     choices: dict[str, str] = field(default_factory=dict)
     reveal: str = ""

@@ -5,11 +5,12 @@ gradebook holds exactly what plain nbgrader would have written for an honest one
 """
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from autograder.build import nbgrader_api
 from autograder.registry import CourseError, did_you_mean
@@ -57,6 +58,8 @@ def grade_assignment(
     Raises CourseError where there are no submissions, a named student has none, or the assignment was never released here;
     SandboxUnavailable where nothing isolates and not `unsafe`.
     """
+    from sqlalchemy.exc import SAWarning
+
     from autograder.oracle import open_session
 
     started = time.perf_counter()
@@ -65,7 +68,8 @@ def grade_assignment(
     _ensure_assignment(api, root, assignment)
     session = open_session(root, assignment, unsafe=unsafe)
     rows = []
-    with session.sandbox, _oracle_installed(session) as converter:
+    with session.sandbox, _oracle_installed(session) as converter, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own queries
         for student in chosen:
             rows.append(_grade_student(api, converter, session, student))
             if feedback:
@@ -81,7 +85,9 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
 def _submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
     found = sorted(folder.parent.name for folder in (root / "submitted").glob(f"*/{assignment}") if folder.is_dir())
     if not found:
-        raise CourseError(f"expected submissions in {root}/submitted/<student>/{assignment}, found none. Collect first: nbgrader collect.")
+        raise CourseError(
+            f"expected submissions in {root}/submitted/<student>/{assignment}, found none. Collect first: nbgrader collect."
+        )
     for student in students or ():
         if student not in found:
             raise CourseError(f"expected a submission of {assignment} by {student!r}, found none.{did_you_mean(student, found)}")
@@ -109,7 +115,14 @@ def _ensure_assignment(api: Any, root: Path, assignment: str) -> None:
 def _oracle_installed(session: Any) -> Iterator[Any]:
     """nbgrader's Autograde converter with our reader and our oracle in it."""
     from nbgrader.converters import Autograde
-    from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, IgnorePattern, LimitOutput, OverwriteKernelspec, SaveAutoGrades
+    from nbgrader.preprocessors import (
+        AssignLatePenalties,
+        CheckCellMetadata,
+        IgnorePattern,
+        LimitOutput,
+        OverwriteKernelspec,
+        SaveAutoGrades,
+    )
 
     from autograder.oracle import Oracle, SafeNotebookExporter
 
@@ -117,8 +130,15 @@ def _oracle_installed(session: Any) -> Iterator[Any]:
 
     class OracleAutograde(Autograde):  # type: ignore[misc]  # nbgrader ships no types
         exporter_class = SafeNotebookExporter
-        sanitize_preprocessors = [OverwriteKernelspec, CheckCellMetadata]
-        autograde_preprocessors = [Oracle, IgnorePattern, LimitOutput, SaveAutoGrades, AssignLatePenalties, CheckCellMetadata]
+        sanitize_preprocessors: ClassVar = [OverwriteKernelspec, CheckCellMetadata]
+        autograde_preprocessors: ClassVar = [
+            Oracle,
+            IgnorePattern,
+            LimitOutput,
+            SaveAutoGrades,
+            AssignLatePenalties,
+            CheckCellMetadata,
+        ]
 
     try:
         yield OracleAutograde
@@ -155,6 +175,6 @@ def _last_line(log: str) -> str:
 def _feedback(api: Any, assignment: str, student: str) -> None:
     outcome = api.generate_feedback(assignment, student, force=True)
     if not outcome["success"]:
-        raise CourseError(f"{assignment}: nbgrader generate_feedback failed for {student}.\n{outcome.get('error') or outcome.get('log')}")
-
-
+        raise CourseError(
+            f"{assignment}: nbgrader generate_feedback failed for {student}.\n{outcome.get('error') or outcome.get('log')}"
+        )

@@ -50,7 +50,7 @@ class ExerciseRecord:
     known: tuple[Known, ...]
     hints: tuple[str, ...]
     properties: tuple[Property, ...] = ()
-    tolerance: Tolerance = Tolerance()
+    tolerance: Tolerance = field(default_factory=Tolerance)
     choices: dict[str, str] = field(default_factory=dict)
     reveal: str = ""
     forbid: tuple[str, ...] = ()
@@ -251,7 +251,9 @@ def _structure(expected: Tree, got: Tree) -> Mismatch | None:
                 items = b.get("l", b.get("t"))
                 if items is None or len(items) != len(a[tag]):
                     return Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
-                return next((p for i, (x, y) in enumerate(zip(a[tag], items, strict=True)) if (p := walk(x, y, f"{path}[{i}]"))), None)
+                return next(
+                    (p for i, (x, y) in enumerate(zip(a[tag], items, strict=True)) if (p := walk(x, y, f"{path}[{i}]"))), None
+                )
         if "d" in a:
             if "d" not in b or {k for k, _ in a["d"]} != {k for k, _ in b["d"]}:
                 return Mismatch("kind", f"expected a dict with keys {sorted(k for k, _ in a['d'])}, got {_type_name(b)}", path)
@@ -264,7 +266,13 @@ def _structure(expected: Tree, got: Tree) -> Mismatch | None:
             return None
         if "s" in a and "s" in b and type(a["s"]) is type(b["s"]):
             return None
-        if "s" in a and isinstance(a["s"], bool) and "a" in b and got.arrays[b["a"]].shape == () and got.arrays[b["a"]].dtype.kind == "b":
+        if (
+            "s" in a
+            and isinstance(a["s"], bool)
+            and "a" in b
+            and got.arrays[b["a"]].shape == ()
+            and got.arrays[b["a"]].dtype.kind == "b"
+        ):
             return None
         return Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
 
@@ -322,7 +330,7 @@ def close(a: Array, b: Array, tolerance: Tolerance) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         near = np.abs(b.astype(np.float64) - a.astype(np.float64)) <= tolerance.atol + tolerance.rtol * np.abs(a)
         near &= np.isfinite(a) & np.isfinite(b)
-    return near | (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.asarray(near | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def _gradient(name: str, want: Array | None, got: Array | None, tolerance: Tolerance) -> Mismatch | None:

@@ -26,7 +26,9 @@ def solution_source(module: str, name: str) -> str:
     """
     path = course_root().parent / "solutions" / f"{module}.py"
     if not path.exists():
-        raise CourseError(f"expected {path} for `from solutions.{module} import {name}`, found none. Correct the lesson's import.")
+        raise CourseError(
+            f"expected {path} for `from solutions.{module} import {name}`, found none. Correct the lesson's import."
+        )
     text = path.read_text(encoding="utf-8")
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
@@ -40,7 +42,9 @@ def _marked(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
     functions = [node] if isinstance(node, ast.FunctionDef) else [n for n in node.body if isinstance(n, ast.FunctionDef)]
     for function in sorted(functions, key=lambda f: f.lineno, reverse=True):
         body = function.body
-        has_doc = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str)
+        has_doc = (
+            isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str)
+        )
         if has_doc and len(body) == 1:
             continue
         start = (body[0].end_lineno or 0) if has_doc else body[0].lineno - 1

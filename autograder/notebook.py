@@ -75,7 +75,9 @@ def read_lesson(lesson: Lesson) -> Any:
             cell.outputs, cell.execution_count = [], None
     checked = {name for cell in notebook.cells if (name := exercise_of(cell))}
     if missing := [name for name in exercises if name not in checked or name not in seen]:
-        raise CourseError(f"{lesson.path.name}: expected an answer cell and a check cell for {missing}. Add both, or delete the exercise.")
+        raise CourseError(
+            f"{lesson.path.name}: expected an answer cell and a check cell for {missing}. Add both, or delete the exercise."
+        )
     notebook.metadata = nbformat.from_dict({"kernelspec": dict(notebook.metadata["kernelspec"]), "language_info": _LANGUAGE})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
@@ -90,7 +92,9 @@ def _complete(cell: Any, exercises: Mapping[str, Exercise], where: str) -> None:
         meta["locked"] = True
         match = CHECK.match(cell.source.strip())
         if match is None:
-            raise CourseError(f'{where}: expected an autograded cell to be exactly check("name"), got {cell.source.strip()[:60]!r}.')
+            raise CourseError(
+                f'{where}: expected an autograded cell to be exactly check("name"), got {cell.source.strip()[:60]!r}.'
+            )
         if match[1] not in exercises:
             raise CourseError(f"{where}: check({match[1]!r}) names no exercise.{did_you_mean(match[1], list(exercises))}")
         meta["points"] = exercises[match[1]].points

@@ -81,9 +81,9 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
                 _with_gradients(answer, values, probe, seen, dtype)
             else:
                 seen.value = encode(_run(answer, values))
-        except _Unusable as problem:
+        except _UnusableError as problem:
             seen.failure = problem.failure
-        except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt in an answer are failures too
+        except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
             seen.failure = _describe(error)
     seen.seconds = time.perf_counter() - started
     if seen.failure is None:
@@ -108,7 +108,7 @@ def observe_within(seconds: float, answer: Any, probe: Probe) -> Observation:
     return result[0]
 
 
-class _Unusable(Exception):
+class _UnusableError(Exception):
     """The learner's class cannot be driven; carries the failure to report."""
 
     def __init__(self, failure: Failure):
@@ -124,7 +124,7 @@ def _run(answer: Any, values: Any) -> Any:
         try:
             obj.load_state_dict(script.weights)
         except Exception as error:
-            raise _Unusable(Failure("weights", type(error).__name__, str(error)[:600])) from None
+            raise _UnusableError(Failure("weights", type(error).__name__, str(error)[:600])) from None
     results = []
     for call in script.calls:
         member = obj if call.method == "__call__" else getattr(obj, call.method)
@@ -153,10 +153,9 @@ def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Obs
     if not isinstance(first, torch.Tensor) or first.shape != cotangent.shape:
         return  # the shape check fails first and says why
     inputs = [values[name] for name in probe.grad]
+    grads: tuple[torch.Tensor | None, ...] = (None,) * len(inputs)
     if first.requires_grad:
         grads = torch.autograd.grad(first, inputs, cotangent.to(first.dtype), allow_unused=True)
-    else:
-        grads = tuple(None for _ in inputs)
     for name, grad in zip(probe.grad, grads, strict=True):
         found = as_array(grad)
         seen.grads[name] = None if found is None else found[0]

@@ -23,7 +23,7 @@ from autograder.notebook import exercise_of, is_figure, is_grade
 from autograder.observe import Failure, Observation
 from autograder.registry import find_lesson
 from autograder.report import Report, make_report
-from autograder.submission import Unreadable, read, rebuild
+from autograder.submission import UnreadableError, read, rebuild
 from autograder.tree import Tree
 
 SECRET_FILE = ".secret"
@@ -68,23 +68,24 @@ def open_session(root: Path, assignment: str, *, unsafe: bool = False) -> Sessio
     return Session(assignment, released, visible, hidden, sandbox)
 
 
-class SafeNotebookExporter(NotebookExporter):  # type: ignore[misc]  # nbconvert ships no types
+class SafeNotebookExporter(NotebookExporter):
     """Reads a submission through `submission.read` and hands on the rebuilt notebook: nbformat never meets the raw file."""
 
     session: Session | None = None
 
-    def from_filename(self, filename: str, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
+    def from_filename(self, filename: str, resources: Any = None, **kw: Any) -> Any:
         session = type(self).session
         assert session is not None
         submitted = Path(filename)
         try:
             cells = read(submitted)
-        except Unreadable as problem:
+        except UnreadableError as problem:
             cells = []
             session.flags.append(f"unreadable: {problem}")
         rebuilt = rebuild(session.released, cells)
         session.flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
-        return self.from_notebook_node(rebuilt.notebook, resources=resources, **kw)
+        export: Any = self.from_notebook_node  # untyped in nbconvert
+        return export(rebuilt.notebook, resources=resources, **kw)
 
 
 class Oracle(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
@@ -113,7 +114,11 @@ class Oracle(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
 def mark(session: Session, submission: box.Submission, name: str) -> Report:
     """The report on exercise `name`: the *hidden* probes give the score; if the visible ones fail too, they are what is shown."""
     hidden = _judged(session.hidden.exercises[name], submission)
-    visible = hidden if hidden.passed or hidden.exercise.choices else _judged(session.visible.exercises[name], submission)
+    ended = hidden.failure is not None and hidden.failure.kind in ("timeout", "crashed", "missing", "blank")
+    settled = (
+        hidden.passed or ended or bool(hidden.exercise.choices)
+    )  # a second run would only say the same, and may take as long
+    visible = hidden if settled else _judged(session.visible.exercises[name], submission)
     if visible is hidden or visible.passed:
         return make_report(hidden, reveal=bool(hidden.exercise.choices))
     visible.score = hidden.score
@@ -139,4 +144,3 @@ def _plain_text(tree: Tree | None) -> str | None:
 def _as_output(report: Report) -> Any:
     data = {"text/plain": repr(float(report.score)), "text/html": panel.to_html(report)}
     return nbformat.v4.new_output("execute_result", data=data, execution_count=1)
-

@@ -28,7 +28,13 @@ def inline(text: str) -> str:
     """Escaped text in which `code` and **bold** are marked up; $maths$ is left for the notebook to typeset."""
     safe = html.escape(text, quote=True)
     safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
-    return re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
+    safe = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
+    return re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])", r"<i>\1</i>", safe)
+
+
+def plain(text: str) -> str:
+    """The text without emphasis marks, for terminals; `code` keeps its ticks."""
+    return re.sub(r"(?<![\w*])(\*{1,2})([^*\s][^*]*)\1(?![\w*])", r"\2", text)
 
 
 def to_html(report: Report) -> str:
@@ -37,22 +43,31 @@ def to_html(report: Report) -> str:
     parts = [
         f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-left:6px solid {accent};border-radius:4px;'
         f'padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">',
-        f'<div style="display:flex;justify-content:space-between;gap:16px"><b><span style="color:{accent}">{SYMBOL[report.status]} '
+        '<div style="display:flex;justify-content:space-between;gap:16px">'
+        f'<b><span style="color:{accent}">{SYMBOL[report.status]} '
         f"{WORD[report.status]}</span> · {inline(report.title)}</b>"
         f"<b>{_number(report.score)} / {_number(report.points)}</b></div>",
         f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
     ]
     parts += [f'<p style="margin:2px 0">{inline(text)}</p>' for text in (report.advice, report.detail) if text]
     if report.grids:
-        parts.append('<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>")
+        parts.append(
+            '<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>"
+        )
     if report.checks:
         row = " &nbsp; ".join(f"{STATE[state]} {html.escape(name)}" for name, state in report.checks)
         parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">Checks in order: {row}</p>')
     if len(report.cases) > 1:
         row = " &nbsp; ".join(f"{'✓' if ok else '✗'} {html.escape(name)}" for name, ok in report.cases)
-        parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>')
+        parts.append(
+            f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>'
+        )
     if report.snippet:
-        parts.append(_details("The smallest failing input, ready to paste", f"<pre style='overflow-x:auto'>{html.escape(report.snippet)}</pre>"))
+        parts.append(
+            _details(
+                "The smallest failing input, ready to paste", f"<pre style='overflow-x:auto'>{html.escape(report.snippet)}</pre>"
+            )
+        )
     if report.notes:
         items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
@@ -62,22 +77,30 @@ def to_html(report: Report) -> str:
 
 
 def to_text(report: Report, *, width: int = 88) -> str:
-    """The panel for a terminal; the hints stay out of sight behind `attn hint`-like commands, so one line says they exist."""
-    lines = [f"{SYMBOL[report.status]} {report.title} · {WORD[report.status]} · {_number(report.score)} / {_number(report.points)}"]
+    """The panel for a terminal; only the first hint, since nothing can be folded there."""
+    lines = [
+        f"{SYMBOL[report.status]} {report.title} · {WORD[report.status]} · {_number(report.score)} / {_number(report.points)}"
+    ]
     for text in (report.headline, report.advice, report.detail):
         if text:
-            lines += textwrap.wrap(text.replace("**", ""), width, initial_indent="  ", subsequent_indent="  ")
+            lines += textwrap.wrap(plain(text), width, initial_indent="  ", subsequent_indent="  ")
     for grid in report.grids:
         lines += ["", f"  {grid.title}", *(f"    {row}" for row in _grid_rows(grid))]
     if report.checks:
         lines += ["", "  checks: " + "  ".join(f"{STATE[state]} {name}" for name, state in report.checks)]
     if len(report.cases) > 1:
-        lines.append(f"  {'hidden tests' if report.hidden else 'inputs'}: " + "  ".join(f"{'✓' if ok else '✗'} {name}" for name, ok in report.cases))
+        lines.append(
+            f"  {'hidden tests' if report.hidden else 'inputs'}: "
+            + "  ".join(f"{'✓' if ok else '✗'} {name}" for name, ok in report.cases)
+        )
     if report.snippet:
         lines += ["", "  smallest failing input:", *(f"    {line}" for line in report.snippet.splitlines())]
     lines += [f"  warned: {note}" for note in report.notes]
     if report.hints:
-        lines += ["", *textwrap.wrap("hint: " + report.hints[0].replace("**", ""), width, initial_indent="  ", subsequent_indent="  ")]
+        lines += [
+            "",
+            *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
+        ]
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from cycler import cycler
 
 # Okabe & Ito (2008), "Color Universal Design": distinguishable with every common colour vision deficiency.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -16,7 +17,7 @@ def use_style() -> None:
     """Set the course's style for all figures that follow in this process."""
     mpl.rcParams.update(
         {
-            "axes.prop_cycle": mpl.cycler(color=COLOURS),
+            "axes.prop_cycle": cycler(color=COLOURS),
             "axes.spines.right": False,
             "axes.spines.top": False,
             "axes.titlesize": 11,

@@ -50,7 +50,9 @@ class Lesson:
         except ModuleNotFoundError as error:
             if error.name != f"course.exercises.{self.slug}":
                 raise
-            raise CourseError(f"lesson {self.name}: expected course/exercises/{self.slug}.py. Create it: see `attn new-lesson`.") from None
+            raise CourseError(
+                f"lesson {self.name}: expected course/exercises/{self.slug}.py. Create it: see `attn new-lesson`."
+            ) from None
         exercises: Sequence[Exercise] = module.EXERCISES
         return tuple(exercises)
 
@@ -68,7 +70,8 @@ def course_root() -> Path:
         if (folder / "lessons").is_dir() and (folder / "exercises").is_dir():
             return folder.resolve()
     raise CourseError(
-        "expected a course folder (with lessons/ and exercises/) here or above, found none. Run this in a clone, or set ATTN_COURSE."
+        "expected a course folder (with lessons/ and exercises/) here or above, found none. "
+        "Run this in a clone, or set ATTN_COURSE."
     )
 
 

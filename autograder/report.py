@@ -81,7 +81,9 @@ def make_report(result: Result, *, reveal: bool = True) -> Report:
     )
 
 
-def _report(result: Result, status: str, headline: str, advice: str = "", detail: str = "", *, reveal: bool = True, **more: object) -> Report:
+def _report(
+    result: Result, status: str, headline: str, advice: str = "", detail: str = "", *, reveal: bool = True, **more: object
+) -> Report:
     exercise = result.exercise
     cases = tuple((case.name, case.passed) for case in result.cases)
     notes = more.pop("notes", None)
@@ -102,9 +104,7 @@ def _not_started(result: Result) -> Report:
         if missing
         else "Replace `raise NotImplementedError()` in the cell above, run it, then run this cell again."
     )
-    return Report(
-        "todo", result.exercise.title, 0.0, result.exercise.points, headline, advice, hints=result.exercise.hints[:1]
-    )
+    return Report("todo", result.exercise.title, 0.0, result.exercise.points, headline, advice, hints=result.exercise.hints[:1])
 
 
 def _choice_report(result: Result) -> Report:
@@ -112,7 +112,8 @@ def _choice_report(result: Result) -> Report:
     if result.chosen is None:
         options = ", ".join(f'"{key}"' for key in exercise.choices)
         said = f" ({result.failure.message})" if result.failure else ""
-        return Report("todo", exercise.title, 0.0, exercise.points, f"No prediction yet{said}.", f"Set `{exercise.id}` to one of {options}. Any choice gets the marks: what counts is to commit before you look.")  # fmt: skip
+        advice = f"Set `{exercise.id}` to one of {options}. Any choice gets the marks: what counts is to commit before you look."
+        return Report("todo", exercise.title, 0.0, exercise.points, f"No prediction yet{said}.", advice)
     text = f'You predicted "{result.chosen}": {exercise.choices[result.chosen]}'
     return Report("pass", exercise.title, result.score, exercise.points, "Prediction recorded.", text, exercise.reveal)
 
@@ -133,7 +134,10 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> tuple[str, str]:
         "shape": "Write the shape of every intermediate beside its line; the first surprise is the bug.",
         "dtype": "Check the types you create arrays with (`np.zeros` is float, `np.arange` is integer).",
         "inputs unchanged": "Copy what you change (`x.copy()`, `x.clone()`), or build a new array.",
-    }.get(mismatch.check, "Work the small input below by hand, print each intermediate, and find the first that is not what you expect.")
+    }.get(
+        mismatch.check,
+        "Work the small input below by hand, print each intermediate, and find the first that is not what you expect.",
+    )
     if not reveal:
         advice = "Your function passes or fails alike on inputs you cannot see: test it on other sizes and on extreme values."
     return "Wrong, and in none of the ways I know.", advice
@@ -149,7 +153,8 @@ def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
     where = f" in output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     text = f"On “{case}”{where}: {mismatch.message}"
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
-        text += f"; the first at index {list(mismatch.at)}: expected {mismatch.expected[mismatch.at]:.6g}, yours {mismatch.got[mismatch.at]:.6g}"
+        want, got = mismatch.expected[mismatch.at], mismatch.got[mismatch.at]
+        text += f"; the first at index {list(mismatch.at)}: expected {want:.6g}, yours {got:.6g}"
     return text + "."
 
 
@@ -184,7 +189,7 @@ def _grids(mismatch: Mismatch) -> tuple[Grid, ...]:
         return ()
     first = mismatch.at
     expected, got, wrong = (_two_d(a, first) for a in (expected, got, wrong))
-    row, column = ((0,) + first)[-2:]
+    row, column = (0, *first)[-2:]
     rows, columns = (_window(length, at) for length, at in zip(expected.shape, (row, column), strict=True))
     box = (row - rows.start, column - columns.start)
     expected, got, wrong = (a[rows, columns] for a in (expected, got, wrong))

@@ -6,7 +6,7 @@ from string import Template
 
 from autograder.registry import CourseError, course_root, lessons
 
-_LESSON = Template('''---
+_LESSON = Template("""---
 jupytext:
   text_representation:
     extension: .md
@@ -49,7 +49,7 @@ check("double")
 ## What you now know
 
 …
-''')
+""")
 _EXERCISES = Template('''"""Lesson $number $slug."""
 
 from autograder import Case, Exercise, Misconception, Variant
@@ -114,5 +114,7 @@ def new_lesson(name: str) -> list[Path]:
         raise CourseError(f"expected no file {there[0]}, but it is there. Move it away first.")
     for path, template in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(template.substitute(number=number, slug=slug, title=slug.replace("_", " ").capitalize()), encoding="utf-8")
+        path.write_text(
+            template.substitute(number=number, slug=slug, title=slug.replace("_", " ").capitalize()), encoding="utf-8"
+        )
     return list(files)

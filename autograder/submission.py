@@ -40,30 +40,36 @@ class Rebuilt:
     flags: list[str] = field(default_factory=list)
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The file cannot be read as a notebook; the message says why, in words for the learner."""
 
 
 def read(path: Path) -> list[Cell]:
-    """The cells of the notebook at `path`. Raises Unreadable; never follows a link, never reads more than 20 MiB."""
+    """The cells of the notebook at `path`. Raises UnreadableError; never follows a link, never reads more than 20 MiB."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        raise Unreadable(f"the file could not be opened ({error.strerror}); submit the notebook itself, not a link") from None
+        raise UnreadableError(
+            f"the file could not be opened ({error.strerror}); submit the notebook itself, not a link"
+        ) from None
     with os.fdopen(handle, "rb") as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
-            raise Unreadable("expected a regular file")
+            raise UnreadableError("expected a regular file")
         if info.st_size > MAX_BYTES:
-            raise Unreadable(f"expected at most {MAX_BYTES >> 20} MiB, got {info.st_size >> 20} MiB; clear the outputs and submit again")
+            raise UnreadableError(
+                f"expected at most {MAX_BYTES >> 20} MiB, got {info.st_size >> 20} MiB; clear the outputs and submit again"
+            )
         data = file.read(MAX_BYTES + 1)
     try:
         document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"the file is not a notebook: {type(error).__name__}; open it in JupyterLab, save, and submit again") from None
+        raise UnreadableError(
+            f"the file is not a notebook: {type(error).__name__}; open it in JupyterLab, save, and submit again"
+        ) from None
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list) or len(cells) > MAX_CELLS:
-        raise Unreadable("the file holds no list of cells; was another file renamed to .ipynb?")
+        raise UnreadableError("the file holds no list of cells; was another file renamed to .ipynb?")
     return [_cell(item) for item in cells if isinstance(item, dict)]
 
 
@@ -128,5 +134,5 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
 
 
 def _extra(cell: Cell, number: int) -> Any:
-    maker = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
-    return maker(cell.source, id=f"extra-{number}")
+    made = {"cell_type": cell.kind, "id": f"extra-{number}", "metadata": {}, "source": cell.source}
+    return nbformat.from_dict(made if cell.kind == "markdown" else {**made, "outputs": [], "execution_count": None})

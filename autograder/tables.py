@@ -10,7 +10,7 @@ from rich.table import Table
 from autograder.panel import ACCENT, SYMBOL
 
 if TYPE_CHECKING:
-    from autograder.grade import ClassReport
+    from autograder.grade import ClassReport, ExerciseRow
     from autograder.verify import Verdict
 
 
@@ -24,7 +24,11 @@ def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> N
     table = Table("lesson", "exercise", "misconceptions caught", "variants full", "blank = 0", title="attn verify")
     for v in verdicts:
         table.add_row(
-            v.lesson, v.exercise, f"{v.caught} / {v.misconceptions}", f"{v.variants_full} / {v.variants}", "✓" if v.blank_zero else "✗"
+            v.lesson,
+            v.exercise,
+            f"{v.caught} / {v.misconceptions}",
+            f"{v.variants_full} / {v.variants}",
+            "✓" if v.blank_zero else "✗",
         )
     console = _console()
     console.print(table)
@@ -53,20 +57,29 @@ def print_status(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None = None) -> None:
     """The class: a row for each student, then what a person should look at."""
-    columns = ["student", "score", "of", *graded.exercises, "seconds", "remarks"]
+    columns = ["student", "score", "of", "right", "what went wrong", "remarks", "seconds"]
     if expected is not None:
         columns.insert(3, "deserved")
-    table = Table(*columns, title=f"{graded.assignment} · sandbox: {graded.tier}")
+    table = Table(*columns, title=f"{graded.assignment} · sandbox: {graded.tier}", show_lines=True)
     for row in graded.rows:
         cells = [escape(row.student), f"{row.score:g}", f"{row.points:g}"]
         if expected is not None:
-            cells.append(f"{expected[row.student]:g}")
-        for exercise in graded.exercises:
-            state = row.exercises.get(exercise)
-            cells.append("–" if state is None else f"{SYMBOL[state.status]} {state.score:g}" + (f"\n{state.misconception}" if state.misconception else ""))
-        table.add_row(*cells, f"{row.seconds:.1f}", escape("; ".join([*row.flags, *([row.problem] if row.problem else [])])))
+            cells.append(f"{expected[row.student]:g} {'✓' if expected[row.student] == row.score else '✗'}")
+        right = sum(state.status == "pass" for state in row.exercises.values())
+        wrong = [_what(name, state) for name, state in row.exercises.items() if state.status in ("fail", "part")]
+        idle = sum(state.status == "todo" for state in row.exercises.values())
+        if idle:
+            wrong.append(f"· {idle} not started")
+        remarks = escape("; ".join([*row.flags, *([row.problem] if row.problem else [])]))
+        table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
     console = _console()
     console.print(table)
-    console.print(f"{len(graded.rows)} submissions in {graded.seconds:.1f} s. Written answers wait for a person: `nbgrader formgrader`.")
+    console.print(
+        f"{len(graded.rows)} submissions in {graded.seconds:.1f} s. Written answers wait for a person: `nbgrader formgrader`."
+    )
     if graded.tier == "none":
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
+
+
+def _what(name: str, state: "ExerciseRow") -> str:
+    return f"{SYMBOL[state.status]} {name}: {state.misconception or 'in no known way'}"

@@ -66,14 +66,20 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
             if result.passed or not named:
                 caught[mistake.id] = False
                 name = result.diagnosis.id if result.diagnosis else "nothing"
-                verdict.problems.append(f"{where}: {mistake.id!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}")
+                verdict.problems.append(
+                    f"{where}: {mistake.id!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}"
+                )
             elif (margin := max(_margin(record, case, mistake.id) for case in record.cases)) < MARGIN:
-                verdict.problems.append(f"{where}: {mistake.id!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)")
+                verdict.problems.append(
+                    f"{where}: {mistake.id!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)"
+                )
         for variant in exercise.variants:
             result = grade(record, variant.answer)
             if not result.passed:
                 full[variant.id] = False
-                verdict.problems.append(f"{where}: variant {variant.id!r} gets {result.score:g}/{exercise.points:g}: {_why(result)}")
+                verdict.problems.append(
+                    f"{where}: variant {variant.id!r} gets {result.score:g}/{exercise.points:g}: {_why(result)}"
+                )
     verdict.caught, verdict.variants_full = sum(caught.values()), sum(full.values())
     return verdict
 

@@ -18,7 +18,7 @@ DEFAULT = Path("work")
 
 
 def locate(folder: Path | None) -> Path:
-    """The workspace: `folder`, or the nearest one at, above or beside the working folder. Raises CourseError where there is none."""
+    """The workspace: `folder`, or the nearest one at, above or beside the working folder. Raises CourseError if none."""
     if folder is not None:
         candidates = [folder]
     else:
@@ -27,7 +27,9 @@ def locate(folder: Path | None) -> Path:
     for candidate in candidates:
         if (candidate / progress.MARKER).is_dir():
             return candidate.resolve()
-    raise CourseError("expected a workspace, found none. `attn lab` (or `make lab`) makes one in ./work; or say --workspace FOLDER.")
+    raise CourseError(
+        "expected a workspace, found none. `attn lab` (or `make lab`) makes one in ./work; or say --workspace FOLDER."
+    )
 
 
 def prepare(folder: Path | None) -> Path:
@@ -70,16 +72,19 @@ def load_pack(workspace: Path, lesson: str) -> pack.Pack:
 def status(workspace: Path) -> list[dict[str, Any]]:
     """One row for each lesson: points, and each exercise's score, status and attempts."""
     done = progress.read(workspace)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in names(workspace):
         lesson = load_pack(workspace, name)
-        exercises = []
+        exercises: list[dict[str, Any]] = []
         for exercise in lesson.exercises.values():
             score, state, attempts = done.get((name, exercise.id), (0.0, "todo", 0))
-            exercises.append({"id": exercise.id, "score": score, "points": exercise.points, "status": state, "attempts": attempts})
-        rows.append(
-            {"lesson": name, "title": lesson.title, "score": sum(e["score"] for e in exercises), "points": lesson.points, "exercises": exercises}
-        )
+            exercises.append(
+                {"id": exercise.id, "score": score, "points": exercise.points, "status": state, "attempts": attempts}
+            )
+        done_all = all(exercise["status"] == "pass" for exercise in exercises)
+        score = sum(exercise["score"] for exercise in exercises)
+        row = {"lesson": name, "title": lesson.title, "score": score, "points": lesson.points, "done": done_all}
+        rows.append({**row, "exercises": exercises})
     return rows
 
 
@@ -89,7 +94,7 @@ def next_notebook(workspace: Path, lesson: str | None) -> Path:
         name = find(workspace, lesson)
     else:
         rows = status(workspace)
-        open_ones = [row["lesson"] for row in rows if any(e["status"] != "pass" for e in row["exercises"])]
+        open_ones = [row["lesson"] for row in rows if not row["done"]]
         name = open_ones[0] if open_ones else rows[-1]["lesson"]
     return Path(name) / f"{name}.ipynb"
 
@@ -97,7 +102,9 @@ def next_notebook(workspace: Path, lesson: str | None) -> Path:
 def open_lab(workspace: Path, notebook: Path, *, port: int, browser: bool) -> int:
     """Run JupyterLab in the workspace until it is closed; returns its exit status."""
     if not shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)):
-        raise CourseError("expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'.")
+        raise CourseError(
+            "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
+        )
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
     command += [f"--LabApp.default_url=/lab/tree/{notebook.as_posix()}"]
     if not browser:
@@ -128,7 +135,9 @@ def check(workspace: Path, target: str) -> list[str]:
         if cell.cell_type == "code" and (not exercise or "attn" in cell.metadata):
             kept.append(cell)
     notebook.cells = kept
-    NotebookClient(notebook, timeout=600, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(path.parent)}}).execute()
+    NotebookClient(
+        notebook, timeout=600, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
+    ).execute()
     panels = []
     for cell in notebook.cells:
         if "attn" in cell.metadata:
@@ -136,5 +145,3 @@ def check(workspace: Path, target: str) -> list[str]:
             failed = next((f"{o.ename}: {o.evalue}" for o in cell.outputs if o.output_type == "error"), "")
             panels.append(text.rstrip() or f"✗ {cell.metadata['attn']} · the check could not run: {failed}")
     return panels
-
-

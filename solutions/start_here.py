@@ -10,5 +10,5 @@ def average_pool(V: Float[np.ndarray, "m d_v"]) -> Float[np.ndarray, "d_v"]:
     >>> average_pool(np.array([[0.0, 2.0], [4.0, 6.0]]))
     array([2., 4.])
     """
-    V = np.asarray(V)
-    return V.sum(axis=0) / V.shape[0]
+    total: np.ndarray = np.asarray(V).sum(axis=0)
+    return total / len(V)

@@ -1,0 +1,185 @@
+"""Start the warm worker inside a tier of isolation: which command, which paths, which environment. Trusted side.
+
+The sandbox sees the system's libraries, the interpreter, its packages and the `autograder` package: an allow-list.
+A clone keeps `course/` and `solutions/` beside `autograder/`, so the folder around the package is never on it.
+"""
+
+import functools
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TIERS = ("bubblewrap", "landlock", "none")
+PACKAGE = Path(__file__).resolve().parent
+SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
+ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to start a worker: command, environment, the folders it may write to, and what it must not read."""
+
+    argv: list[str]
+    env: dict[str, str]
+    scratch: list[str]
+    readable: list[str]
+    hidden: list[str]
+
+
+def sandbox_uid() -> int | None:
+    """The user that a root grader steps down to (`ATTN_SANDBOX_UID`, 64321); None where we are not root."""
+    return int(os.environ.get("ATTN_SANDBOX_UID", "64321")) if os.geteuid() == 0 else None
+
+
+def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, info: int | None = None) -> Plan:
+    """The plan for `tier`. `private` is a folder of its own outside the sandbox, `descriptor` the control socket.
+
+    Raises OSError where the tier cannot be had, saying why.
+    """
+    hidden = hidden_paths()
+    readable = [part for path in _readable_paths() for part in _without(path, hidden)]
+    scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
+    env = _environment(scratch[0])
+    start = f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.worker import main; main({descriptor})"
+    argv = [sys.executable, "-I", "-B", "-c", start]
+    if tier == "bubblewrap":
+        argv = _bubblewrap(readable, scratch_bytes, info) + argv
+    uid = sandbox_uid()
+    if uid is not None and tier != "none":
+        os.chown(private, uid, uid)
+        step = json.dumps({"uid": uid, "paths": readable, "argv": argv, "env": env})
+        stage = f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.stage import main; main(sys.argv[1])"
+        argv = [sys.executable, "-I", "-B", "-c", stage, step]
+    return Plan(argv, env, scratch, readable, hidden)
+
+
+def unsupported(tier: str) -> str | None:
+    """Why `tier` cannot even be tried here, or None."""
+    if tier not in TIERS:
+        return f"expected one of {', '.join(TIERS)}, got {tier!r}"
+    if not hasattr(os, "fork") or not hasattr(os, "setresuid"):
+        return f"it needs Linux, this is {platform.system()}. Grade in WSL 2, a Linux virtual machine or a container"
+    if tier == "none":
+        return None
+    if platform.machine() not in ("x86_64", "aarch64"):
+        return f"it needs x86_64 or aarch64 (for its system call filter), this is {platform.machine()}"
+    if tier == "bubblewrap" and shutil.which("bwrap") is None:
+        return "`bwrap` is not installed. Install it: apt install bubblewrap (or dnf, pacman)"
+    if tier == "landlock":
+        from autograder.confine import MIN_LANDLOCK, landlock_abi
+
+        if (abi := landlock_abi()) < MIN_LANDLOCK:
+            return f"it needs Landlock ABI {MIN_LANDLOCK} (Linux 6.12), this kernel has {abi}"
+    return None
+
+
+def hidden_paths() -> list[str]:
+    """What lies beside the package in a clone (`course`, `solutions`, …); nothing for an installed wheel."""
+    root = PACKAGE.parent
+    if root in _package_folders():
+        return []
+    keep = [PACKAGE, *(Path(path).resolve() for path in (sys.prefix, sys.base_prefix))]
+    return [str(path) for path in sorted(root.iterdir()) if not any(k.is_relative_to(path) for k in keep)]
+
+
+def _package_folders() -> set[Path]:
+    return {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+
+
+def _readable_paths() -> list[str]:
+    """Interpreter, packages and libraries, under the names by which they are asked for and under their real ones."""
+    folders = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *map(str, _package_folders()), str(PACKAGE)]
+    folders.append(str(Path(sys.executable).resolve().parent))
+    for variable in ("ATTN_SANDBOX_READ", "LD_LIBRARY_PATH"):
+        folders += [folder for folder in os.environ.get(variable, "").split(os.pathsep) if os.path.isabs(folder)]
+    if any(folder.startswith("/nix/") for folder in folders):
+        folders.append("/nix/store")
+    named = [os.path.normpath(folder) for folder in folders] + [os.path.realpath(folder) for folder in folders]
+    if "/" in named:
+        raise OSError("expected Python in a folder of its own, but its prefix is /, which would let the sandbox read everything")
+    found = [path for path in dict.fromkeys([*SYSTEM, *(f"/etc/{name}" for name in ETC), *named]) if os.path.exists(path)]
+    return [
+        p
+        for p in found
+        if os.path.islink(p) or not any(p != q and not os.path.islink(q) and p.startswith(q + "/") for q in found)
+    ]
+
+
+def _without(path: str, hidden: Iterable[str]) -> list[str]:
+    """`path`, or everything below it but `hidden`, where it contains that (a clone in /usr/src)."""
+    inside = [h for h in hidden if h == path or h.startswith(path + "/")]
+    if not inside:
+        return [path]
+    if path in inside:
+        return []
+    return [part for child in sorted(os.listdir(path)) for part in _without(os.path.join(path, child), inside)]
+
+
+def _environment(home: str) -> dict[str, str]:
+    folders = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    env = {
+        "PATH": os.pathsep.join(folders),
+        "HOME": home,
+        "TMPDIR": home,
+        "LANG": "C.UTF-8",
+        "USER": "learner",
+        "LOGNAME": "learner",
+    }
+    env |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+    env |= {"ATTN_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    env |= {"IPYTHONDIR": f"{home}/.ipython", "MPLCONFIGDIR": f"{home}/.matplotlib", "PYTHONDONTWRITEBYTECODE": "1"}
+    return env | {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
+
+
+@functools.cache
+def _flags(program: str) -> str:
+    return subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10, check=False).stdout
+
+
+def _bubblewrap(readable: Iterable[str], scratch_bytes: int, info: int | None) -> list[str]:
+    program = shutil.which("bwrap") or "/usr/bin/bwrap"
+    known = _flags(program)
+    size = ["--size", str(scratch_bytes)] if "--size" in known else []
+    argv = [program, "--unshare-all", "--unshare-user", "--new-session", "--cap-drop", "ALL", "--as-pid-1"]
+    argv += ["--disable-userns"] if "--disable-userns" in known else []  # older ones rely on the system call filter for this
+    argv += ["--info-fd", str(info)] if info is not None else []
+    argv += ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", *size, "--tmpfs", "/tmp"]
+    for path in readable:
+        if os.path.islink(path) and path in SYSTEM:
+            argv += ["--symlink", os.readlink(path), path]
+        else:
+            argv += ["--ro-bind", os.path.realpath(path), path]
+    return [*argv, "--remount-ro", "/", "--chdir", "/tmp", "--"]
+
+
+def task_count(uid: int) -> int:
+    """How many threads the user `uid` runs now: where processes are counted by user, a limit has to start from here."""
+    count = 0
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and process.stat().st_uid == uid:
+                count += len(os.listdir(process / "task"))
+        except OSError:
+            continue
+    return count
+
+
+def start(plan: Plan, *, keep: Iterable[int], stderr: int) -> subprocess.Popen[bytes]:
+    """The worker's process (bubblewrap's, in that tier), in a session of its own, with the descriptors in `keep`."""
+    return subprocess.Popen(
+        plan.argv,
+        env=plan.env,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=tuple(keep),
+        start_new_session=True,
+    )

@@ -1,0 +1,140 @@
+"""What a submission's process says, made harmless: outputs for the notebook, observations for the judge. Trusted side.
+
+Everything here was chosen by the learner's code. Outputs are rebuilt field by field; of a failure on a hidden probe only
+the exception's type and the learner's own line remain, for a message could carry the hidden inputs out.
+"""
+
+import base64
+import binascii
+import builtins
+import json
+import keyword
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.observe import Failure, Observation, Probe
+from autograder.tree import Spec, Tree
+from autograder.wire import WireError
+
+KINDS = ("raised", "blank", "missing", "construct", "weights", "timeout", "crashed")
+ERRORS = frozenset(
+    [name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)]
+    + ["AxisError", "LinAlgError", "OutOfMemoryError", "OutputTooLarge", "UFuncTypeError", "TorchRuntimeError"]
+)
+TYPES = frozenset(
+    [name for name, value in vars(builtins).items() if isinstance(value, type)]
+    + ["function", "method", "generator", "module", "ndarray", "Tensor", "Parameter", "dtype", "matrix", "Size", "NoneType"]
+)
+_ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
+# C0 and C1 but tab and newline, marks that reorder text, and halves of surrogate pairs
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def clean_text(text: str) -> str:
+    """`text` without colours, control characters and marks that reorder it; `\\r\\n` becomes a newline.
+
+    >>> clean_text("\\x1b[31mred\\x1b[0m\\x00")
+    'red'
+    """
+    return _CONTROL.sub("", _ANSI.sub("", text.replace("\r\n", "\n")))
+
+
+def clean_outputs(raw: bytes, budget: int) -> tuple[list[dict[str, Any]], int]:
+    """A cell's outputs in nbformat's words, and what is left of `budget` bytes. Raises WireError for what is none."""
+    if len(raw) > 8 * max(budget, 0) + (1 << 16):
+        raise WireError(f"expected outputs of at most {budget} bytes, got {len(raw)} as JSON.")
+    try:
+        items = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise WireError("expected outputs as JSON.") from None
+    if not isinstance(items, list):
+        raise WireError("expected a list of outputs.")
+    cleaned: list[dict[str, Any]] = []
+    for item in items:
+        output, size = _clean_output(item if isinstance(item, dict) else {})
+        budget -= size + 16
+        if budget < 0:
+            cleaned.append({"output_type": "stream", "name": "stdout", "text": "[further output was cut]\n"})
+            break
+        cleaned.append(output)
+    return cleaned, budget
+
+
+def _clean_output(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def text(value: Any) -> str:
+        if not isinstance(value, str):
+            raise WireError(f"expected text in an output, got a {type(value).__name__}.")
+        return clean_text(value)
+
+    kind = item.get("output_type")
+    if kind == "stream" and item.get("name") in ("stdout", "stderr"):
+        shown = text(item.get("text"))
+        return {"output_type": "stream", "name": item["name"], "text": shown}, len(shown)
+    if kind == "error":
+        traceback = item.get("traceback")
+        lines = [text(line) for line in traceback[:100]] if isinstance(traceback, list) else []
+        name, value = text(item.get("ename"))[:200], text(item.get("evalue"))
+        output = {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
+        return output, len(value) + sum(map(len, lines))
+    if kind == "display_data" and isinstance(item.get("data"), dict):
+        data = {}
+        if "text/plain" in item["data"]:
+            data["text/plain"] = text(item["data"]["text/plain"])
+        if "image/png" in item["data"] and _is_png(item["data"]["image/png"]):
+            data["image/png"] = item["data"]["image/png"]
+        return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values()))
+    raise WireError(f"expected a stream, an error or display data, got {str(kind)[:40]!r}.")
+
+
+def _is_png(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and base64.b64decode(value.replace("\n", ""), validate=True).startswith(_PNG)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def clean_observation(seen: Observation, probe: Probe, sources: Sequence[str], seconds: float) -> Observation:
+    """`seen` with nothing in it but values, and names that the probe, Python or the learner's `sources` already hold."""
+    inputs = {key for key, _ in probe.inputs.spec.get("d", [])}
+    return Observation(
+        value=None if seen.value is None else Tree(_clean_spec(seen.value.spec, sources), seen.value.arrays),
+        grads={name: grad for name, grad in seen.grads.items() if name in probe.grad},
+        mutated=tuple(name for name in dict.fromkeys(seen.mutated) if name in inputs),
+        failure=None if seen.failure is None else clean_failure(seen.failure, sources),
+        seconds=seconds,
+    )
+
+
+def clean_failure(failure: Failure, sources: Sequence[str]) -> Failure:
+    """`failure` without its message; type and line stay where they are not the learner's inventions."""
+    kind = failure.kind if failure.kind in KINDS else "raised"
+    line = failure.line
+    if line is not None:
+        lines = [source.splitlines()[max(line[0], 1) - 1 :] for source in sources]
+        line = line if any(found and found[0].strip()[:200] == line[1] != "" for found in lines) else None
+    return Failure(kind, _known(failure.type, ERRORS, "Exception", sources) if failure.type else "", "", line)
+
+
+def _clean_spec(spec: Spec, sources: Sequence[str]) -> Spec:
+    if "o" in spec:
+        return {"o": _known(spec["o"], TYPES, "object", sources)}
+    if "d" in spec:
+        return {"d": [[key, _clean_spec(item, sources)] for key, item in spec["d"]]}
+    for tag in ("l", "t"):
+        if tag in spec:
+            return {tag: [_clean_spec(item, sources) for item in spec[tag]]}
+    return spec
+
+
+def _known(name: str, names: frozenset[str], otherwise: str, sources: Sequence[str]) -> str:
+    if name in names:
+        return name
+    written = name.isidentifier() and not keyword.iskeyword(name) and any(re.search(rf"\b{name}\b", s) for s in sources)
+    return name if written else otherwise
+
+
+def failed(kind: str, message: str = "", seconds: float = 0.0) -> Observation:
+    """The observation of a probe that was never answered."""
+    return Observation(failure=Failure(kind, message=message), seconds=seconds)

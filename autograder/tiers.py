@@ -1,0 +1,59 @@
+"""Which ways to isolate a learner's code work on this machine, best first, and what a submission may use. Trusted side."""
+
+import functools
+from dataclasses import asdict, dataclass
+
+from autograder import launch
+from autograder.host import Host, SandboxUnavailable
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use. Memory is per process; files, processes and output are per submission."""
+
+    wall_s: float = 60.0  # all cells together
+    cell_s: float = 20.0  # one cell
+    cpu_s: int = 90
+    memory_bytes: int = 4 << 30
+    processes: int = 64
+    file_bytes: int = 8 << 20
+    open_files: int = 128
+    output_bytes: int = 1 << 20  # text and figures
+    scratch_bytes: int = 256 << 20  # /tmp, and as much again in /dev/shm (bubblewrap only)
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A way to isolate, whether it works here, and the reason where it does not."""
+
+    name: str
+    available: bool
+    reason: str = ""
+
+
+@functools.cache
+def available_tiers() -> tuple[Tier, ...]:
+    """Each tier, tried for real: a worker is started in it and must prove that it is confined. Cached."""
+    found = []
+    for name in launch.TIERS:
+        try:
+            Host(name, asdict(Limits()), (), warm=False).close()
+            found.append(Tier(name, True))
+        except SandboxUnavailable as error:
+            found.append(Tier(name, False, str(error)))
+    return tuple(found)
+
+
+def choose_tier(unsafe: bool = False) -> str:
+    """The first tier that isolates. Raises SandboxUnavailable where none does, unless `unsafe` allows "none"."""
+    tiers = available_tiers()
+    for tier in tiers:
+        if tier.available and tier.name != "none":
+            return tier.name
+    if unsafe:
+        return "none"
+    reasons = "".join(f"\n  {tier.reason}" for tier in tiers if tier.name != "none")
+    raise SandboxUnavailable(
+        f"expected a sandbox for the learners' code, found none that works here:{reasons}\n"
+        "Grade on a machine that has one. `--unsafe` runs learners' code with your own rights: only for code you trust."
+    )

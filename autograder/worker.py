@@ -1,0 +1,212 @@
+"""The warm worker: imports once, gives its rights away, then forks a process for each submission. Runs inside the sandbox.
+
+It takes orders on one socket whose other end the trusted process holds: ``submission`` (with the descriptor of the
+channel to hand on) and ``sweep`` (kill whatever is left, wipe the scratch space). It never reads anything a submission
+sent. When the socket closes, it sweeps and ends, and so does everything it started.
+"""
+
+import contextlib
+import gc
+import importlib
+import math
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from autograder import confine, wire
+from autograder.wire import Header, WireClosedError, WireError
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def main(descriptor: int) -> None:
+    """Serve the socket on `descriptor` until it closes. Never returns."""
+    control = socket.socket(fileno=descriptor)
+    status = 1
+    try:
+        control.set_inheritable(False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        config, _ = wire.receive(control, deadline=time.monotonic() + 30)
+        worker = Worker(control, config)
+        worker.prepare()
+        worker.serve()
+        status = 0
+    except WireClosedError:
+        status = 0
+    except BaseException as error:  # the trusted process shows the last line of stderr
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(status)
+
+
+class Worker:
+    """`config` holds tier, scratch (folders to wipe), readable and hidden paths, preload, limits and `warm`."""
+
+    def __init__(self, control: socket.socket, config: Header):
+        self.control, self.config = control, config
+        self.tier: str = config["tier"]
+        self.scratch: list[str] = config["scratch"]
+        self.shell: Any = None
+        self.kept: dict[str, set[str]] = {}
+
+    def prepare(self) -> None:
+        """Import, confine, prove it, and report to the trusted process."""
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")  # where memory runs out, let the kernel end a submission and not the grader
+        os.chdir(self.scratch[0])
+        self.kept = {folder: set(os.listdir(folder)) for folder in self.scratch}
+        missing = self._preload() if self.config["warm"] else []
+        threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
+        self._confine()
+        self._wipe()
+        gc.collect()
+        gc.freeze()  # forked copies then share these pages for longer
+        ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
+        wire.send(self.control, ready, deadline=time.monotonic() + 10)
+
+    def _preload(self) -> list[str]:
+        missing = []
+        from autograder import cells, runner  # noqa: F401 - imported here, while everything is still readable
+
+        for name in ("autograder.checking", *self.config["preload"]):
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                missing.append(name)
+        if "torch" in sys.modules:
+            _warm_torch()
+        self.shell = cells.make_shell(self.config["limits"]["output_bytes"])
+        cells.warm_up(self.shell)
+        return missing
+
+    def _confine(self) -> None:
+        confine.adopt_orphans()
+        if self.tier == "landlock":
+            confine.landlock(self.config["readable"], [*self.scratch, *DEVICES])
+        if self.tier != "none":
+            confine.seccomp(metadata=self.tier == "landlock")
+            self._prove()
+        confine.hide_memory()
+
+    def _prove(self) -> None:
+        """Try what must not work; raises ConfineError where it does. Nothing is assumed about the tool that confined us."""
+        problems = []
+        if os.geteuid() == 0:
+            problems.append("it runs as root")
+        if self.tier == "bubblewrap" and os.getpid() != 1:
+            problems.append("it is not the first process of its own process namespace")
+        for path in self.config["hidden"]:
+            if _readable(path):
+                problems.append(f"it can read {path}")
+        if _succeeds(lambda: open("/usr/.attn", "w").close()):
+            problems.append("it can write outside its scratch folder")
+        if _succeeds(lambda: socket.socket(socket.AF_INET).close()):
+            problems.append("it can open a network socket")
+        if self.tier == "landlock" and _succeeds(lambda: os.kill(os.getppid(), 0)):
+            problems.append("it can send signals to the process that started it")
+        if problems:
+            raise confine.ConfineError(1, f"expected the {self.tier} sandbox to isolate, but " + " and ".join(problems))
+
+    def serve(self) -> None:
+        """Take orders until the socket closes."""
+        while True:
+            try:
+                order, _, channel = wire.receive_fd(self.control, deadline=math.inf)
+            except WireClosedError:
+                self._sweep()
+                raise
+            if order.get("op") == "submission" and channel is not None:
+                self._fork(channel, order)
+            elif order.get("op") == "sweep":
+                self._sweep()
+                wire.send(self.control, {"op": "swept", "id": order["id"]}, deadline=time.monotonic() + 10)
+            else:
+                raise WireError(f"expected an order, got {str(order.get('op'))[:40]!r}.")
+
+    def _fork(self, channel: int, order: Header) -> None:
+        if os.fork():
+            os.close(channel)
+            return
+        try:
+            self.control.close()
+            from autograder import runner
+
+            runner.main(channel, self.shell, self.config | {"limits": order["limits"]})
+        finally:
+            os._exit(1)
+
+    def _sweep(self) -> None:
+        """Kill every descendant, however it hid, and empty the scratch folders."""
+        while True:
+            self._kill_all()
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:  # orphans become our children, so none left means none at all
+                break
+            time.sleep(0.001)
+        self._wipe()
+
+    def _kill_all(self) -> None:
+        if self.tier == "none":  # -1 would be every process of the user
+            with open(f"/proc/self/task/{os.getpid()}/children") as file:
+                pids = [int(pid) for pid in file.read().split()]
+        else:
+            pids = [-1]  # the process namespace, or Landlock's signal scope, is the limit; it is atomic against fork bombs
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _wipe(self) -> None:
+        for folder in self.scratch:
+            for name in set(os.listdir(folder)) - self.kept[folder]:
+                path = os.path.join(folder, name)
+                if os.path.isdir(path) and not os.path.islink(path):
+                    shutil.rmtree(path, onerror=_force)
+                else:
+                    os.unlink(path)
+            if left := set(os.listdir(folder)) - self.kept[folder]:
+                raise OSError(f"expected an empty {folder}, but {sorted(left)[:3]} cannot be deleted")
+
+
+def _force(function: Any, path: str, _: object) -> None:
+    """A learner's folder may forbid listing or deleting: allow it and try again; `_wipe` sees what is left."""
+    with contextlib.suppress(OSError):
+        os.chmod(path, 0o700)
+        os.chmod(os.path.dirname(path), 0o700)
+        if function in (os.unlink, os.remove):
+            os.unlink(path)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _warm_torch() -> None:
+    """One thread (forked copies of a thread pool hang), for good, and the slow first operations done once."""
+    import torch
+
+    torch.set_num_threads(1)
+    vars(torch)["set_num_threads"] = lambda _threads: None
+    layer = torch.nn.Linear(3, 3)
+    inputs = torch.ones(2, 3).requires_grad_()
+    layer(inputs).softmax(-1).sum().backward()
+    value = torch.einsum("ij,kj->ik", inputs, inputs) @ inputs
+    torch.autograd.grad(value, [inputs], torch.ones(2, 3), allow_unused=True)
+    query = torch.ones(1, 1, 2, 2)
+    torch.nn.functional.scaled_dot_product_attention(query, query, query)
+    repr(torch.ones(2))
+
+
+def _readable(path: str) -> bool:
+    return _succeeds(lambda: os.listdir(path)) or _succeeds(lambda: open(path, "rb").close())
+
+
+def _succeeds(action: Any) -> bool:
+    try:
+        action()
+    except OSError:
+        return False
+    return True

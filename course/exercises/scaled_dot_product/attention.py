@@ -1,0 +1,270 @@
+"""The attention itself, in matrix form and in index notation."""
+
+import math
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from solutions import scaled_dot_product as ref
+
+WEIGHTS_ARE_WEIGHTS = (Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1))
+BUILTIN = ("F.scaled_dot_product_attention", "scaled_dot_product_attention")
+
+
+def _tiny(draw: Draw):
+    return {"Q": draw.normal(2, 5), "K": draw.normal(3, 5), "V": draw.normal(3, 7)}
+
+
+def _batch(draw: Draw):
+    n, m, d_k, d_v = draw.sizes(4, high=7)
+    return {"Q": draw.normal(3, n, d_k), "K": draw.normal(3, m, d_k), "V": draw.normal(3, m, d_v)}
+
+
+def _square(draw: Draw):
+    """As many queries as keys, d_k = d_v: no wrong turn is stopped by a shape error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {name: draw.normal(2, n, d) for name in "QKV"}
+
+
+def _extreme(draw: Draw):
+    """Scores near +900 in one row and -900 in the other, at most 38 apart: exp overflows or underflows in float64 too."""
+    d_k, d_v = draw.sizes(2, low=5, high=7)
+    Q, K = draw.normal(2, d_k), draw.normal(3, d_k)
+    Q[:, 0], K[:, 0] = (50.0, -50.0), 50.0
+    Q[:, 1], K[:, 1] = 10.0, draw.rng.permutation([0.0, 10.0, 20.0])
+    return {"Q": Q, "K": K, "V": draw.normal(3, d_v)}
+
+
+def _attend(Q, K, V, *, scale=None, axis=-1):
+    S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale)
+    A = torch.softmax(S, dim=axis)
+    return A @ V, A
+
+
+def _after_softmax(Q, K, V):
+    A = torch.softmax(Q @ K.mT, dim=-1) / math.sqrt(Q.shape[-1])
+    return A @ V, A
+
+
+def _naive(Q, K, V):
+    E = torch.exp(Q @ K.mT / math.sqrt(Q.shape[-1]))
+    A = E / E.sum(-1, keepdim=True)
+    return A @ V, A
+
+
+def _detached(Q, K, V):
+    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1).detach()
+    return A @ V, A
+
+
+def _swapped(Q, K, V):
+    return _attend(K, Q, V)
+
+
+def _shifted(Q, K, V):
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    E = torch.exp(S - S.amax(-1, keepdim=True))
+    A = E / E.sum(-1, keepdim=True)
+    return A @ V, A
+
+
+def _loop(Q, K, V):
+    rows = []
+    for i in range(Q.shape[-2]):
+        s = (K @ Q[..., i, :, None])[..., 0] / math.sqrt(Q.shape[-1])
+        rows.append(torch.softmax(s, dim=-1))
+    A = torch.stack(rows, dim=-2)
+    return (A.unsqueeze(-1) * V.unsqueeze(-3)).sum(-2), A
+
+
+def _identity_values(Q, K, V):
+    eye = torch.eye(K.shape[-2], dtype=V.dtype).expand(*V.shape[:-1], -1)
+    return scaled_dot_product_attention(Q, K, V), scaled_dot_product_attention(Q, K, eye)
+
+
+SDPA = Exercise(
+    "sdpa",
+    title="Scaled dot-product attention",
+    points=3,
+    reference=ref.sdpa,
+    tensors=True,
+    properties=WEIGHTS_ARE_WEIGHTS,
+    forbid=BUILTIN,
+    cases=(
+        Case("two queries, three keys", _tiny, grad=("Q", "K", "V")),
+        Case("a batch", _batch, grad=("Q", "K", "V")),
+        Case("a batch of square self-attention", _square),
+        Case("scores near 900 and -900", _extreme, edge=0.2),
+    ),
+    hints=(
+        "Three steps, three shapes: scores (query, key), weights of the same shape, outputs (query, d_v). The first is written.",
+        "Take the softmax of the scaled scores over the **key** axis, so that each query shares out a total of 1. Then multiply "
+        "those weights by `V`. Return both.",
+        "`A = torch.softmax(scaled_scores(Q, K), dim=-1)`, and the output is `A @ V`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "Use `scaled_scores(Q, K)`: the division happens **before** the softmax.",
+            lambda Q, K, V: _attend(Q, K, V, scale=1.0),
+        ),
+        Misconception(
+            "scaled_by_d",
+            "divided the scores by $d_k$ instead of $\\sqrt{d_k}$, so your weights are too even",
+            "Divide by the square root: `math.sqrt(Q.shape[-1])`.",
+            lambda Q, K, V: _attend(Q, K, V, scale=1 / Q.shape[-1]),
+        ),
+        Misconception(
+            "scaled_by_sqrt_d_v",
+            "scaled by $1/\\sqrt{d_v}$, the width of the **values**",
+            "The dot product sums over the $d_k$ features of query and key; $d_v$ takes no part in the scores.",
+            lambda Q, K, V: _attend(Q, K, V, scale=V.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "scaled_after_softmax",
+            "scaled the weights after the softmax, so they no longer sum to 1",
+            "Scale the scores; the softmax comes last and the weights stay as it leaves them.",
+            _after_softmax,
+        ),
+        Misconception(
+            "softmax_over_queries",
+            "normalised over the queries: your columns sum to 1, not your rows",
+            "Each query shares out a total of 1 among the keys. The keys are the last axis: `dim=-1`.",
+            lambda Q, K, V: _attend(Q, K, V, axis=-2),
+        ),
+        Misconception(
+            "softmax_axis_1",
+            "wrote `dim=1`, which is the key axis only while there is no batch",
+            "Count from the end, `dim=-1`: then any number of leading axes works.",
+            lambda Q, K, V: _attend(Q, K, V, axis=1),
+        ),
+        Misconception(
+            "swapped_queries_and_keys",
+            "let the keys ask and the queries answer: $K Q^\\top$ instead of $Q K^\\top$",
+            "Rows belong to queries. With as many queries as keys no error tells you: check the order of the arguments.",
+            _swapped,
+        ),
+        Misconception(
+            "unstable_softmax",
+            "took `exp` of the scores as they are: it is infinite beyond 709 even in float64, and 0 below -745",
+            "Subtract each row's largest score before `exp`, or use `torch.softmax`, which does.",
+            _naive,
+        ),
+        Misconception(
+            "detached_weights",
+            "got the values right, but cut the weights off from `Q` and `K`: no gradient reaches them",
+            "Stay in torch from start to end: no `.detach()`, `.item()`, `.numpy()` or `torch.no_grad()` on the way.",
+            _detached,
+        ),
+    ),
+    variants=(
+        Variant("own_stable_softmax", _shifted),
+        Variant("loop_over_queries", _loop),
+        Variant("builtin_with_identity_values", _identity_values),
+        Variant("scale_both_sides", lambda Q, K, V: _attend(Q * Q.shape[-1] ** -0.25, K * Q.shape[-1] ** -0.25, V, scale=1.0)),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- einsum
+
+
+def _sequence_first_tiny(draw: Draw):
+    return {"Q": draw.normal(3, 2, 5), "K": draw.normal(5, 2, 5), "V": draw.normal(5, 2, 7)}
+
+
+def _sequence_first(draw: Draw):
+    n, m, b, d_k = draw.sizes(4, high=7)
+    return {"Q": draw.normal(n, b, d_k), "K": draw.normal(m, b, d_k), "V": draw.normal(m, b, 11)}
+
+
+def _sequence_first_square(draw: Draw):
+    n, d = draw.sizes(2, low=3, high=7)
+    return {name: draw.normal(n, n, d) for name in "QKV"}
+
+
+def _indices(scores, output, *, axis=-1, scale=None):
+    """An answer made of two einsum specifications; the softmax runs along `axis` of the scores."""
+
+    def answer(Q, K, V):
+        S = torch.einsum(scores, Q, K) * (Q.shape[-1] ** -0.5 if scale is None else scale)
+        A = torch.softmax(S, dim=axis)
+        return torch.einsum(output, A, V), A
+
+    return answer
+
+
+def _batch_first_result(Q, K, V):
+    O, A = ref.sdpa_einsum(Q, K, V)
+    return O.transpose(0, 1), A
+
+
+def _transposes(Q, K, V):
+    O, A = ref.sdpa(*(X.transpose(0, 1) for X in (Q, K, V)))
+    return O.transpose(0, 1), A
+
+
+def _per_batch_entry(Q, K, V):
+    pairs = [ref.sdpa(Q[:, b], K[:, b], V[:, b]) for b in range(Q.shape[1])]
+    return torch.stack([O for O, _ in pairs], dim=1), torch.stack([A for _, A in pairs])
+
+
+SDPA_EINSUM = Exercise(
+    "sdpa_einsum",
+    title="The same attention with named indices",
+    points=2,
+    reference=ref.sdpa_einsum,
+    tensors=True,
+    properties=WEIGHTS_ARE_WEIGHTS,
+    forbid=BUILTIN,
+    cases=(
+        Case("a batch of two", _sequence_first_tiny),
+        Case("other sizes", _sequence_first, grad=("Q", "K", "V")),
+        Case("as many tokens as batch entries", _sequence_first_square),
+    ),
+    hints=(
+        "Give every axis a letter. Which letters stand in two inputs and in the result, and which one disappears?",
+        "Scores: `Q` is `nbk`, `K` is `mbk`, the result `bnm`: `k` is summed, `b` only runs along. Write the output the same "
+        "way, with `V` as `mbv`.",
+        '`torch.einsum("nbk,mbk->bnm", Q, K)`, scaled, softmax over `m` (last); then `torch.einsum("bnm,mbv->nbv", A, V)`.',
+    ),
+    misconceptions=(
+        Misconception(
+            "batch_summed_in_scores",
+            "summed over the batch in the scores: every batch entry sees the same mixture",
+            "`b` must stay after the arrow. An index that is missing there is summed.",
+            lambda Q, K, V: _indices("nbk,mbk->nm", "nm,mbv->nbv")(Q, K, V),
+        ),
+        Misconception(
+            "token_axis_taken_for_batch",
+            "took the first axis for the batch: your batch entries attend to each other at each position",
+            "These inputs are sequence-first: axis 0 counts tokens, axis 1 the batch. The letters of `Q` are `nbk`, not `bnk`.",
+            _indices("bnk,bmk->bnm", "bnm,bmv->bnv"),
+        ),
+        Misconception(
+            "softmax_over_queries",
+            "normalised over the queries `n`",
+            "The weights of one query sum to 1 over the **keys** `m`: the softmax runs along the axis of `m`.",
+            _indices("nbk,mbk->bnm", "bnm,mbv->nbv", axis=1),
+        ),
+        Misconception(
+            "output_batch_first",
+            "returned the output batch first",
+            "The result has the layout of the inputs, (query, batch, d_v): end the specification with `->nbv`.",
+            _batch_first_result,
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "An einsum multiplies and sums, nothing more: divide its result by $\\sqrt{d_k}$.",
+            _indices("nbk,mbk->bnm", "bnm,mbv->nbv", scale=1.0),
+        ),
+    ),
+    variants=(
+        Variant("other_letters", _indices("ibd, jbd -> bij", "bij, jbc -> ibc")),
+        Variant("transposes_and_matmul", _transposes),
+        Variant("one_batch_entry_at_a_time", _per_batch_entry),
+    ),
+)

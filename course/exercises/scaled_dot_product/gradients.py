@@ -1,0 +1,217 @@
+"""The derivative of the softmax, and the backward pass of attention."""
+
+import math
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from solutions import scaled_dot_product as ref
+
+
+def _three_scores(draw: Draw):
+    return {"z": draw.normal(3)}
+
+
+def _more_scores(draw: Draw):
+    return {"z": draw.normal(draw.sizes(1, low=5, high=7)[0])}
+
+
+def _extreme_scores(draw: Draw):
+    return {"z": draw.normal(5) + 1000.0}
+
+
+def _weights(z):
+    return torch.softmax(z, dim=-1)
+
+
+def _naive(z):
+    a = torch.exp(z) / torch.exp(z).sum()
+    return torch.diag(a) - torch.outer(a, a)
+
+
+def _entry_by_entry(z):
+    a, m = _weights(z), len(z)
+    return torch.stack([torch.stack([a[j] * (float(j == i) - a[i]) for i in range(m)]) for j in range(m)])
+
+
+SOFTMAX_JACOBIAN = Exercise(
+    "softmax_jacobian",
+    title="How each weight reacts to each score",
+    points=2,
+    reference=ref.softmax_jacobian,
+    tensors=True,
+    cases=(
+        Case("three scores", _three_scores),
+        Case("more scores", _more_scores),
+        Case("scores near 1000", _extreme_scores, edge=0.25),
+    ),
+    hints=(
+        "Raise one score a little. Its own weight grows, all the others shrink, and the total stays 1. So which entries of $J$ "
+        "are positive, and what does each column sum to?",
+        "With $a_j = e^{z_j}/Z$ and $Z = \\sum_i e^{z_i}$, the quotient rule gives "
+        "$\\partial a_j/\\partial z_l = a_j\\,(\\delta_{jl} - a_l)$, "
+        "where $\\delta_{jl}$ is 1 for $j = l$ and 0 otherwise. Write the two parts as two matrices.",
+        "`torch.diag(a) - torch.outer(a, a)` with `a = torch.softmax(z, dim=-1)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "diagonal_only",
+            "kept $\\mathrm{diag}(a)$ and forgot that every score also sits in the denominator",
+            "Subtract $a_j a_l$ everywhere: the derivative of the denominator.",
+            lambda z: torch.diag(_weights(z)),
+        ),
+        Misconception(
+            "sigmoid_rule",
+            "used the rule for a sigmoid, $a_j (1 - a_j)$, on the diagonal and left the rest 0",
+            "A softmax couples the weights: raising $z_l$ lowers every other $a_j$ by $a_j a_l$.",
+            lambda z: torch.diag(_weights(z) * (1 - _weights(z))),
+        ),
+        Misconception(
+            "one_minus_everywhere",
+            "wrote $a_j (1 - a_l)$ in every entry",
+            "The 1 belongs on the diagonal only ($\\delta_{jl}$). Off the diagonal the entry is $-a_j a_l$.",
+            lambda z: torch.outer(_weights(z), 1 - _weights(z)),
+        ),
+        Misconception(
+            "wrong_sign",
+            "have every sign the wrong way round: $a a^\\top - \\mathrm{diag}(a)$",
+            "Raising a score raises its own weight, so the diagonal is positive.",
+            lambda z: torch.outer(_weights(z), _weights(z)) - torch.diag(_weights(z)),
+        ),
+        Misconception(
+            "unstable_softmax",
+            "took `exp` of the scores as they are, which is infinite beyond about 88 in float32 and 709 in float64",
+            "Subtract the largest score first, or use `torch.softmax`.",
+            _naive,
+        ),
+    ),
+    variants=(
+        Variant("delta_times", lambda z: _weights(z)[:, None] * (torch.eye(len(z)).to(z) - _weights(z)[None, :])),
+        Variant("entry_by_entry", _entry_by_entry),
+        Variant("autograd", lambda z: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), z)),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- backward
+
+
+def _tiny(draw: Draw):
+    return {"Q": draw.normal(2, 5), "K": draw.normal(3, 5), "V": draw.normal(3, 7), "dO": draw.normal(2, 7)}
+
+
+def _batch(draw: Draw):
+    n, m, d_k, d_v = draw.sizes(4, high=7)
+    shapes = {"Q": (3, n, d_k), "K": (3, m, d_k), "V": (3, m, d_v), "dO": (3, n, d_v)}
+    return {name: draw.normal(*shape) for name, shape in shapes.items()}
+
+
+def _square(draw: Draw):
+    """As many queries as keys, d_k = d_v: a transpose forgotten raises no error here."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {name: draw.normal(n, d) for name in ("Q", "K", "V", "dO")}
+
+
+def _backward(softmax_rule, *, scale_q=None, scale_k=None, transpose=True):
+    """A backward pass with its own rule `(A, dA) -> dS` for the softmax and its own scales for dQ and dK."""
+
+    def answer(Q, K, V, dO):
+        scale = 1 / math.sqrt(Q.shape[-1])
+        _, A = ref.sdpa(Q, K, V)
+        dS = softmax_rule(A, dO @ V.mT)
+        dQ = dS @ K * (scale if scale_q is None else scale_q(scale))
+        dK = dS.mT @ Q * (scale if scale_k is None else scale_k(scale))
+        return dQ, dK, (A.mT if transpose else A) @ dO
+
+    return answer
+
+
+def _right(A, dA):
+    return A * (dA - (A * dA).sum(-1, keepdim=True))
+
+
+def _from_output(Q, K, V, dO):
+    O, A = ref.sdpa(Q, K, V)
+    dS = A * (dO @ V.mT - (dO * O).sum(-1, keepdim=True)) * Q.shape[-1] ** -0.5
+    return torch.einsum("...ij,...jk->...ik", dS, K), torch.einsum("...ij,...ik->...jk", dS, Q), A.mT @ dO
+
+
+def _with_jacobians(Q, K, V, dO):
+    _, A = ref.sdpa(Q, K, V)
+    J = torch.diag_embed(A) - A[..., :, None] * A[..., None, :]  # (..., query, key, key)
+    dS = (J @ (dO @ V.mT)[..., None])[..., 0] / math.sqrt(Q.shape[-1])
+    return dS @ K, dS.mT @ Q, A.mT @ dO
+
+
+def _autograd(Q, K, V, dO):
+    leaves = [x.clone().requires_grad_() for x in (Q, K, V)]
+    O, _ = ref.sdpa(*leaves)
+    return torch.autograd.grad(O, leaves, dO)
+
+
+SDPA_BACKWARD = Exercise(
+    "sdpa_backward",
+    title="The backward pass by hand",
+    points=3,
+    reference=ref.sdpa_backward,
+    tensors=True,
+    forbid=("torch.autograd", "autograd.grad", ".backward(", "jacobian("),
+    tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through two products and a softmax; mistakes are 1e-1 and more
+    cases=(Case("two queries, three keys", _tiny), Case("a batch", _batch), Case("square self-attention", _square)),
+    hints=(
+        "Walk the forward pass backwards: $O = AV$, then the softmax of each row, then $S = QK^\\top/\\sqrt{d_k}$. Every "
+        "gradient has the shape of the thing it belongs to, which nearly settles each matrix product.",
+        "$dV = A^\\top dO$ and $dA = dO\\,V^\\top$. Row by row, $dS_i = J_i\\, dA_i$ with the softmax Jacobian, which comes to "
+        "$dS_{ij} = A_{ij}\\,(dA_{ij} - \\sum_l A_{il}\\, dA_{il})$. Then $dQ = dS\\,K/\\sqrt{d_k}$; find $dK$ yourself.",
+        "`dS = A * (dA - (A * dA).sum(-1, keepdim=True)) / math.sqrt(Q.shape[-1])`; return `dS @ K`, `dS.mT @ Q`, `A.mT @ dO`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "scale_forgotten",
+            "left the factor $1/\\sqrt{d_k}$ out of `dQ` and `dK`; `dV` is right",
+            "The scores were divided by $\\sqrt{d_k}$ on the way forward, so their gradient is too on the way back.",
+            _backward(_right, scale_q=lambda s: 1.0, scale_k=lambda s: 1.0),
+        ),
+        Misconception(
+            "scale_forgotten_in_dk",
+            "scaled `dQ` but not `dK`",
+            "Both pass through the same scaled score. Scale `dS` by $1/\\sqrt{d_k}$ once, before either product.",
+            _backward(_right, scale_k=lambda s: 1.0),
+        ),
+        Misconception(
+            "scaled_twice",
+            "applied the factor $1/\\sqrt{d_k}$ twice to `dQ` and `dK`",
+            "Scale `dS` **or** the two products, not both.",
+            _backward(_right, scale_q=lambda s: s * s, scale_k=lambda s: s * s),
+        ),
+        Misconception(
+            "row_sum_forgotten",
+            "multiplied `dA` by `A` and stopped: the part of the Jacobian with the outer product is missing",
+            "Subtract $\\sum_l A_{il}\\,dA_{il}$ from each row of `dA` before multiplying by `A`.",
+            _backward(lambda A, dA: A * dA),
+        ),
+        Misconception(
+            "row_sum_unweighted",
+            "subtracted the plain row sum of `dA`",
+            "The sum is weighted: $\\sum_l A_{il}\\,dA_{il}$, that is `(A * dA).sum(-1, keepdim=True)`.",
+            _backward(lambda A, dA: A * (dA - dA.sum(-1, keepdim=True))),
+        ),
+        Misconception(
+            "summed_over_queries",
+            "summed $A \\odot dA$ over the queries instead of the keys",
+            "The softmax works within one query's row, so does its Jacobian: sum over the last axis.",
+            _backward(lambda A, dA: A * (dA - (A * dA).sum(-2, keepdim=True))),
+        ),
+        Misconception(
+            "dv_without_transpose",
+            "multiplied `dO` by $A$ where `dV` needs $A^\\top$",
+            "Value $j$ collects from all queries that looked at it, a sum over $i$: $dV_j = \\sum_i A_{ij}\\,dO_i$.",
+            _backward(_right, transpose=False),
+        ),
+    ),
+    variants=(
+        Variant("row_sum_from_the_output", _from_output),
+        Variant("with_explicit_jacobians", _with_jacobians),
+        Variant("autograd", _autograd),
+    ),
+)

@@ -1,0 +1,274 @@
+"""The exact lookup, and how scores become weights."""
+
+import numpy as np
+
+from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from solutions import soft_lookup as ref
+
+Inputs = dict[str, np.ndarray]
+
+
+# ---------------------------------------------------------------------------------------------- hard_lookup
+
+
+def _three_rows(draw: Draw) -> Inputs:
+    """One key equals the query; each other key agrees with it in one entry."""
+    a, b = draw.integer(1, 4), draw.integer(5, 9)
+    K = np.array([[a, b], [a, b + 1], [a + 2, b]], dtype=float)[draw.rng.permutation(3)]
+    return {"q": np.array([a, b], dtype=float), "K": K, "V": draw.normal(3, 5).round(1)}
+
+
+def _more_rows(draw: Draw) -> Inputs:
+    m, d, d_v = draw.sizes(3, low=3)
+    K = draw.rng.integers(0, 4, (m, d)).astype(float)
+    q = K[draw.integer(0, m - 1)].copy()
+    twins = np.flatnonzero(np.equal(K, q).all(axis=-1))[1:]
+    K[twins, 0] += 4  # exactly one match
+    other = draw.choice(np.flatnonzero(np.not_equal(K, q).any(axis=-1)))
+    K[other, 1:] = q[1:]
+    K[other, 0] = q[0] + 5  # a key that differs in one entry only
+    return {"q": q, "K": K, "V": draw.normal(m, d_v)}
+
+
+def _several_matches(draw: Draw) -> Inputs:
+    given = _three_rows(draw)
+    again = draw.rng.permutation(np.r_[given["K"], given["q"][None]])
+    return {"q": given["q"], "K": again, "V": draw.normal(4, 3).round(1)}
+
+
+def _no_match(draw: Draw) -> Inputs:
+    """The nearest key is not row 0, so that "the nearest" and "the first" give different rows."""
+    given = _three_rows(draw)
+    if np.array_equal(given["K"][0], given["q"]):
+        given["K"] = given["K"][::-1].copy()
+    return given | {"q": given["q"] + 0.25}
+
+
+def _rows_one_by_one(q, K, V):
+    found = [v for k, v in zip(K, V, strict=True) if np.array_equal(k, q)]
+    return sum(found) / len(found) if found else np.zeros(V.shape[1])
+
+
+def _running_mean(q, K, V):
+    total, count = np.zeros(V.shape[1]), 0
+    for j in range(len(K)):
+        if all(K[j, c] == q[c] for c in range(len(q))):
+            total, count = total + V[j], count + 1
+    return total / count if count else total
+
+
+def _masked_mean(q, K, V):
+    found = V[np.isclose(K, q).all(axis=1)]
+    return found.mean(axis=0) if len(found) else np.zeros(V.shape[1])
+
+
+HARD_LOOKUP = Exercise(
+    "hard_lookup",
+    title="Look a query up, exactly",
+    points=2,
+    reference=ref.hard_lookup,
+    cases=(
+        Case("one match among three rows", _three_rows),
+        Case("one match, more rows", _more_rows),
+        Case("two rows match", _several_matches, edge=0.25),
+        Case("no row matches", _no_match, edge=0.25),
+    ),
+    hints=(
+        "First ask of every key, yes or no: is it the query? How many answers do you expect, and of what shape?",
+        "`K == q` compares entry by entry and has shape `(m, d)`. A key matches when *all* of its entries agree, so collapse "
+        "the last axis. Zeros and ones are nearly a weighting: divide them by the number of ones, then combine the rows of `V`.",
+        "With `matches = (K == q).all(axis=-1)` the weights are `matches / max(matches.sum(), 1)` (the `max` keeps the empty "
+        "answer at zero), and the output is `weights @ V`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "any_entry_matches",
+            "counted a key as a match as soon as *one* of its entries equals the query's",
+            "The whole key must be equal: collapse the last axis with `all`, not `any`.",
+            lambda q, K, V: V[np.equal(K, q).any(axis=1)].mean(axis=0) if np.equal(K, q).any() else np.zeros(V.shape[1]),
+        ),
+        Misconception(
+            "added_the_matches",
+            "added the matching rows up, so with two matches the weights sum to 2",
+            "Share the weight: divide by the number of matches (where there is at least one).",
+            lambda q, K, V: np.equal(K, q).all(axis=1) @ V,
+        ),
+        Misconception(
+            "took_the_first_match",
+            "took one row by `argmax`, which is the first match, and row 0 where nothing matches",
+            "`argmax` of a row without any `True` is 0. Build weights instead: zero everywhere is then a possible answer.",
+            lambda q, K, V: V[np.argmax(np.equal(K, q).all(axis=1))],
+        ),
+        Misconception(
+            "took_the_nearest",
+            "took the row whose key is nearest, also where no key *equals* the query",
+            "An exact lookup accepts equal keys only. (Nearness is what the rest of this lesson is about.)",
+            lambda q, K, V: V[np.argmin(np.linalg.norm(K - q, axis=1))],
+        ),
+        Misconception(
+            "mean_of_nothing",
+            "averaged the matching rows also where there are none, which divides 0 by 0",
+            "Decide the empty case on its own: here it is the zero vector. `max(count, 1)` in the denominator does it.",
+            lambda q, K, V: V[np.equal(K, q).all(axis=1)].mean(axis=0),
+        ),
+        Misconception(
+            "returned_rows",
+            "returned the list of matching rows, as a database would, and not one vector",
+            "One query gives one vector of shape `(d_v,)`: average the matching rows.",
+            lambda q, K, V: V[np.equal(K, q).all(axis=1)],
+        ),
+    ),
+    variants=(
+        Variant("rows_one_by_one", _rows_one_by_one),
+        Variant("entries_one_by_one", _running_mean),
+        Variant("masked_mean", _masked_mean),
+        Variant(
+            "one_hot_einsum", lambda q, K, V: np.einsum("j,jv->v", ref.normalize(np.equal(K, q).all(axis=1).astype(float)), V)
+        ),
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ normalize
+
+
+def _three_scores(draw: Draw) -> Inputs:
+    return {"w": draw.uniform(3, low=0.2, high=2.5).round(1)}
+
+
+def _several_queries(draw: Draw) -> Inputs:
+    n, m = draw.sizes(2, low=3, high=7)
+    return {"w": draw.uniform(n, m, low=0.05, high=2.5)}
+
+
+def _one_empty_row(draw: Draw) -> Inputs:
+    w = draw.uniform(3, 5, low=0.05, high=2.5)
+    w[draw.integer(0, 2)] = 0.0
+    return {"w": w}
+
+
+def _tiny_scores(draw: Draw) -> Inputs:
+    return {"w": draw.uniform(5, low=0.2, high=2.5) * 1e-30}
+
+
+def _row_by_row(w):
+    flat = np.atleast_2d(w)
+    rows = [row / row.sum() if row.sum() > 0 else np.zeros_like(row) for row in flat]
+    return np.array(rows).reshape(w.shape)
+
+
+def _divide_where(w):
+    total = w.sum(axis=-1, keepdims=True)
+    return np.divide(w, total, out=np.zeros_like(w), where=total != 0)
+
+
+def _silenced_nan(w):
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(w / w.sum(-1)[..., None])
+
+
+def _guarded(w, total):
+    return w / np.where(total > 0, total, 1.0)
+
+
+def _uniform_where_empty(w):
+    total = w.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, _guarded(w, total), 1 / w.shape[-1])
+
+
+def _in_place(w):
+    total = w.sum(axis=-1, keepdims=True)
+    w /= np.where(total > 0, total, 1.0)
+    return w
+
+
+NORMALIZE = Exercise(
+    "normalize",
+    title="Make scores into weights",
+    points=2,
+    reference=ref.normalize,
+    cases=(
+        Case("three scores", _three_scores),
+        Case("several queries at once", _several_queries),
+        Case("a query that found nothing", _one_empty_row, edge=0.25),
+        Case("tiny scores", _tiny_scores, edge=0.15),
+    ),
+    properties=(Property("non_negative"), Property("sums_to_one", axis=-1)),
+    hints=(
+        "Shares of a whole: by what must each score be divided, so that they add up to 1? With `n` queries there are `n` wholes.",
+        "Sum over the **keys**, the last axis. Keep that axis with length 1 (`keepdims=True`), so that the division lines up "
+        "row by row. Then think of a row whose sum is 0.",
+        "`total = w.sum(axis=-1, keepdims=True)`, then divide by `np.where(total > 0, total, 1.0)`: a row of zeros is divided "
+        "by 1 and stays zero.",
+    ),
+    misconceptions=(
+        Misconception(
+            "normalised_over_queries",
+            "normalised down the columns, so each *key's* weights sum to 1 over the queries",
+            "A query shares its weight among the keys: sum over the last axis, not the first.",
+            lambda w: _guarded(w, w.sum(axis=0, keepdims=True)),
+        ),
+        Misconception(
+            "normalised_everything",
+            "divided by the sum of the whole array, so all queries share one total of 1",
+            "Every query has its own total: `sum(axis=-1, keepdims=True)`.",
+            lambda w: _guarded(w, w.sum()),
+        ),
+        Misconception(
+            "lost_the_axis",
+            "divided the `(n, m)` scores by `n` sums of shape `(n,)`, which NumPy tries to line up with the *last* axis",
+            "Keep the summed axis: `sum(axis=-1, keepdims=True)` has shape `(n, 1)` and stretches along each row.",
+            lambda w: _guarded(w, w.sum(axis=-1)),
+        ),
+        Misconception(
+            "exponentiated_first",
+            "took exponentials before dividing: that is the softmax, which lesson 02 is about",
+            "The scores here are already non-negative. Divide them by their sum as they are.",
+            lambda w: np.exp(w) / np.exp(w).sum(axis=-1, keepdims=True),
+        ),
+        Misconception(
+            "nothing_gives_nan",
+            "divided 0 by 0 for the query that found nothing: the result is NaN",
+            "Replace a zero sum before you divide, for example by 1: the row then stays zero.",
+            lambda w: w / w.sum(axis=-1, keepdims=True),
+        ),
+        Misconception(
+            "nothing_gives_uniform",
+            "gave every key the same weight where all scores are zero",
+            "That pretends that the query likes all keys alike. The rule here: nothing found, all weights stay 0.",
+            _uniform_where_empty,
+        ),
+        Misconception(
+            "added_an_epsilon",
+            "added a small constant to the sum (or put a floor under it): where the scores are smaller still, the weights vanish",
+            "A tiny sum is as good a sum as any other. Treat exactly zero on its own, and divide all others by their true sum.",
+            lambda w: w / (w.sum(axis=-1, keepdims=True) + 1e-12),
+        ),
+        Misconception(
+            "overwrote_the_scores",
+            "divided in place (`w /= …`), so the caller's scores are gone",
+            "Return a new array: `w / …`.",
+            _in_place,
+        ),
+    ),
+    variants=(
+        Variant("row_by_row", _row_by_row),
+        Variant("divide_where", _divide_where),
+        Variant("nan_to_num", _silenced_nan),
+        Variant("transposed", lambda w: (w.T / np.where(w.T.sum(axis=0) > 0, w.T.sum(axis=0), 1)).T),
+    ),
+)
+
+PREDICT_EMPTY = Exercise(
+    "predict_empty",
+    title="Predict: nothing is near",
+    points=0.5,
+    choices={
+        "a": "five zeros: nothing over something is nothing",
+        "b": "five times 0.2: with nothing to tell the keys apart, they share evenly",
+        "c": "five times NaN: 0 / 0 is not a number",
+        "d": "a ZeroDivisionError",
+    },
+    reveal="NumPy follows IEEE 754: 0 / 0 is NaN, with a RuntimeWarning and no exception, so the plain formula gives (c). "
+    "(a) and (b) are *policies*, things that somebody has to decide and write. This course decides for (a).",
+)

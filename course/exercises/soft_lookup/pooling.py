@@ -1,0 +1,275 @@
+"""Pooling by any kernel, and kernel regression: many queries at once."""
+
+import numpy as np
+
+from autograder import Case, Code, Draw, Exercise, Misconception, Variant
+from solutions import soft_lookup as ref
+
+# Kernels of our own for the probes: none of them is an exercise of the lesson.
+RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
+HALVING = Code("lambda q, K: 2.0 ** -np.abs(K - q).sum(axis=-1)")
+SAME_CELL = Code("lambda q, K: (np.floor(K) == np.floor(q)).mean(axis=-1)")
+
+
+# ------------------------------------------------------------------------------------------- attention_pool
+
+
+def _by_hand(draw: Draw) -> dict[str, object]:
+    """Distances 0, 1 and 3 in one dimension: the scores are 1, 1/2 and 1/4."""
+    q = draw.rng.integers(-3, 4, 1).astype(float)
+    K = q + np.array([[0.0], [1.0], [-3.0]])[draw.rng.permutation(3)]
+    return {"q": q, "K": K, "V": draw.rng.permutation(np.arange(-3, 6))[:6].reshape(3, 2).astype(float), "kernel": RATIONAL}
+
+
+def _more_keys(draw: Draw) -> dict[str, object]:
+    m, d, d_v = draw.sizes(3, low=3)
+    scale = 1.5 / d  # keeps the scores within a factor of about ten of each other
+    return {"q": draw.normal(d, scale=scale), "K": draw.normal(m, d, scale=scale), "V": draw.normal(m, d_v), "kernel": HALVING}
+
+
+def _nothing_near(draw: Draw) -> dict[str, object]:
+    q = draw.uniform(2, low=0.1, high=0.9)
+    return {"q": q, "K": q + draw.rng.integers(2, 6, (5, 2)), "V": draw.normal(5, 3) + 1, "kernel": SAME_CELL}
+
+
+def _one_key_at_a_time(q, K, V, kernel):
+    scores = [float(kernel(q, K[j : j + 1])[0]) for j in range(len(K))]
+    total = sum(scores) or 1.0
+    return sum(w / total * v for w, v in zip(scores, V, strict=True))
+
+
+def _plain(q, K, V, kernel):
+    w = kernel(q, K)
+    return w @ V / w.sum()
+
+
+def _softmaxed(q, K, V, kernel):
+    w = np.exp(kernel(q, K))
+    return w / w.sum() @ V
+
+
+ATTENTION_POOL = Exercise(
+    "attention_pool",
+    title="Pool the values",
+    points=2,
+    reference=ref.attention_pool,
+    cases=(
+        Case("three keys on a line", _by_hand),
+        Case("more keys, more dimensions", _more_keys),
+        Case("no key is near", _nothing_near, edge=0.25),
+    ),
+    hints=(
+        "You have every piece: a function that scores the keys, and one that makes scores weights. What is left to do with `V`?",
+        "Three steps: `kernel(q, K)` gives `m` scores; `normalize` makes them weights; the output is the sum of the rows of `V`, "
+        "each times its weight. A vector `(m,)` times a matrix `(m, d_v)` is exactly that sum.",
+        "`normalize(kernel(q, K)) @ V`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "not_normalised",
+            "pooled with the raw scores: they do not sum to 1, so the output's size depends on how many keys are near",
+            "Pass the scores through `normalize` first.",
+            lambda q, K, V, kernel: kernel(q, K) @ V,
+        ),
+        Misconception(
+            "divided_by_m",
+            "divided by the number of keys and not by the sum of the scores",
+            "That averages the scaled rows. Weights that sum to 1 need the sum of the *scores* below the line.",
+            lambda q, K, V, kernel: kernel(q, K) @ V / len(K),
+        ),
+        Misconception(
+            "took_the_best",
+            "returned the value of the best-scoring key alone: a hard lookup of the nearest",
+            "A soft lookup mixes: every value row counts, in proportion to its score.",
+            lambda q, K, V, kernel: V[np.argmax(kernel(q, K))],
+        ),
+        Misconception(
+            "softmax_of_scores",
+            "put the scores through a softmax",
+            "These scores are non-negative already: divide them by their sum. (With $e^{w}$, a key that scores 0 still counts.)",
+            _softmaxed,
+        ),
+        Misconception(
+            "not_summed",
+            "weighted each value row but did not add the rows up",
+            "Collapse the keys: sum over axis 0, or write the whole step as `weights @ V`.",
+            lambda q, K, V, kernel: ref.normalize(kernel(q, K))[:, None] * V,
+        ),
+        Misconception(
+            "pooled_the_keys",
+            "mixed the rows of `K` and not those of `V`",
+            "Keys only decide the weights. What comes out is made of values: shape `(d_v,)`.",
+            lambda q, K, V, kernel: ref.normalize(kernel(q, K)) @ K,
+        ),
+        Misconception(
+            "nothing_gives_nan",
+            "divided by a sum of zero where no key is near: the result is NaN",
+            "Use your `normalize`, which leaves a row of zeros as it is.",
+            _plain,
+        ),
+    ),
+    variants=(
+        Variant("matmul", lambda q, K, V, kernel: V.T @ ref.normalize(kernel(q, K))),
+        Variant("weighted_sum", lambda q, K, V, kernel: (ref.normalize(kernel(q, K))[:, None] * V).sum(axis=0)),
+        Variant("one_key_at_a_time", _one_key_at_a_time),
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------ nadaraya_watson
+
+
+def _three_points(draw: Draw) -> dict[str, object]:
+    x = np.array([0.0, 1.0, 2.0]) + draw.integer(-2, 2)
+    return {
+        "xq": x[:2] + np.array([0.5, 0.8]),
+        "x": x,
+        "y": draw.rng.permutation(np.arange(-4, 5))[:3].astype(float),
+        "width": 0.5,
+    }
+
+
+def _more_points(draw: Draw) -> dict[str, object]:
+    n, m = draw.sizes(2, low=5, high=13)
+    width = round(float(draw.rng.uniform(1.4, 1.7)), 2)
+    x = np.sort(draw.uniform(m, low=0.0, high=8.0))
+    return {"xq": draw.uniform(n, low=0.0, high=8.0), "x": x, "y": draw.normal(m) * 2 + 1, "width": width}
+
+
+def _far_outside(draw: Draw) -> dict[str, object]:
+    """12 to 14 widths beyond the data: scores of about 1e-32 to 1e-43, far from underflow in float64."""
+    x = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    xq = np.array([-1.0, 5.0, 5.2]) + np.array([-1, 1, 1]) * draw.uniform(3, low=5.0, high=5.4)
+    return {"xq": xq, "x": x, "y": draw.normal(5) * 2 + 1, "width": 0.5}
+
+
+def _fit(xq, x, y, score):
+    w = score(np.abs(xq[:, None] - x[None, :]))
+    return w / w.sum(axis=1, keepdims=True) @ y
+
+
+def _scores(xq, x, width):
+    return np.exp(-(((xq[:, None] - x[None, :]) / width) ** 2) / 2)
+
+
+def _over_queries(xq, x, y, width):
+    w = _scores(xq, x, width)
+    return w / w.sum(axis=0, keepdims=True) @ y
+
+
+def _with_epsilon(xq, x, y, width):
+    w = _scores(xq, x, width)
+    return w / (w.sum(axis=1, keepdims=True) + 1e-12) @ y
+
+
+def _keys_down_the_rows(xq, x, y, width):
+    w = _scores(x, xq, width)  # (m, n)
+    return y @ (w / w.sum(axis=0))
+
+
+def _one_query_at_a_time(xq, x, y, width):
+    return np.array([ref.attention_pool(a[None] / width, x[:, None] / width, y[:, None], ref.gaussian)[0] for a in xq])
+
+
+def _shifted_softmax(xq, x, y, width):
+    s = -(np.subtract.outer(xq, x) ** 2) / (2 * width**2)
+    w = np.exp(s - s.max(axis=1, keepdims=True))
+    return (w * y).sum(axis=1) / w.sum(axis=1)
+
+
+def _python_loops(xq, x, y, width):
+    fit = []
+    for a in xq:
+        scores = [np.exp(-0.5 * ((a - b) / width) ** 2) for b in x]
+        fit.append(sum(w * t for w, t in zip(scores, y, strict=True)) / sum(scores))
+    return np.array(fit)
+
+
+NADARAYA_WATSON = Exercise(
+    "nadaraya_watson",
+    title="Kernel regression",
+    points=3,
+    reference=ref.nadaraya_watson,
+    cases=(
+        Case("two queries, three points", _three_points),
+        Case("more points, a width above 1", _more_points),
+        Case("far outside the data", _far_outside, edge=0.2),
+    ),
+    hints=(
+        "This is attention pooling with keys `x`, values `y` and `n` queries at once. What shape do the weights have?",
+        "Make the table of differences with broadcasting: `xq[:, None] - x[None, :]` has shape `(n, m)`. Divide by `width` "
+        "*before* squaring, apply the Gaussian, normalise each row, and multiply by `y`.",
+        "`u = (xq[:, None] - x[None, :]) / width`, then `normalize(np.exp(-(u**2) / 2)) @ y`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "multiplied_by_width",
+            "multiplied the differences by the width: a larger width now makes a *narrower* kernel",
+            "Distances are measured in widths: divide by `width`.",
+            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-((u * width) ** 2) / 2)),
+        ),
+        Misconception(
+            "width_not_squared",
+            "divided the squared difference by `width`, not by its square",
+            "The exponent is $-u^2/2$ with $u = (x^q - x)/h$: divide first, square second.",
+            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-(u**2) / (2 * width))),
+        ),
+        Misconception(
+            "width_ignored",
+            "used width 1 whatever `width` says",
+            "Divide the differences by `width` before you apply the kernel.",
+            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-(u**2) / 2)),
+        ),
+        Misconception(
+            "no_half",
+            "left out the factor 1/2 in the exponent, which makes the kernel narrower by $\\sqrt{2}$",
+            "The exponent is $-u^2/2$ with $u = (x^q - x)/h$.",
+            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-((u / width) ** 2))),
+        ),
+        Misconception(
+            "difference_not_squared",
+            "used $|u|$ in the exponent where its square belongs",
+            "The Gaussian falls with the *square* of the distance: $\\exp(-u^2/2)$.",
+            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-u / width / 2)),
+        ),
+        Misconception(
+            "normalised_over_queries",
+            "normalised over the queries: asking about one more place would then change the fit at all others",
+            "Each query's weights over the data must sum to 1: with weights of shape `(n, m)`, sum over the last axis.",
+            _over_queries,
+        ),
+        Misconception(
+            "not_normalised",
+            "added up scores times `y` without dividing by the sum of the scores",
+            "Normalise each row of the `(n, m)` scores before you multiply by `y`.",
+            lambda xq, x, y, width: _scores(xq, x, width) @ y,
+        ),
+        Misconception(
+            "added_an_epsilon",
+            "added a small constant to the denominator: far from the data, where all scores are tiny, the fit falls to 0",
+            "Divide by the true sum; your `normalize` does.",
+            _with_epsilon,
+        ),
+    ),
+    variants=(
+        Variant("attention_pool_per_query", _one_query_at_a_time),
+        Variant("shifted_softmax", _shifted_softmax),
+        Variant("python_loops", _python_loops),
+        Variant("keys_down_the_rows", _keys_down_the_rows),
+    ),
+)
+
+PREDICT_WIDTH = Exercise(
+    "predict_width",
+    title="Predict: the narrowest fit",
+    points=0.5,
+    choices={
+        "a": "straight lines from each point to the next",
+        "b": "a staircase: the value of the nearest point, with jumps half-way between points",
+        "c": "zero everywhere except at the points themselves",
+        "d": "a flat line at the mean of all points",
+    },
+    reveal="(b). As the width shrinks, the nearest point outweighs all others by any factor you like, so its weight tends to "
+    "1: a hard lookup of the *nearest* key. (d) is the other end: at a large width all weights tend to 1/m. (c) is what the "
+    "*computer* returns once every score underflows to 0; lesson 02 repairs that.",
+)

@@ -1,0 +1,119 @@
+"""Lesson 03: scaled dot-product attention, its index notation, its softmax Jacobian and its backward pass."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def scaled_scores(Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"]) -> Float[Tensor, "... query key"]:
+    r"""The scaled scores $S_{ij} = q_i \cdot k_j \,/\, \sqrt{d_k}$: one row per query, one column per key.
+
+    Any number of leading axes (batch, heads) is carried along. The result has the device and the dtype of the inputs.
+
+    >>> scaled_scores(torch.tensor([[3.0, 0.0, 0.0, 1.0]]), torch.tensor([[2.0, 5.0, 5.0, 2.0], [0.0, 1.0, 1.0, 4.0]]))
+    tensor([[4., 2.]])
+
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.1, equation 1.
+    """
+    return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
+
+
+def score_variance(d: int, trials: int, seed: int) -> float:
+    r"""The empirical variance $\frac{1}{T} \sum_t (s_t - \bar{s})^2$ of `trials` unscaled dot products $s_t = q_t \cdot k_t$.
+
+    Each $q_t$ and $k_t$ has `d` independent standard normal entries. So that two people get the same number, the draw is
+    fixed: one CPU `torch.Generator` seeded with `seed`; from it first all queries, then all keys, each as **one**
+    `torch.randn` of shape (trials, d) in float64. The divisor is `trials`, and $\bar{s}$ is the mean of the drawn $s_t$.
+
+    >>> score_variance(64, 1, seed=0)
+    0.0
+    >>> 50 < score_variance(64, 5000, seed=0) < 80
+    True
+
+    Source: Vaswani et al. (2017), section 3.2.1, footnote 4.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    q = torch.randn(trials, d, generator=generator, dtype=torch.float64)
+    k = torch.randn(trials, d, generator=generator, dtype=torch.float64)
+    s = (q * k).sum(-1)
+    return float((s - s.mean()).square().mean())
+
+
+def sdpa(
+    Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"], V: Float[Tensor, "... key d_v"]
+) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
+    r"""Output and weights $(O, A)$ of scaled dot-product attention: $A_{ij} = \mathrm{softmax}_j(S_{ij})$, $O = A V$.
+
+    Each row of $A$ is non-negative and sums to 1, also where scores are in the thousands. Any number of leading axes is
+    carried along. Gradients flow to all three inputs.
+
+    >>> O, A = sdpa(torch.zeros(1, 3), torch.eye(2, 3), torch.tensor([[2.0], [6.0]]))
+    >>> O, A
+    (tensor([[4.]]), tensor([[0.5000, 0.5000]]))
+
+    Source: Vaswani et al. (2017), section 3.2.1, equation 1.
+    """
+    A = torch.softmax(scaled_scores(Q, K), dim=-1)
+    return A @ V, A
+
+
+def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
+    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial z_l$ of the softmax $a = \mathrm{softmax}(z)$.
+
+    Row $j$ belongs to the weight $a_j$, column $l$ to the score $z_l$. Finite also where `z` holds entries in the thousands.
+
+    >>> softmax_jacobian(torch.zeros(2))
+    tensor([[ 0.2500, -0.2500],
+            [-0.2500,  0.2500]])
+
+    Source: Bridle (1990), "Probabilistic Interpretation of Feedforward Classification Network Outputs".
+    """
+    a = torch.softmax(z, dim=-1)
+    return torch.diag(a) - torch.outer(a, a)
+
+
+def sdpa_einsum(
+    Q: Float[Tensor, "query batch d_k"], K: Float[Tensor, "key batch d_k"], V: Float[Tensor, "key batch d_v"]
+) -> tuple[Float[Tensor, "query batch d_v"], Float[Tensor, "batch query key"]]:
+    r"""Scaled dot-product attention for **sequence-first** inputs: $O_{nbv} = \sum_m A_{bnm} V_{mbv}$, and the weights $A_{bnm}$.
+
+    $A_{bnm} = \mathrm{softmax}_m\big(\sum_k Q_{nbk} K_{mbk} / \sqrt{d_k}\big)$: `n` counts queries, `m` keys, `b` the batch.
+    The token axis comes **first** and the batch second (the default layout of `nn.MultiheadAttention`), in `O` as well;
+    the weights come back batch first. Batch entries never mix.
+
+    >>> O, A = sdpa_einsum(torch.randn(2, 7, 3), torch.randn(5, 7, 3), torch.randn(5, 7, 4))
+    >>> O.shape, A.shape
+    (torch.Size([2, 7, 4]), torch.Size([7, 2, 5]))
+
+    Source: Vaswani et al. (2017), equation 1, in index notation; layout of `torch.nn.MultiheadAttention(batch_first=False)`.
+    """
+    S = torch.einsum("nbk,mbk->bnm", Q, K) / math.sqrt(Q.shape[-1])
+    A = torch.softmax(S, dim=-1)
+    return torch.einsum("bnm,mbv->nbv", A, V), A
+
+
+def sdpa_backward(
+    Q: Float[Tensor, "... query d_k"],
+    K: Float[Tensor, "... key d_k"],
+    V: Float[Tensor, "... key d_v"],
+    dO: Float[Tensor, "... query d_v"],
+) -> tuple[Float[Tensor, "... query d_k"], Float[Tensor, "... key d_k"], Float[Tensor, "... key d_v"]]:
+    r"""The gradients $(\partial L/\partial Q, \partial L/\partial K, \partial L/\partial V)$ of a loss $L$.
+
+    The gradient that arrives from above is `dO` $= \partial L/\partial O$, where `O, A = sdpa(Q, K, V)`; the loss depends on
+    the inputs through $O$ alone. Each gradient has the shape of its input. By hand: no `backward()`, no `torch.autograd`.
+
+    >>> dQ, dK, dV = sdpa_backward(torch.zeros(1, 3), torch.ones(2, 3), torch.ones(2, 1), torch.tensor([[8.0]]))
+    >>> dV
+    tensor([[4.],
+            [4.]])
+
+    Source: Dao et al. (2022), "FlashAttention", appendix B.2.
+    """
+    _, A = sdpa(Q, K, V)
+    dV = A.transpose(-2, -1) @ dO
+    dA = dO @ V.transpose(-2, -1)
+    dS = A * (dA - (A * dA).sum(-1, keepdim=True)) / math.sqrt(Q.shape[-1])
+    return dS @ K, dS.transpose(-2, -1) @ Q, dV

@@ -1,0 +1,104 @@
+"""Fixtures shared by the tests: a scratch course, a workspace, JupyterLab, a browser."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder.notebook import grade_id, is_answer
+from autograder.registry import course_root
+
+CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """nbval's items come from another tool's kernels: their warnings are not ours to turn into errors."""
+    for item in items:
+        if "IPyNb" in type(item).__name__:
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture
+def scratch_course(tmp_path: Path) -> Path:
+    """A course folder with the built lessons and nbgrader's settings, and no gradebook."""
+    root = tmp_path / "course"
+    for kind in ("source", "release"):
+        shutil.copytree(course_root() / kind, root / kind)
+    shutil.copyfile(course_root() / "nbgrader_config.py", root / "nbgrader_config.py")
+    return root
+
+
+@pytest.fixture
+def set_answer() -> Callable[[Path, str, str], None]:
+    """Write `source` into the answer cell `name` of a notebook file."""
+
+    def write(path: Path, name: str, source: str) -> None:
+        notebook = nbformat.read(path, as_version=4)
+        next(c for c in notebook.cells if is_answer(c) and grade_id(c) == name).source = source
+        nbformat.write(notebook, path)
+
+    return write
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """JupyterLab on a fresh workspace with all released lessons: `(base URL, workspace)`."""
+    from autograder import workspace
+
+    folder = workspace.prepare(tmp_path_factory.mktemp("lab") / "work")
+    port, home = free_port(), tmp_path_factory.mktemp("jupyter-home")
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--allow-root"]
+    command += [
+        f"--ServerApp.root_dir={folder}",
+        "--IdentityProvider.token=",
+        "--LabApp.news_url=",
+        "--LabApp.check_for_updates_class=",
+    ]
+    places = {f"JUPYTER_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    log = (home / "log.txt").open("w")
+    server = subprocess.Popen(command[:-2], cwd=folder, env={**os.environ, **places}, stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(240):
+            assert server.poll() is None, (home / "log.txt").read_text()
+            try:
+                urllib.request.urlopen(f"{url}/api/status", timeout=2).close()
+                break
+            except OSError:
+                time.sleep(0.25)
+        yield url, folder
+    finally:
+        server.terminate()
+        server.wait(20)
+        log.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no Chromium at {CHROMIUM}: install it, or set ATTN_CHROMIUM")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=flags)
+        yield chromium
+        chromium.close()

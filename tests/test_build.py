@@ -1,0 +1,214 @@
+"""Lessons, source notebooks, releases: one way, complete, and without a leak."""
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from autograder import build, pack, registry
+from autograder.nbgrader_plugins import BEGIN, END, solution_source
+from autograder.notebook import exercise_of, is_answer, is_grade, read_lesson
+from autograder.registry import CourseError, course_root, find_lesson, lessons
+from autograder.scaffold import new_lesson
+
+ROOT = course_root()
+LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in lessons()]
+
+
+def _released(lesson: registry.Lesson) -> list[Path]:
+    return sorted((ROOT / "release" / lesson.name).iterdir())
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_release_is_one_notebook_and_one_pack(lesson: registry.Lesson) -> None:
+    assert [path.name for path in _released(lesson)] == [f"{lesson.name}.ipynb", f"{lesson.slug}{pack.SUFFIX}"]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_release_holds_no_reference_code_no_model_answer_and_no_output(lesson: registry.Lesson) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in _released(lesson) if path.suffix == ".ipynb")
+    notebook = nbformat.reads(text, as_version=4)
+    assert "solutions" not in "".join(c.source for c in notebook.cells if c.cell_type == "code")
+    assert "BEGIN SOLUTION" not in text
+    assert "Model answer" not in text
+    assert "Marking scheme" not in text
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+    sources = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    for line in _body_lines(lesson):
+        assert line not in sources, line
+
+
+def _body_lines(lesson: registry.Lesson) -> set[str]:
+    """The telling lines of the reference answers: long enough that they are nobody's by chance."""
+    lines: set[str] = set()
+    for exercise in lesson.exercises():
+        if exercise.choices:
+            continue
+        marked = solution_source(lesson.slug, exercise.id).split(BEGIN)
+        for part in marked[1:]:
+            lines |= {line.strip() for line in part.split(END)[0].splitlines() if len(line.strip()) > 24}
+    return lines
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_visible_pack_holds_no_hidden_input_or_expected_value(lesson: registry.Lesson) -> None:
+    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from("a secret", lesson.slug))
+    with np.load(ROOT / "release" / lesson.name / f"{lesson.slug}{pack.SUFFIX}") as data:
+        visible = np.concatenate([np.ravel(data[name]).astype(float) for name in data.files if name != "manifest"])
+    drawn = [
+        array
+        for exercise in hidden.exercises.values()
+        for case in exercise.cases
+        for array in case.probe.inputs.arrays
+        if array.dtype.kind == "f"
+    ]
+    # round numbers (0, 1, a boundary) may be in both packs; a drawn one has digits that do not come twice
+    telling = np.array(
+        [x for array in drawn for x in np.ravel(array).astype(float) if np.isfinite(x) and abs(x * 64 - round(x * 64)) > 1e-6]
+    )
+    assert telling.size > 0 or not drawn
+    assert not np.isin(telling, visible).any()
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_stubs_keep_signature_and_docstring(lesson: registry.Lesson) -> None:
+    notebook = nbformat.read(ROOT / "release" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
+    stubs = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if is_answer(c) and c.cell_type == "code"}
+    for exercise in lesson.exercises():
+        stub = stubs[exercise.id]
+        if exercise.choices:
+            assert stub.startswith(f"{exercise.id} = None")
+            continue
+        node = ast.parse(stub).body[-1]
+        assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+        assert ast.get_docstring(node)
+        assert "raise NotImplementedError()" in stub
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_cell_has_an_id_and_graded_cells_have_it_as_grade_id(lesson: registry.Lesson) -> None:
+    for cell in read_lesson(lesson).cells:
+        if "nbgrader" in cell.metadata:
+            assert cell.id == cell.metadata.nbgrader.grade_id
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_lesson_has_one_title_and_a_shallow_outline(lesson: registry.Lesson) -> None:
+    text = [line for cell in read_lesson(lesson).cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+    levels = [len(line) - len(line.lstrip("#")) for line in text if line.startswith("#")]
+    assert levels.count(1) == 1
+    assert max(levels) <= 3
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_source_notebooks_write_nothing_to_stderr_and_end_with_full_marks(lesson: registry.Lesson) -> None:
+    notebook = nbformat.read(ROOT / "source" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            assert output.get("name") != "stderr"
+            assert output.output_type != "error"
+        if exercise_of(cell):
+            assert float(cell.outputs[0]["data"]["text/plain"]) == cell.metadata.nbgrader.points
+
+
+def test_generated_files_agree_with_their_sources() -> None:
+    assert build.check(list(lessons())) == []
+
+
+@pytest.fixture
+def scratch_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of course/ and solutions/ that a test may edit, standing in for the real ones."""
+    for name in ("course", "solutions"):
+        shutil.copytree(ROOT.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("gradebook.db*", "__pycache__"))
+    (tmp_path / "tests").mkdir()
+    monkeypatch.setenv("ATTN_COURSE", str(tmp_path / "course"))
+    registry.course_root.cache_clear()
+    yield tmp_path / "course"
+    registry.course_root.cache_clear()
+
+
+def test_a_hand_edit_of_a_generated_file_is_found_and_the_file_to_edit_is_named(scratch_clone: Path) -> None:
+    path = scratch_clone / "release" / "00_start_here" / "00_start_here.ipynb"
+    path.write_text(path.read_text().replace("Start here", "Start there"))
+    (problem,) = build.check([find_lesson("start_here")])
+    assert "course/lessons/00_start_here.md" in problem
+
+
+def test_a_changed_lesson_is_found(scratch_clone: Path) -> None:
+    path = scratch_clone / "lessons" / "00_start_here.md"
+    path.write_text(path.read_text().replace("about ten minutes", "about nine minutes"))
+    assert build.check([find_lesson("start_here")])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('check("average_pool")', 'check("averge_pool")', "Did you mean 'average_pool'"),
+        ('check("average_pool")', "assert True", "exactly check"),
+        ("grade_id: average_pool_check", "grade_id: setup", "used twice"),
+        ("grade_id: average_pool, solution", "grade_id: another, solution", "expected an answer cell and a check cell"),
+    ],
+)
+def test_a_broken_lesson_says_which_cell_and_why(scratch_clone: Path, old: str, new: str, message: str) -> None:
+    path = scratch_clone / "lessons" / "00_start_here.md"
+    text = path.read_text()
+    # the words also occur in the prose: change the cell, which is the last place
+    head, _, tail = text.rpartition(old)
+    path.write_text(head + new + tail)
+    with pytest.raises(CourseError, match=message):
+        read_lesson(find_lesson("start_here"))
+
+
+def test_a_new_lesson_builds_and_verifies_before_the_first_edit(scratch_clone: Path) -> None:
+    files = new_lesson("77_doubling")
+    assert [path.exists() for path in files] == [True] * 4
+    code = "import sys; from autograder.cli import main; sys.exit(main(sys.argv[1:]))"
+    run = {"cwd": scratch_clone.parent, "capture_output": True, "text": True, "timeout": 120}
+    for command in (["build", "77"], ["verify", "77"], ["build", "--check", "77"]):
+        done = subprocess.run([sys.executable, "-c", code, *command], **run)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with pytest.raises(CourseError, match="expected a free number and slug"):
+        new_lesson("77_another")
+    with pytest.raises(CourseError, match="expected a name like"):
+        new_lesson("Doubling")
+
+
+def test_every_autograded_cell_of_the_course_is_a_check() -> None:
+    for lesson in lessons():
+        for cell in read_lesson(lesson).cells:
+            if is_grade(cell) and not is_answer(cell):
+                assert exercise_of(cell)
+
+
+def test_the_wheel_holds_the_engine_alone_and_a_released_notebook_works_with_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT.parent)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+        archive.extractall(tmp_path / "site")
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"autograder"}
+    folder = tmp_path / "work"
+    shutil.copytree(ROOT / "release" / "00_start_here", folder)
+    code = (
+        f"import sys; sys.path[:] = [{str(tmp_path / 'site')!r}] + [p for p in sys.path if p != {str(ROOT.parent)!r}]\n"
+        "from autograder import check\nimport autograder\nassert 'site' in autograder.__file__\n"
+        "def average_pool(V):\n    return V.mean(axis=0)\n"
+        "assert check('average_pool') == 1\nassert 'solutions' not in sys.modules\n"
+        "try:\n    import solutions\nexcept ModuleNotFoundError:\n    pass\nelse:\n    raise SystemExit('solutions can be imported')"
+    )
+    # -P: the current folder is not searched first; -S would lose numpy
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=folder, timeout=60)
+
+
+def test_the_manifest_of_a_pack_is_plain_json() -> None:
+    with np.load(ROOT / "release" / "00_start_here" / f"start_here{pack.SUFFIX}", allow_pickle=False) as data:
+        manifest = json.loads(data["manifest"].tobytes())
+    assert [exercise["id"] for exercise in manifest["exercises"]] == ["predict_shape", "average_pool"]

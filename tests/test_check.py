@@ -1,0 +1,192 @@
+"""`check` as a learner and as nbgrader see it: the number, the panel, the pack beside the notebook."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder import check, pack
+from autograder.checking import check_answer
+from autograder.progress import MARKER, read
+from autograder.registry import CourseError, find_lesson, lessons
+
+PACKS = {lesson.slug: pack.make(lesson.slug, lesson.title, lesson.exercises()) for lesson in lessons()}
+
+
+@pytest.fixture
+def notebook_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lesson's folder in a workspace, with its pack, as the current folder."""
+    folder = tmp_path / "00_start_here"
+    folder.mkdir()
+    (tmp_path / MARKER).mkdir()
+    pack.save(PACKS["start_here"], folder / f"start_here{pack.SUFFIX}")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_repr_is_the_bare_number_that_nbgrader_reads(notebook_folder: Path) -> None:
+    from nbformat.v4 import new_code_cell, new_output
+    from nbgrader.utils import determine_grade
+
+    for answer, points in ((lambda V: V.mean(axis=0), 1.0), (lambda V: V.sum(axis=0), 0.0)):
+        score = check("average_pool", answer)
+        data = {"text/plain": repr(score), "text/html": score._repr_html_()}
+        meta = {"nbgrader": {"grade": True, "solution": False, "points": 1, "grade_id": "x"}}
+        cell = new_code_cell(metadata=meta, outputs=[new_output("execute_result", data=data)])
+        assert determine_grade(cell) == (points, 1.0)
+        assert float(repr(score)) == score == points
+
+
+def test_the_name_is_looked_up_where_check_is_called(notebook_folder: Path) -> None:
+    namespace: dict[str, Any] = {"check": check}
+    exec("score = check('average_pool')", namespace)
+    assert "not defined yet" in str(namespace["score"])
+    exec("average_pool = lambda V: V.mean(axis=0)\nscore = check('average_pool')", namespace)
+    assert namespace["score"] == 1
+
+
+def test_a_blank_answer_says_what_to_do_and_shows_no_traceback(notebook_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def average_pool(V: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    score = check("average_pool", average_pool)
+    assert score == 0
+    assert "Replace `raise NotImplementedError()`" in str(score)
+    assert "Traceback" not in str(score) + score._repr_html_()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_missing_pack_and_an_unknown_exercise_say_what_to_do(notebook_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CourseError, match="Did you mean 'average_pool'"):
+        check("averge_pool")
+    monkeypatch.chdir(notebook_folder.parent)
+    monkeypatch.setattr("autograder.checking.course_root", lambda: notebook_folder)
+    with pytest.raises(CourseError, match=r"expected a file .*beside the notebook"):
+        check("average_pool")
+
+
+def test_progress_is_kept_in_the_workspace_and_counts_attempts(notebook_folder: Path) -> None:
+    check("average_pool", lambda V: V.sum(axis=0))
+    check("average_pool", lambda V: V.mean(axis=0))
+    assert read(notebook_folder.parent) == {("00_start_here", "average_pool"): (1.0, "pass", 2)}
+
+
+def test_a_damaged_progress_file_never_costs_the_check(notebook_folder: Path) -> None:
+    (notebook_folder.parent / MARKER / "progress.sqlite3").write_bytes(b"not a database" * 100)
+    assert check("average_pool", lambda V: V.mean(axis=0)) == 1
+
+
+def test_nothing_a_learner_writes_reaches_the_panel_unescaped(notebook_folder: Path) -> None:
+    def answer(V: np.ndarray) -> np.ndarray:
+        raise ValueError("<script>alert(1)</script><img src=x onerror=alert(1)>")
+
+    shown = check("average_pool", answer)._repr_html_()
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_a_hang_gives_a_panel_and_not_a_dead_notebook(notebook_folder: Path) -> None:
+    record = PACKS["start_here"].exercises["average_pool"]
+    record = type(record)(**{**vars(record), "timeout_s": 0.3})
+
+    def forever(V: np.ndarray) -> np.ndarray:
+        while True:
+            pass
+
+    result = check_answer(record, forever)
+    assert result.score == 0
+    assert result.failure is not None
+    assert result.failure.kind == "timeout"
+
+
+@pytest.mark.parametrize("slug", sorted(PACKS))
+def test_a_check_answers_within_a_tenth_of_a_second(slug: str) -> None:
+    references = {e.id: e.reference for e in find_lesson(slug).exercises() if not e.choices}
+    for name, reference in references.items():
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            assert check_answer(PACKS[slug].exercises[name], reference).passed
+            times.append(time.perf_counter() - started)
+        assert statistics.median(times) < 0.1, name
+
+
+def test_importing_the_engine_is_quick_and_light() -> None:
+    code = (
+        "import time; t = time.perf_counter(); import autograder; t = time.perf_counter() - t\n"
+        "import sys; assert not {'torch', 'matplotlib', 'IPython', 'nbgrader'} & set(sys.modules); assert t < 0.3, t\n"
+        "from autograder import check; assert not {'torch', 'matplotlib', 'nbgrader'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("slug", sorted(PACKS))
+def test_a_pack_survives_the_file_and_is_written_the_same_twice(slug: str, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.npz", tmp_path / "two.npz"
+    pack.save(PACKS[slug], one)
+    pack.save(PACKS[slug], two)
+    assert one.read_bytes() == two.read_bytes()
+    assert pack.differences(PACKS[slug], pack.load(one)) == []
+    assert one.stat().st_size < 300_000
+
+
+def test_a_changed_expected_value_is_a_difference(tmp_path: Path) -> None:
+    path = tmp_path / "p.npz"
+    pack.save(PACKS["start_here"], path)
+    other = pack.load(path)
+    value = other.exercises["average_pool"].cases[0].expected.value
+    assert value is not None
+    value.arrays[0][0] += 1
+    assert pack.differences(PACKS["start_here"], other) != []
+
+
+def test_every_panel_has_hints_in_three_levels_and_words_beside_colours() -> None:
+    from autograder.panel import to_html
+    from autograder.report import make_report
+
+    for found in PACKS.values():
+        for record in found.exercises.values():
+            if record.choices:
+                continue
+
+            result = check_answer(record, lambda *a, **k: np.zeros(1))
+            shown = to_html(make_report(result))
+            assert shown.count("<details") >= 4, record.id
+            assert "✗ not yet" in shown or "◐" in shown
+
+
+def _run(name: str, answer: Callable[..., Any]) -> str:
+    from autograder.panel import to_html
+    from autograder.report import make_report
+
+    return to_html(make_report(check_answer(PACKS["start_here"].exercises[name], answer)))
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("pass", lambda V: V.mean(axis=0)),
+        ("named_mistake", lambda V: V.sum(axis=0)),
+        ("unknown_mistake", lambda V: V.mean(axis=0) + 0.1 * (np.arange(V.shape[1]) == 1)),
+        ("raises", lambda V: V.no_such_thing),
+    ],
+)
+def test_panels_look_as_they_did(name: str, answer: Callable[..., Any], request: pytest.FixtureRequest) -> None:
+    """Golden panels: delete a file in tests/golden and run again to accept a wanted change."""
+    path = GOLDEN / f"{name}.html"
+    shown = _run("average_pool", answer)
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(shown + "\n", encoding="utf-8")
+        pytest.fail(f"wrote {path}; look at it, then run again")
+    assert shown + "\n" == path.read_text(encoding="utf-8")

@@ -1,0 +1,315 @@
+"""The judge: order of checks, tolerance, diagnosis, partial credit. Small exercises of its own, nothing about attention."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant, pack
+from autograder.judge import Result, close
+from autograder.observe import Failure, Observation, Probe, observe, observe_within
+from autograder.tree import decode, encode, show
+from autograder.verify import blank, grade, verify_exercise
+
+HINTS = ("one", "two", "three")
+
+
+def _softmax(z: np.ndarray) -> np.ndarray:
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _exercise(**changes: Any) -> Exercise:
+    settings: dict[str, Any] = {
+        "id": "weigh",
+        "title": "Weigh",
+        "points": 2.0,
+        "reference": _softmax,
+        "cases": (
+            Case("matrix", lambda draw: {"z": draw.normal(3, 5)}),
+            Case("large", lambda draw: {"z": 1000 + draw.normal(2, 3)}, edge=0.25),
+        ),
+        "hints": HINTS,
+        "properties": (Property("sums_to_one"), Property("non_negative")),
+        "misconceptions": (
+            Misconception("columns", "normalised the columns", "use axis=-1", lambda z: _softmax(z.T).T),
+            Misconception("unshifted", "let exp overflow", "subtract the maximum", _unshifted),
+        ),
+        "variants": (Variant("explicit", lambda z: np.stack([_softmax(row) for row in z])),),
+    }
+    return Exercise(**{**settings, **changes})
+
+
+def _unshifted(z: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        e = np.exp(z)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+def _grade(answer: Any, exercise: Exercise | None = None) -> Result:
+    return grade(pack.make_record("lesson", exercise or _exercise(), 0), answer)
+
+
+def _failing(answer: Any, exercise: Exercise | None = None) -> str:
+    shown = _grade(answer, exercise).worst
+    assert shown is not None
+    assert shown[1].mismatch is not None
+    return shown[1].mismatch.check
+
+
+def test_the_reference_gets_full_marks_and_the_blank_none() -> None:
+    assert _grade(_softmax).score == 2
+    assert _grade(blank).score == 0
+
+
+def test_each_misconception_is_caught_under_its_own_name() -> None:
+    for mistake in _exercise().misconceptions:
+        found = _grade(mistake.answer).diagnosis
+        assert found is not None
+        assert found.id == mistake.id
+
+
+def test_an_edge_case_costs_its_share_and_no_more() -> None:
+    assert _grade(_unshifted).score == 1.5
+
+
+def test_a_wrong_core_scores_zero_whatever_the_edges_do() -> None:
+    assert _grade(lambda z: _softmax(z) if z.max() > 100 else 2 * _softmax(z)).score == 0
+
+
+def test_wrong_in_no_known_way_is_said_honestly() -> None:
+    result = _grade(lambda z: _softmax(z) ** 2 / (_softmax(z) ** 2).sum(axis=-1, keepdims=True))
+    assert result.diagnosis is None
+    assert result.worst is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "check"),
+    [
+        (lambda z: [1, 2], "kind"),
+        (lambda z: None, "kind"),
+        (lambda z: _softmax(z).T, "shape"),
+        (lambda z: _softmax(z) > 0.5, "dtype"),
+        (lambda z: np.full_like(z, np.nan), "finite"),
+        (lambda z: 2 * _softmax(z), "properties"),
+        (lambda z: _softmax(2 * z), "values"),
+        (lambda z: np.broadcast_to(np.float64(0.2), (5,)), "shape"),
+        (lambda z: 1 / 0, "runs"),
+        (lambda y: y, "runs"),
+    ],
+)
+def test_the_first_failing_check_decides(answer: Any, check: str) -> None:
+    assert _failing(answer, _exercise(misconceptions=())) == check
+
+
+def test_an_input_changed_in_place_is_noticed() -> None:
+    def greedy(z: np.ndarray) -> np.ndarray:
+        z -= z.max(axis=-1, keepdims=True)
+        return _softmax(z)
+
+    assert _failing(greedy) == "inputs unchanged"
+
+
+def test_right_answers_pass_in_other_precisions_layouts_and_algorithms() -> None:
+    assert _grade(lambda z: _softmax(z).astype(np.float32)).passed
+    assert _grade(lambda z: np.asfortranarray(_softmax(z))).passed
+    assert _grade(lambda z: np.exp(z - np.logaddexp.reduce(z, axis=-1)[:, None])).passed
+
+
+def test_a_hang_becomes_an_observation() -> None:
+    probe = Probe(encode({"z": np.ones(2)}))
+
+    def forever(z: np.ndarray) -> np.ndarray:
+        while True:
+            pass
+
+    seen = observe_within(0.2, forever, probe)
+    assert seen.failure is not None
+    assert seen.failure.kind == "timeout"
+    assert observe_within(5, _softmax, probe).failure is None
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), RecursionError("deep"), ValueError("x" * 10_000)])
+def test_whatever_an_answer_raises_is_only_a_failure(error: BaseException) -> None:
+    def answer(z: np.ndarray) -> np.ndarray:
+        raise error
+
+    seen = observe(answer, Probe(encode({"z": np.ones(2)})))
+    assert seen.failure is not None
+    assert seen.failure.type == type(error).__name__
+    assert len(seen.failure.message) <= 600
+
+
+def test_warnings_and_stderr_become_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    def answer(z: np.ndarray) -> np.ndarray:
+        print("careless", file=sys.stderr)
+        return np.log(z - 1)
+
+    seen = observe(answer, Probe(encode({"z": np.ones(2)})))
+    assert any("divide by zero" in note for note in seen.notes)
+    assert "careless" in seen.notes
+    assert capsys.readouterr().err == ""
+
+
+def test_gradients_are_compared_where_a_case_asks() -> None:
+    import torch
+
+    def detached(x: torch.Tensor) -> torch.Tensor:
+        return (x * x.detach()).clone()
+
+    exercise = _exercise(
+        reference=lambda x: x * x,
+        properties=(),
+        tensors=True,
+        cases=(Case("square", lambda draw: {"x": draw.normal(3)}, grad=("x",)),),
+        misconceptions=(Misconception("detached", "cut the graph", "do not detach", detached),),
+        variants=(Variant("power", lambda x: x**2),),
+    )
+    assert verify_exercise("lesson", exercise).problems == []
+    assert _failing(lambda x: (x * x).detach(), exercise) == "gradients"
+
+
+class Counter:
+    """A stateful object, as a cache will be."""
+
+    def __init__(self, start: int) -> None:
+        self.total = np.full(2, float(start))
+
+    def add(self, x: np.ndarray) -> np.ndarray:
+        self.total = self.total + x
+        return self.total
+
+    @property
+    def length(self) -> float:
+        return float(self.total.sum())
+
+
+class Stale(Counter):
+    """Forgets to keep what it added."""
+
+    def add(self, x: np.ndarray) -> np.ndarray:
+        return self.total + x
+
+
+def test_stateful_objects_are_driven_by_a_script_of_calls() -> None:
+    def script(draw: Draw) -> Script:
+        calls = tuple(Call("add", {"x": draw.normal(2)}) for _ in range(3))
+        return Script({"start": 1}, None, (*calls, Call("length", attribute=True)))
+
+    exercise = _exercise(
+        id="Counter",
+        reference=Counter,
+        properties=(),
+        cases=(Case("three steps", script),),
+        misconceptions=(Misconception("stale", "did not keep the sum", "assign it", Stale),),
+        variants=(),
+    )
+    assert verify_exercise("lesson", exercise).problems == []
+
+
+def test_modules_are_given_their_weights() -> None:
+    import torch
+
+    class Linear(torch.nn.Module):
+        def __init__(self, d: int) -> None:
+            super().__init__()
+            self.w = torch.nn.Linear(d, d, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.w(x.to(self.w.weight.dtype))
+            return y
+
+    class Renamed(torch.nn.Module):
+        def __init__(self, d: int) -> None:
+            super().__init__()
+            self.v = torch.nn.Linear(d, d, bias=False)
+
+    exercise = _exercise(
+        id="Linear",
+        reference=Linear,
+        tensors=True,
+        properties=(),
+        cases=(
+            Case(
+                "one", lambda draw: Script({"d": 3}, {"w.weight": draw.normal(3, 3)}, (Call(arguments={"x": draw.normal(2, 3)}),))
+            ),
+        ),
+        misconceptions=(),
+        variants=(),
+    )
+    assert _grade(Linear, exercise).passed
+    result = _grade(Renamed, exercise)
+    assert result.failure is not None
+    assert result.failure.kind == "weights"
+
+
+def test_verify_reports_a_misconception_that_passes_or_goes_under_another_name() -> None:
+    same = (
+        Misconception("harmless", "did nothing wrong", "-", _softmax),
+        Misconception("columns", "normalised the columns", "-", lambda z: _softmax(z.T).T),
+        Misconception("columns_too", "normalised the columns again", "-", lambda z: _softmax(z.T).T),
+    )
+    verdict = verify_exercise("lesson", _exercise(misconceptions=same))
+    assert verdict.caught == 1
+    assert len(verdict.problems) == 2 * 3
+
+
+def test_verify_reports_a_variant_that_fails_and_a_margin_that_is_thin() -> None:
+    verdict = verify_exercise("lesson", _exercise(variants=(Variant("wrong", lambda z: 2 * _softmax(z)),)))
+    assert verdict.variants_full == 0
+    near = Misconception("near", "rounded", "-", lambda z: _softmax(z) + 2e-5 * np.array([1, -1] + [0] * (z.shape[1] - 2)))
+    verdict = verify_exercise("lesson", _exercise(misconceptions=(near,)))
+    assert any("times the tolerance" in problem or "x the tolerance" in problem for problem in verdict.problems)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats() | st.text(),
+        lambda s: st.lists(s, max_size=3) | st.dictionaries(st.text(), s, max_size=3),
+    )
+)
+def test_trees_round_trip_plain_values(value: Any) -> None:
+    assert repr(decode(encode(value))) == repr(value)
+
+
+def test_trees_round_trip_arrays_and_show_them_as_source() -> None:
+    value = {"x": np.arange(6.0).reshape(2, 3), "n": (1, None)}
+    again = decode(encode(value))
+    np.testing.assert_array_equal(again["x"], value["x"])
+    assert again["n"] == (1, None)
+    np.testing.assert_array_equal(eval(show(encode(value["x"])), {"np": np}), value["x"])
+    assert np.isnan(eval(show(encode(np.array([np.nan]))), {"np": np}))[0]
+
+
+def test_infinities_of_one_sign_agree_and_nan_only_with_nan() -> None:
+    a = np.array([np.inf, -np.inf, np.nan, 1.0])
+    assert close(a, a, Tolerance()).all()
+    assert not close(a, np.array([-np.inf, np.inf, 1.0, np.nan]), Tolerance()).any()
+
+
+def test_a_crashed_probe_is_a_failure_not_a_pass() -> None:
+    record = pack.make_record("lesson", _exercise(), 0)
+    from autograder.judge import judge
+
+    assert judge(record, [Observation(failure=Failure("crashed"))] * 2).score == 0
+    with pytest.raises(ValueError, match="expected 2 observations, got 1"):
+        judge(record, [Observation()])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id": "not a name"}, "expected an identifier"),
+        ({"points": 0}, "expected points > 0"),
+        ({"hints": ("only one",)}, "three non-empty hints"),
+        ({"cases": (Case("edge", lambda d: {}, edge=0.5),)}, "at least one core case"),
+        ({"variants": (Variant("v", None), Variant("v", None))}, "declared twice"),
+    ],
+)
+def test_a_bad_declaration_says_what_was_expected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _exercise(**changes)

@@ -1,0 +1,390 @@
+"""Lesson 03: the references against independent oracles, and every number that the lesson's text states."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its customary name
+from beartype import beartype
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from autograder import pack, registry
+from solutions import device
+from solutions import scaled_dot_product as reference
+from solutions.scaled_dot_product import scaled_scores, score_variance, sdpa, sdpa_backward, sdpa_einsum, softmax_jacobian
+
+DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
+SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off
+HALF: dict[str, Any] = {"rtol": 2e-2, "atol": 2e-2}  # bfloat16 keeps 8 bits: a few roundings of 0.4 % each
+
+DIMS = (4, 16, 64, 256, 1024)
+RULES: dict[str, Callable[[int], float]] = {"none": math.sqrt, "sqrt": lambda d: 1.0, "d": lambda d: 1 / math.sqrt(d)}
+sizes = st.integers(1, 6)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def triple(
+    *lead: int, n: int = 5, m: int = 7, d_k: int = 3, d_v: int = 2, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor, Tensor]:
+    shapes = (n, d_k), (m, d_k), (m, d_v)
+    q, k, v = (normal(*lead, *shape, seed=3 * seed + i, dtype=dtype) for i, shape in enumerate(shapes))
+    return q, k, v
+
+
+def from_autograd(q: Tensor, k: Tensor, v: Tensor, d_o: Tensor) -> tuple[Tensor, ...]:
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    return torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, d_o)
+
+
+# ---------------------------------------------------------------------------------------------- attention
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, DOUBLE), (torch.float32, SINGLE), (torch.bfloat16, HALF)])
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_output_is_that_of_the_builtin(lead: tuple[int, ...], dtype: torch.dtype, tolerance: dict[str, Any]) -> None:
+    q, k, v = triple(*lead, dtype=dtype)
+    assert_close(sdpa(q, k, v)[0], F.scaled_dot_product_attention(q, k, v), **tolerance)
+
+
+def test_weights_are_what_the_builtin_does_to_identity_values() -> None:
+    q, k, v = triple(2)
+    eye = torch.eye(7, dtype=torch.float64).expand(2, -1, -1)
+    assert_close(sdpa(q, k, v)[1], F.scaled_dot_product_attention(q, k, eye), **DOUBLE)
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=sizes, m=sizes, d_k=sizes, d_v=sizes, seed=st.integers(0, 99), size=st.floats(0, 1e3))
+def test_rows_sum_to_one_at_any_size_of_the_scores(n: int, m: int, d_k: int, d_v: int, seed: int, size: float) -> None:
+    q, k, v = triple(n=n, m=m, d_k=d_k, d_v=d_v, seed=seed)
+    output, weights = sdpa(size * q, k, v)
+    assert weights.min() >= 0
+    assert_close(weights.sum(-1), torch.ones(n, dtype=torch.float64), **DOUBLE)
+    assert output.norm(dim=-1).max() <= v.norm(dim=-1).max() * (1 + 1e-12)  # erratum ✓: the output never outgrows the values
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(7)))
+def test_the_order_of_keys_does_not_matter_and_the_order_of_queries_carries_over(order: list[int]) -> None:
+    q, k, v = triple()
+    assert_close(sdpa(q, k[order], v[order])[0], sdpa(q, k, v)[0], **DOUBLE)
+    assert_close(sdpa(k[order], k, v)[0], sdpa(k, k, v)[0][order], **DOUBLE)
+
+
+def test_a_shift_common_to_all_keys_changes_no_weight() -> None:
+    q, k, v = triple()
+    assert_close(sdpa(q, k + normal(1, 3, seed=9), v)[1], sdpa(q, k, v)[1], **DOUBLE)
+
+
+def test_one_key_gets_all_the_weight_and_no_queries_give_no_rows() -> None:
+    q, k, v = triple(m=1)
+    output, weights = sdpa(q, k, v)
+    assert_close(weights, torch.ones(5, 1, dtype=torch.float64))
+    assert_close(output, v.expand(5, -1))
+    assert sdpa(q[:0], k, v)[0].shape == (0, 2)
+
+
+def test_other_strides_give_the_same() -> None:
+    q, k, v = (x.mT.contiguous().mT for x in triple(2))
+    assert not q.is_contiguous()
+    assert_close(sdpa(q, k, v), sdpa(*(x.contiguous() for x in (q, k, v))), **DOUBLE)
+
+
+def test_scores_beyond_the_range_of_exp_are_finite_in_float64_too() -> None:
+    assert math.isfinite(math.exp(709.7))
+    with pytest.raises(OverflowError):
+        math.exp(710)
+    assert torch.exp(torch.tensor(-746.0, dtype=torch.float64)) == 0
+    q = torch.tensor([[60.0], [-60.0]], dtype=torch.float64)
+    _, weights = sdpa(q, torch.tensor([[60.0], [61.0]], dtype=torch.float64), torch.eye(2, dtype=torch.float64))
+    assert_close(weights, torch.eye(2, dtype=torch.float64).flip(0), **DOUBLE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -> None:
+    q, k, v = (x.to(device()) for x in triple(2, dtype=dtype))
+    results = [scaled_scores(q, k), *sdpa(q, k, v), *sdpa_backward(q, k, v, sdpa(q, k, v)[0]), softmax_jacobian(q[0, 0])]
+    results += sdpa_einsum(q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1))
+    assert all(x.dtype == dtype and x.device.type == device().type for x in results)
+
+
+def test_annotated_shapes_hold_at_run_time() -> None:
+    q, k, v = triple(2, 3)
+    checked = {
+        name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name))
+        for name in ("scaled_scores", "sdpa", "sdpa_einsum", "sdpa_backward", "softmax_jacobian", "score_variance")
+    }
+    checked["scaled_scores"](q, k)
+    checked["sdpa"](q, k, v)
+    checked["sdpa_backward"](q, k, v, normal(2, 3, 5, 2))
+    checked["sdpa_einsum"](*(x[0].transpose(0, 1) for x in (q, k, v)))
+    checked["softmax_jacobian"](normal(5))
+    checked["score_variance"](3, 5, 0)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        checked["sdpa"](q, v, k)
+
+
+# ---------------------------------------------------------------------------------------------- einsum
+
+
+def test_sequence_first_attention_is_attention_of_the_transposed() -> None:
+    q, k, v = triple(4)
+    output, weights = sdpa_einsum(*(x.transpose(0, 1) for x in (q, k, v)))
+    assert_close(output.transpose(0, 1), sdpa(q, k, v)[0], **DOUBLE)
+    assert_close(weights, sdpa(q, k, v)[1], **DOUBLE)
+
+
+def test_sequence_first_is_the_default_layout_of_multihead_attention() -> None:
+    module = torch.nn.MultiheadAttention(6, 1, bias=False, dtype=torch.float64)
+    x = normal(5, 2, 6)
+    with torch.no_grad():
+        expected, expected_weights = module(x, x, x)
+        q, k, v = (x @ w.mT for w in module.in_proj_weight.chunk(3))
+        output, weights = sdpa_einsum(q, k, v)
+        assert_close(output @ module.out_proj.weight.mT, expected, **DOUBLE)
+        assert_close(weights, expected_weights, **DOUBLE)
+
+
+# ---------------------------------------------------------------------------------------------- gradients
+
+
+@settings(max_examples=20, deadline=None)
+@given(m=st.integers(1, 8), seed=st.integers(0, 99), size=st.floats(0, 100))
+def test_jacobian_is_that_of_autograd_symmetric_with_zero_sums_and_norm_at_most_half(m: int, seed: int, size: float) -> None:
+    z = size * normal(m, seed=seed)
+    jacobian = softmax_jacobian(z)
+    expected = torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), z)
+    assert_close(jacobian, expected, **DOUBLE)
+    assert_close(jacobian, jacobian.T, **DOUBLE)
+    assert_close(jacobian.sum(0), torch.zeros(m, dtype=torch.float64), **DOUBLE)
+    assert jacobian.norm() <= 0.5 + 1e-12
+
+
+def test_jacobian_norm_at_two_equal_weights_and_at_uniform_weights() -> None:
+    half = torch.tensor([0.0, 0.0, -800.0], dtype=torch.float64)
+    assert_close(softmax_jacobian(half).norm().item(), 0.5)
+    uniform = softmax_jacobian(torch.zeros(32, dtype=torch.float64))
+    assert_close(uniform.norm().item(), math.sqrt(31) / 32)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, DOUBLE), (torch.float32, SINGLE)])
+def test_backward_by_hand_is_autograd_through_the_builtin(
+    lead: tuple[int, ...], dtype: torch.dtype, tolerance: dict[str, Any]
+) -> None:
+    q, k, v = triple(*lead, dtype=dtype)
+    d_o = normal(*lead, 5, 2, seed=8, dtype=dtype)
+    assert_close(sdpa_backward(q, k, v, d_o), from_autograd(q, k, v, d_o), **tolerance)
+
+
+def test_gradients_of_attention_pass_a_finite_difference_check() -> None:
+    leaves = [x.requires_grad_() for x in triple(2)]
+    assert torch.autograd.gradcheck(lambda q, k, v: sdpa(q, k, v)[0], leaves)
+
+
+def test_a_common_shift_of_the_keys_gets_no_gradient() -> None:
+    q, k, v = triple()
+    _, d_k, _ = sdpa_backward(q, k, v, normal(5, 2))
+    assert_close(d_k.sum(0), torch.zeros(3, dtype=torch.float64), **DOUBLE)
+
+
+# ---------------------------------------------------------------------------------------------- numbers in the text
+
+
+@pytest.mark.parametrize("d", [4, 64, 512])
+def test_the_variance_of_a_dot_product_is_d(d: int) -> None:
+    assert score_variance(d, 5000, seed=0) == pytest.approx(d, rel=0.08)  # 4 standard errors, sqrt((2 + 6/d) / 5000)
+
+
+def test_score_variance_repeats_and_follows_the_stated_draw() -> None:
+    g = torch.Generator().manual_seed(7)
+    q = torch.randn(11, 5, generator=g, dtype=torch.float64)
+    k = torch.randn(11, 5, generator=g, dtype=torch.float64)
+    expected = torch.linalg.vecdot(q, k).var(correction=0).item()
+    assert score_variance(5, 11, 7) == score_variance(5, 11, 7) == pytest.approx(expected, rel=1e-12)
+    assert not torch.equal(torch.randn(11, generator=g.manual_seed(7)), q.flatten()[:11].float())  # float32 is another stream
+
+
+@pytest.mark.parametrize(("d", "share"), [(4, 0.270), (64, 0.314), (512, 0.317)])
+def test_nearly_a_third_of_the_scaled_scores_exceed_one(d: int, share: float) -> None:
+    q, k = torch.randn(2, 40_000, 1, d, generator=torch.Generator().manual_seed(0))
+    found = (scaled_scores(q, k).abs() > 1).double().mean().item()
+    assert found == pytest.approx(share, abs=0.01)  # 4 standard errors of a share near 0.3 in 40,000
+    assert found == pytest.approx(1 - math.erf(1 / math.sqrt(2)), abs=0.01 if d > 4 else 0.06)
+
+
+def test_written_question_1_counterexample_reaches_the_cauchy_schwarz_bound() -> None:
+    q = torch.full((1, 4), 2.0)
+    assert scaled_scores(q, q).item() == 8.0 == (q.norm() ** 2 / math.sqrt(4)).item()
+
+
+@cache
+def random_scores(d: int) -> Tensor:
+    """Scaled scores of 200 queries with 32 keys each."""
+    g = torch.Generator().manual_seed(0)
+    q = torch.randn(200, 1, d, generator=g, dtype=torch.float64)
+    return scaled_scores(q, torch.randn(200, 32, d, generator=g, dtype=torch.float64))[:, 0]
+
+
+def mean_entropy(rule: str, d: int) -> float:
+    return float(torch.special.entr(torch.softmax(random_scores(d) * RULES[rule](d), dim=-1)).sum(-1).mean())
+
+
+def test_only_the_square_root_keeps_the_entropy() -> None:
+    raw, root, full = ([mean_entropy(rule, d) for d in DIMS] for rule in RULES)
+    assert raw == sorted(raw, reverse=True)
+    assert raw[0] > 2
+    assert raw[-1] < 0.2
+    assert max(root) - min(root) < 0.1
+    assert full == sorted(full)
+    assert math.log(32) - full[-1] < 0.01
+
+
+def test_only_the_square_root_keeps_the_jacobian_and_its_mean_sinks_slower_than_its_median() -> None:
+    def norms(rule: str, d: int) -> Tensor:
+        return torch.stack([softmax_jacobian(row * RULES[rule](d)).norm() for row in random_scores(d)])
+
+    root = [norms("sqrt", d).median().item() for d in (4, 1024)]
+    assert root[0] == pytest.approx(root[1], rel=0.15)
+    raw = norms("none", 1024)
+    assert raw.median() < 1e-3
+    assert raw.mean() > 0.02
+    assert norms("d", 1024).median().item() == pytest.approx(math.sqrt(31) / 32, rel=0.02)
+
+
+@pytest.mark.parametrize(("stretch", "norm"), [(1, 0.389), (10, 9.08e-5), (100, 6.44e-44), (1000, 0.0)])
+def test_the_softmax_gradient_does_disappear(stretch: float, norm: float) -> None:
+    z = stretch * torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
+    assert softmax_jacobian(z).norm().item() == pytest.approx(norm, rel=2e-3, abs=0)
+
+
+@cache
+def gradient_lengths(rule: str, d: int) -> Tensor:
+    """|dL/dq| of 2000 queries (200 sets of 32 keys, 10 queries to each), in falling order."""
+    g = torch.Generator().manual_seed(0)
+    shapes = ((200, 10, d), (200, 32, d), (200, 32, 8), (200, 10, 8))
+    q, k, v, d_o = (torch.randn(shape, generator=g, dtype=torch.float64) for shape in shapes)
+    factor = RULES[rule](d)
+    d_q, _, _ = sdpa_backward(factor * q, k, v, d_o / d_o.norm(dim=-1, keepdim=True))
+    return (factor * d_q).norm(dim=-1).flatten().sort(descending=True).values
+
+
+def test_rescaling_the_query_gives_the_gradient_of_unscaled_attention() -> None:
+    q, k, v = triple()
+    d_o = normal(5, 2, seed=8)
+    leaf = q.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(F.scaled_dot_product_attention(leaf, k, v, scale=1.0), leaf, d_o)
+    assert_close(math.sqrt(3) * sdpa_backward(math.sqrt(3) * q, k, v, d_o)[0], expected, **DOUBLE)
+
+
+def test_with_the_square_root_the_gradient_is_about_a_fifth_at_every_d() -> None:
+    for d in DIMS:
+        lengths = gradient_lengths("sqrt", d)
+        assert 0.17 < lengths.median() < 0.25
+        assert ((lengths > lengths.median() / 2) & (lengths < lengths.median() * 2)).double().mean() > 0.8
+
+
+def test_without_the_scale_the_median_gradient_first_exceeds_the_scaled_one_and_then_vanishes() -> None:
+    medians = {d: gradient_lengths("none", d).median().item() for d in DIMS}
+    assert 2.3 < medians[64] / gradient_lengths("sqrt", 64).median().item() < 3.8
+    assert 3e-4 < medians[1024] < 4e-3
+    assert gradient_lengths("none", 1024).quantile(0.1) < 1e-9
+    spread = gradient_lengths("none", 1024).quantile(0.9) / gradient_lengths("none", 1024).quantile(0.1)
+    assert spread > 1e10
+
+
+def test_without_the_scale_the_mean_gradient_does_not_fall_and_few_queries_carry_it() -> None:
+    means = [gradient_lengths("none", d).mean().item() for d in DIMS]
+    assert means[0] < 0.6
+    assert all(mean > 0.85 for mean in means[1:])
+    top = gradient_lengths("none", 1024)
+    assert top[:200].sum() / top.sum() == pytest.approx(0.8, abs=0.06)
+    assert gradient_lengths("sqrt", 1024)[:200].sum() / gradient_lengths("sqrt", 1024).sum() < 0.25
+
+
+def test_divided_by_d_the_gradient_fades_like_one_over_root_d() -> None:
+    first, last = (gradient_lengths("d", d).median().item() for d in (64, 1024))
+    assert first / last == pytest.approx(4, rel=0.1)
+
+
+def test_tokens_of_the_heat_map_look_where_the_text_says() -> None:
+    noun, verb, modifier = 2 * torch.eye(3)
+    keys = torch.stack([noun, verb, modifier, modifier, noun])  # she ate a ripe pear
+    queries = torch.stack([verb, noun, noun, noun, verb])
+    _, weights = sdpa(queries, keys, torch.eye(5))
+    assert weights[1, [0, 4]].sum() > 0.85
+    assert weights[3, 4] == weights[3, 0] > 5 * weights[4, 3]
+
+
+# ---------------------------------------------------------------------------------------------- errata
+
+
+def test_a_token_is_its_own_best_match_in_81_percent_of_cases() -> None:
+    x = torch.randn(20_000, 5, 4, generator=torch.Generator().manual_seed(0))
+    own = (scaled_scores(x, x).argmax(-1) == torch.arange(5)).double().mean().item()
+    assert own == pytest.approx(0.809, abs=0.006)
+    unit = F.normalize(x[0].double(), dim=-1)
+    assert_close(scaled_scores(unit, unit).diagonal(), torch.full((5,), 1 / math.sqrt(4), dtype=torch.float64), **DOUBLE)
+
+
+def test_products_of_normals_have_variance_one_and_fourth_moment_nine() -> None:
+    q, k = torch.randn(2, 2_000_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (q * k).var().item() == pytest.approx(1, abs=0.02)
+    assert (q * k).pow(4).mean().item() == pytest.approx(9, abs=0.6)
+    assert q.pow(4).mean().item() == pytest.approx(3, abs=0.05)
+
+
+def test_a_query_equal_to_its_key_doubles_the_variance() -> None:
+    q = torch.randn(50_000, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert q.square().sum(-1).mean().item() == pytest.approx(64, rel=0.01)
+    assert q.square().sum(-1).var().item() == pytest.approx(128, rel=0.05)
+
+
+def test_t_refuses_a_batch_and_a_softmax_of_one_number_is_one() -> None:
+    with pytest.raises(RuntimeError, match="2 dimensions"):
+        normal(2, 5, 4).t()
+    assert torch.softmax(torch.tensor([3.7]), dim=-1).item() == 1.0
+
+
+def test_swapping_queries_and_keys_raises_no_error_and_changes_the_output() -> None:
+    q, k, v = triple(n=7)
+    assert sdpa(k, q, v)[0].shape == sdpa(q, k, v)[0].shape
+    assert (sdpa(k, q, v)[0] - sdpa(q, k, v)[0]).abs().max() > 0.1
+
+
+def test_a_dot_product_grows_with_norms_and_projects_only_on_unit_queries() -> None:
+    q = torch.tensor([[3.0, 4.0]])
+    keys = torch.tensor([[3.0, 4.0], [9.0, 0.0]])
+    assert (q @ keys.T).tolist() == [[25.0, 27.0]]
+    assert_close((F.normalize(q, dim=-1) @ keys.T)[0], torch.tensor([5.0, 5.4]))
+    assert_close(F.cosine_similarity(q, keys), torch.tensor([1.0, 0.6]))
+
+
+def test_attention_is_linear_in_the_values_but_not_in_the_tokens() -> None:
+    x = normal(5, 4)
+    once = sdpa(x, x, x)[0]
+    assert_close(sdpa(x, x, 2 * x)[0], 2 * once, **DOUBLE)
+    assert (sdpa(2 * x, 2 * x, 2 * x)[0] - 2 * once).abs().max() > 0.1
+
+
+# ---------------------------------------------------------------------------------------------- probes
+
+
+@pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
+def test_the_extreme_case_leaves_the_range_of_float64_in_both_directions(seed: int) -> None:
+    exercise = next(e for e in registry.find_lesson("scaled_dot_product").exercises() if e.id == "sdpa")
+    record = pack.make_record("scaled_dot_product", exercise, seed)
+    q, k, _ = (torch.from_numpy(x).double() for x in record.cases[-1].probe.inputs.arrays)
+    assert record.cases[-1].edge > 0
+    above, below = scaled_scores(q, k)
+    assert above.min() > 710
+    assert below.max() < -746
