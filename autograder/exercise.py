@@ -148,7 +148,7 @@ class Exercise:
     choices: dict[str, str] = field(default_factory=dict)
     reveal: str = ""
     forbid: tuple[str, ...] = ()
-    timeout_s: float = 10.0
+    timeout_s: float = 5.0
 
     def __post_init__(self) -> None:
         where = f"exercise {self.id!r}"

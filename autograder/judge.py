@@ -54,7 +54,7 @@ class ExerciseRecord:
     choices: dict[str, str] = field(default_factory=dict)
     reveal: str = ""
     forbid: tuple[str, ...] = ()
-    timeout_s: float = 10.0
+    timeout_s: float = 5.0
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ def clean_failure(failure: Failure, sources: Sequence[str]) -> Failure:
     kind = failure.kind if failure.kind in KINDS else "raised"
     line = failure.line
     if line is not None:
-        lines = [source.splitlines()[max(line[0], 1) - 1 :] for source in sources]
+        # IPython counts from the first line that is not blank
+        lines = [source.lstrip("\n").splitlines()[max(line[0], 1) - 1 :] for source in sources]
         line = line if any(found and found[0].strip()[:200] == line[1] != "" for found in lines) else None
     return Failure(kind, _known(failure.type, ERRORS, "Exception", sources) if failure.type else "", "", line)
 

@@ -82,4 +82,4 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
 
 
 def _what(name: str, state: "ExerciseRow") -> str:
-    return f"{SYMBOL[state.status]} {name}: {state.misconception or 'in no known way'}"
+    return f"{SYMBOL[state.status]} {name}: {escape(state.misconception or state.headline)}"

@@ -23,6 +23,12 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 ARRAYS = hnp.arrays(
     st.sampled_from([np.dtype(name) for name in sorted(wire.DTYPES)]), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0)
 )
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("acdfklost", max_size=1), inner, max_size=2),
+    max_leaves=12,
+)
 
 
 @pytest.fixture
@@ -94,7 +100,7 @@ def test_a_damaged_frame_is_refused_or_still_a_frame(tail: bytes, place: int, va
 
 
 @QUICK
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda s: st.lists(s, max_size=4) | st.dictionaries(st.text("acdfklost", max_size=1), s, max_size=2), max_leaves=12))  # fmt: skip
+@given(JSON)
 def test_any_json_for_a_spec_is_refused_or_a_tree(spec: Any) -> None:
     try:
         checked = codec.check_spec(spec, 1, code=False)
@@ -221,8 +227,10 @@ def test_code_travels_to_the_sandbox_and_not_back() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        None, [], {}, {"a": 0}, {"a": 1, "k": "array"}, {"a": -1, "k": "array"}, {"a": True, "k": "array"}, {"a": 0, "k": "pickle"},
-        {"s": [1]}, {"s": 2**63}, {"s": 1, "f": "nan"}, {"s": 1, "k": "array"}, {"f": "1e5"}, {"o": "x" * 81}, {"o": 1}, {"c": "1"},
+        None, [], {}, {"a": 0}, {"a": 1, "k": "array"}, {"a": -1, "k": "array"}, {"a": True, "k": "array"},
+        {"a": 0, "k": "pickle"},
+        {"s": [1]}, {"s": 2**63}, {"s": 1, "f": "nan"}, {"s": 1, "k": "array"}, {"f": "1e5"}, {"o": "x" * 81},
+        {"o": 1}, {"c": "1"},
         {"z": 1}, {"l": {}}, {"d": {}}, {"d": [["a", {"s": 1}], ["a", {"s": 2}]]}, {"d": [[1, {"s": 1}]]}, {"d": [["a"]]},
     ],
 )  # fmt: skip
@@ -243,7 +251,8 @@ def test_a_deep_spec_is_refused() -> None:
     "change",
     [
         {"value": None}, {"value": [{"s": 1}, 0]}, {"value": [{"s": 1}, 0, 5]}, {"value": [{"s": 1}, -1, 0]}, {"grads": {"x": 7}},
-        {"grads": {"x": True}}, {"grads": []}, {"mutated": "x"}, {"mutated": [1]}, {"mutated": ["x"] * 101}, {"failure": "raised"},
+        {"grads": {"x": True}}, {"grads": []}, {"mutated": "x"}, {"mutated": [1]},
+        {"mutated": ["x"] * 101}, {"failure": "raised"},
         {"failure": ["raised", "x" * 300, None]}, {"failure": ["raised", "E", [1]]}, {"failure": ["raised", "E", ["1", "x"]]},
     ],
 )  # fmt: skip

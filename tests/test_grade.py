@@ -1,0 +1,248 @@
+"""Grading a class: what each submission deserves, by `attn grade` and by plain nbgrader, and nothing leaks."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+
+from autograder import demo, pack
+from autograder.cli import main
+from autograder.grade import grade_assignment
+from autograder.nbgrader_plugins import solution_source
+from autograder.oracle import secret
+from autograder.registry import CourseError, find_lesson, lessons
+from autograder.sandbox import available_tiers
+from autograder.submission import UnreadableError, read, rebuild
+
+ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
+needs_sandbox = pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
+LESSON = "01_soft_lookup"
+
+
+def _submission(root: Path, student: str, lesson: str = LESSON) -> Path:
+    path = root / "submitted" / student / lesson / f"{lesson}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(root / "release" / lesson / f"{lesson}.ipynb", path)
+    return path
+
+
+def _answer_all(path: Path, lesson: str, set_answer: Callable[[Path, str, str], None]) -> None:
+    found = find_lesson(lesson)
+    for exercise in found.exercises():
+        text = f'{exercise.id} = "{min(exercise.choices)}"' if exercise.choices else solution_source(found.slug, exercise.id)
+        set_answer(path, exercise.id, text)
+
+
+def _nbgrader(root: Path, *command: str) -> str:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *command], cwd=root, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _scores(root: Path, lesson: str = LESSON) -> dict[str, float]:
+    """The autograded score of each student in the gradebook."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as gradebook:
+        found = {}
+        for submission in gradebook.assignment_submissions(lesson):
+            found[submission.student.id] = sum(
+                grade.auto_score or 0.0 for notebook in submission.notebooks for grade in notebook.grades
+            )
+    return found
+
+
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+@pytest.mark.parametrize("lesson", [lesson.name for lesson in lessons()])
+def test_perfect_is_full_marks_and_blank_is_zero_by_our_grader_and_by_plain_nbgrader(
+    lesson: str, scratch_course: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    _answer_all(_submission(scratch_course, "perfect", lesson), lesson, set_answer)
+    _submission(scratch_course, "blank", lesson)
+    points = sum(exercise.points for exercise in find_lesson(lesson).exercises())
+    grade_assignment(scratch_course, lesson)
+    assert _scores(scratch_course, lesson) == {"perfect": points, "blank": 0.0}
+    _nbgrader(scratch_course, "autograde", lesson, "--force")
+    assert _scores(scratch_course, lesson) == {"perfect": points, "blank": 0.0}
+
+
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_a_demo_class_gets_exactly_what_each_deserves_and_nbgrader_can_go_on_from_there(tmp_path: Path) -> None:
+    graded, expected = demo.run(tmp_path)
+    assert {row.student: row.score for row in graded.rows} == expected
+    assert len(expected) == 8
+    assert _scores(tmp_path) == expected
+    assert len({row.score for row in graded.rows}) >= 3
+    named = next(row for row in graded.rows if row.student == "misconceptions")
+    assert sum(state.misconception is not None for state in named.exercises.values()) >= 6
+    _nbgrader(tmp_path, "generate_feedback", LESSON)
+    pages = {path.parts[-3]: path.read_text(encoding="utf-8") for path in (tmp_path / "feedback").glob(f"*/{LESSON}/*.html")}
+    assert set(pages) == set(expected)
+    assert "not yet" in pages["misconceptions"]
+    _nothing_hidden_in(pages, tmp_path)
+    _nbgrader(tmp_path, "export")
+    assert (tmp_path / "grades.csv").read_text().count(LESSON) == 8
+
+
+def _nothing_hidden_in(pages: dict[str, str], root: Path) -> None:
+    """No number drawn for the hidden pack, and no line of the reference, is in anybody's feedback."""
+    lesson = find_lesson(LESSON)
+    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
+    visible = pack.load(root / "release" / LESSON / f"{lesson.slug}{pack.SUFFIX}")
+
+    def digits(found: pack.Pack) -> set[str]:
+        arrays = []
+        for exercise in found.exercises.values():
+            for case in exercise.cases:
+                arrays += case.probe.inputs.arrays + (case.expected.value.arrays if case.expected.value else [])
+        numbers = np.concatenate([np.ravel(a).astype(float) for a in arrays])
+        return {f"{abs(x):.4f}" for x in numbers if np.isfinite(x) and f"{x:.2f}" != f"{x:.4f}"[:-2] + "00" and abs(x) > 0.01}
+
+    telling = {text for text in digits(hidden) - digits(visible) if len(text.rstrip("0")) >= 6}
+    assert len(telling) > 50
+    for student, page in pages.items():
+        text = page.split("<body", 1)[-1]
+        shown = {word for word in telling if word in text}
+        assert len(shown) <= 1, (student, shown)  # four digits can meet once by chance among a page's figures
+        assert "BEGIN SOLUTION" not in text or student in ("perfect", "duplicated_a_cell", "exits", "lost_a_cell")
+
+
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_right_answers_that_warn_print_or_lean_on_extra_cells_lose_nothing(
+    scratch_course: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    path = _submission(scratch_course, "chatty")
+    _answer_all(path, LESSON, set_answer)
+    notebook = nbformat.read(path, as_version=4)
+    helper = nbformat.v4.new_code_cell("def my_helper(w):\n    return w.sum(axis=-1, keepdims=True)")
+    position = next(i for i, c in enumerate(notebook.cells) if c.id == "normalize")
+    notebook.cells.insert(position, helper)
+    nbformat.write(notebook, path)
+    set_answer(
+        path,
+        "normalize",
+        "import sys, warnings\n\ndef normalize(w):\n    print('noise', file=sys.stderr)\n    warnings.warn('careful')\n"
+        "    total = my_helper(w)\n    return np.divide(w, total, out=np.zeros_like(w, dtype=float), where=total != 0)",
+    )
+    graded = grade_assignment(scratch_course, LESSON)
+    assert graded.rows[0].score == graded.rows[0].points
+
+
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_visible_answers_learned_by_heart_earn_nothing(
+    scratch_course: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    path = _submission(scratch_course, "parrot")
+    lesson = find_lesson(LESSON)
+    record = pack.load(scratch_course / "release" / LESSON / f"{lesson.slug}{pack.SUFFIX}").exercises["gaussian"]
+    known = [(np.round(c.probe.inputs.arrays[0], 6).tolist(), c.expected.value.arrays[0].tolist()) for c in record.cases]  # type: ignore[union-attr]
+    text = f"KNOWN = {known!r}\n\ndef gaussian(q, K):\n    return np.array(next(o for i, o in KNOWN if i == np.round(q, 6).tolist()))"
+    set_answer(path, "gaussian", text)
+    graded = grade_assignment(scratch_course, LESSON)
+    assert graded.rows[0].exercises["gaussian"].score == 0
+
+
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_an_unreadable_submission_costs_itself_alone_and_says_why(
+    scratch_course: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    _answer_all(_submission(scratch_course, "fine"), LESSON, set_answer)
+    _submission(scratch_course, "broken").write_bytes(b"\x00\xff not json")
+    target = _submission(scratch_course, "linked")
+    target.unlink()
+    target.symlink_to("/etc/hostname")
+    other = scratch_course / "submitted" / "wrong_name" / LESSON
+    other.mkdir(parents=True)
+    (other / "homework.ipynb").write_text("{}")
+    graded = grade_assignment(scratch_course, LESSON)
+    rows = {row.student: row for row in graded.rows}
+    assert rows["fine"].score == rows["fine"].points
+    assert "not a notebook" in rows["broken"].flags[0]
+    assert "not a link" in rows["linked"].flags[0]
+    assert rows["wrong_name"].problem
+    assert {rows[name].score for name in ("broken", "linked", "wrong_name")} == {0.0}
+
+
+def _cell(source: str, grade_id: str | None = None, kind: str = "code", **meta: Any) -> dict[str, Any]:
+    grader = {"nbgrader": {"grade_id": grade_id, **meta}} if grade_id else {}
+    return {"cell_type": kind, "source": source, "metadata": grader}
+
+
+def test_a_rebuilt_notebook_has_the_releases_cells_whatever_was_submitted(tmp_path: Path) -> None:
+    released = nbformat.read(find_lesson(LESSON).path.parent.parent / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
+    cells = [
+        _cell("raise SystemExit", "setup"),
+        _cell("check = lambda name: 99", "gaussian_check", grade=True, points=999),
+        _cell("def gaussian(q, K): return 1", "gaussian", grade=True, solution=False),
+        _cell("def gaussian(q, K): return 2", "gaussian"),
+        _cell("x = 1", "made_up"),
+        _cell("my_helper = 3"),
+    ]
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    rebuilt = rebuild(released, read(path))
+    by_id = {cell.id: cell for cell in rebuilt.notebook.cells}
+    original = {cell.id: cell for cell in released.cells}
+    assert by_id["setup"].source == original["setup"].source
+    assert by_id["gaussian_check"] == original["gaussian_check"]
+    assert by_id["gaussian"].source.endswith("return 1")
+    assert by_id["gaussian"].metadata == original["gaussian"].metadata
+    assert any("more than once" in flag for flag in rebuilt.flags)
+    assert any("unknown grade_id 'made_up'" in flag for flag in rebuilt.flags)
+    assert any("missing answer cells" in flag for flag in rebuilt.flags)
+    assert [cell.source for cell in rebuilt.notebook.cells if cell.id.startswith("extra")][-1] == "my_helper = 3"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"cells": 3}', b"\xff\xfe", b"[" * 100_000, b'{"cells": [' + b"{}," * 3000 + b"{}]}"]
+)
+def test_what_is_no_notebook_is_refused_in_words(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"\w+ \w+"):
+        read(path)
+
+
+def test_odd_cells_are_read_as_data_or_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    odd = [None, 7, {"cell_type": 3, "source": {"a": 1}}, {"cell_type": "code", "source": ["a", 1, "b"], "metadata": [1]}]
+    path.write_text(json.dumps({"cells": odd}))
+    assert [cell.source for cell in read(path)] == ["", "ab"]
+
+
+def test_missing_submissions_and_unknown_students_say_what_to_do(scratch_course: Path) -> None:
+    with pytest.raises(CourseError, match="Collect first"):
+        grade_assignment(scratch_course, LESSON)
+    _submission(scratch_course, "ada")
+    with pytest.raises(CourseError, match="Did you mean 'ada'"):
+        grade_assignment(scratch_course, LESSON, students=["adah"])
+
+
+def test_grading_refuses_where_nothing_isolates(
+    scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder import sandbox
+
+    _submission(scratch_course, "ada")
+    monkeypatch.setattr(sandbox, "available_tiers", lambda: [sandbox.TierProbe("bubblewrap", False, "not installed")])
+    monkeypatch.setenv("ATTN_COURSE", str(scratch_course))
+    with pytest.raises(sandbox.SandboxUnavailable, match="--unsafe"):
+        grade_assignment(scratch_course, LESSON)
+    assert main(["grade", "nothing"]) == 2
+    assert "expected" in capsys.readouterr().err

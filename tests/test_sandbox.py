@@ -1,0 +1,509 @@
+"""What a submission does costs that submission and nothing else, in every tier that works here."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import autograder.sandbox as box
+from autograder import confine, launch, results
+from autograder.exercise import Call, Script
+from autograder.observe import Failure, Observation, Probe, script_to_data
+from autograder.registry import course_root
+from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable
+from autograder.tree import Code, encode
+
+ROOT = Path(launch.PACKAGE).parent
+LIMITS = Limits(wall_s=8.0, cell_s=1.0, memory_bytes=3 << 30)
+ISOLATING = ("bubblewrap", "landlock")
+ADD = Probe(encode({"x": np.arange(3.0)}))
+
+
+@pytest.fixture(scope="module", params=launch.TIERS)
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """One warm sandbox in each tier."""
+    found = next(tier for tier in box.available_tiers() if tier.name == request.param)
+    if not found.available:
+        pytest.skip(found.reason)
+    with Sandbox(request.param, LIMITS) as made:
+        yield made
+
+
+@pytest.fixture
+def isolated(sandbox: Sandbox) -> Sandbox:
+    """The sandbox, in the tiers that isolate."""
+    if sandbox.tier not in ISOLATING:
+        pytest.skip("the tier `none` does not isolate: it is for explicit --unsafe only")
+    return sandbox
+
+
+def cells(*sources: str) -> list[Cell]:
+    return [Cell(f"c{index}", source) for index, source in enumerate(sources)]
+
+
+def said(sandbox: Sandbox, *sources: str) -> str:
+    """What the cells print and raise."""
+    with sandbox.submission(cells(*sources)) as submission:
+        outputs = [output for cell in submission.outputs for output in cell.outputs]
+        return "".join(o.get("text") or f"{o['ename']}: {o['evalue']}\n" for o in outputs)
+
+
+def still_works(sandbox: Sandbox) -> None:
+    """The next submission gets a clean, working process."""
+    with sandbox.submission(cells("def f(x): return x + 1")) as submission:
+        (seen,) = submission.observe("f", [ADD], 10)
+    assert seen.value is not None, seen.failure
+    np.testing.assert_array_equal(seen.value.arrays[0], np.arange(3.0) + 1)
+
+
+def kinds(seen: list[Observation]) -> list[str]:
+    return [one.failure.kind if one.failure else "value" for one in seen]
+
+
+# ---------------------------------------------------------------------------------------------- honest work
+
+
+def test_numpy_torch_gradients_and_modules_come_back_as_arrays(sandbox: Sandbox) -> None:
+    source = """
+import numpy as np, torch
+from autograder import check
+def double(x): return 2 * x
+def square(x): return x @ x
+class Scale(torch.nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(d))
+    def forward(self, x): return self.w * x
+warm = torch.ones(3, 3, requires_grad=True)
+(warm @ warm).sum().backward()
+choice = "b"
+"""
+    with sandbox.submission(cells(source)) as submission:
+        assert submission.outputs[0].status == "ok", submission.outputs[0]
+        (doubled,) = submission.observe("double", [ADD], 10)
+        tensor = torch.arange(9.0).reshape(3, 3)
+        (squared,) = submission.observe("square", [Probe(encode({"x": tensor}), ("x",), encode(torch.ones(3, 3)))], 10)
+        script = Script({"d": 3}, {"w": torch.full((3,), 4.0)}, (Call(arguments={"x": torch.ones(2, 3)}),))
+        (scaled,) = submission.observe("Scale", [Probe(encode(script_to_data(script)))], 10)
+        (called,) = submission.observe("double", [Probe(encode({"x": Code("lambda y: y")}))], 10)
+        value = submission.value("choice")
+        assert submission.value("double") is None
+        assert kinds(submission.observe("absent", [ADD, ADD], 10)) == ["missing", "missing"]
+    assert doubled.value is not None
+    np.testing.assert_array_equal(doubled.value.arrays[0], [0, 2, 4])
+    assert squared.value is not None
+    wanted = torch.ones(3, 3) @ tensor.T + tensor.T @ torch.ones(3, 3)
+    np.testing.assert_allclose(squared.grads["x"], wanted.numpy())  # type: ignore[arg-type]
+    assert scaled.value is not None, scaled.failure
+    np.testing.assert_array_equal(scaled.value.arrays[0], np.full((2, 3), 4.0))
+    assert called.failure == Failure("raised", "TypeError", "", (3, "def double(x): return 2 * x"))
+    assert value is not None
+    assert value.spec == {"s": "b"}
+
+
+def test_the_warm_worker_has_one_thread_so_that_forks_are_safe(sandbox: Sandbox) -> None:
+    assert sandbox._host is not None
+    assert sandbox._host.ready["threads"] == 1
+    assert sandbox.missing == ()
+
+
+def test_outputs_are_kept_cell_by_cell_after_an_error_too(sandbox: Sandbox) -> None:
+    sources = cells(
+        "%matplotlib inline\n1 / 0", "def f(:", "print('\\x1b[31mred\\x07')\n7", "import sys; print('e', file=sys.stderr)"
+    )
+    with sandbox.submission(sources) as submission:
+        done = submission.outputs
+    assert [cell.status for cell in done] == ["error", "error", "ok", "ok"]
+    assert [cell.id for cell in done] == ["c0", "c1", "c2", "c3"]
+    assert done[0].outputs[0]["ename"] == "ZeroDivisionError"
+    assert done[2].outputs == [
+        {"output_type": "stream", "name": "stdout", "text": "red\n"},
+        {"output_type": "display_data", "data": {"text/plain": "7"}, "metadata": {}},
+    ]
+    assert done[3].outputs == [{"output_type": "stream", "name": "stderr", "text": "e\n"}]
+
+
+def test_figures_become_png(isolated: Sandbox) -> None:
+    pytest.importorskip("matplotlib")
+    slow = Sandbox(isolated.tier, Limits(cell_s=20.0), preload=("numpy",))
+    with slow, slow.submission(cells("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")) as submission:
+        (cell,) = submission.outputs
+    assert "image/png" in cell.outputs[-1]["data"], cell
+
+
+def test_files_are_there_before_the_first_cell(sandbox: Sandbox) -> None:
+    with sandbox.submission(cells("print(open('data/x.txt').read())"), {"data/x.txt": b"here"}) as submission:
+        assert submission.outputs[0].outputs[0]["text"] == "here\n"
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", ""])
+def test_files_outside_the_working_folder_are_refused(sandbox: Sandbox, name: str) -> None:
+    with pytest.raises(ValueError, match="relative path"), sandbox.submission([], {name: b""}):
+        pass
+
+
+def test_one_submission_at_a_time(sandbox: Sandbox) -> None:
+    with sandbox.submission([]), pytest.raises(ValueError, match="one submission at a time"), sandbox.submission([]):
+        pass
+
+
+# ---------------------------------------------------------------------------------------------- costs only itself
+
+
+def test_an_endless_cell_costs_that_cell(sandbox: Sandbox) -> None:
+    sources = cells("def f(x): return x", "while True: pass", "def g(x): return x")
+    with sandbox.submission(sources) as submission:
+        assert [cell.status for cell in submission.outputs] == ["ok", "timeout", "ok"]
+        assert kinds(submission.observe("f", [ADD], 5) + submission.observe("g", [ADD], 5)) == ["value", "value"]
+
+
+def test_a_cell_that_cannot_be_interrupted_is_stopped_from_outside(isolated: Sandbox) -> None:
+    stubborn = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\nwhile True: pass"
+    with isolated.submission(cells("def f(x): return x", stubborn, "def g(x): return x")) as submission:
+        assert [cell.status for cell in submission.outputs] == ["ok", "timeout", "ok"]
+        assert kinds(submission.observe("f", [ADD], 5) + submission.observe("g", [ADD], 5)) == ["value", "value"]
+
+
+def test_a_cell_that_ends_the_process_costs_that_cell(sandbox: Sandbox) -> None:
+    with sandbox.submission(cells("def f(x): return x", "import os; os._exit(0)", "def g(x): return x")) as submission:
+        assert [cell.status for cell in submission.outputs] == ["ok", "crashed", "ok"]
+        assert kinds(submission.observe("f", [ADD], 5) + submission.observe("g", [ADD], 5)) == ["value", "value"]
+
+
+def test_cells_that_all_end_the_process_end_the_run(sandbox: Sandbox) -> None:
+    with sandbox.submission(cells(*["import os; os._exit(0)"] * 6)) as submission:
+        assert {cell.status for cell in submission.outputs} == {"crashed", "not run"}
+        assert kinds(submission.observe("f", [ADD, ADD], 5)) == ["crashed", "crashed"]
+        assert submission.value("f") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("while True: pass", "timeout"),
+        ("os._exit(0)", "crashed"),
+        ("os.kill(os.getpid(), 9)", "crashed"),
+        ("ctypes.string_at(0)", "crashed"),
+        ("sys.exit()", "raised"),
+        ("raise KeyboardInterrupt", "raised"),
+        ("return np.ones((4000, 4000))", "raised"),
+        ("return np.ones(10**12)", "raised"),
+        ("return f(x)", "raised"),
+    ],
+)
+def test_a_function_that_fails_costs_its_exercise(sandbox: Sandbox, body: str, kind: str) -> None:
+    source = f"import os, sys, ctypes, numpy as np\ndef f(x):\n    {body}\ndef g(x): return x"
+    with sandbox.submission(cells(source)) as submission:
+        assert set(kinds(submission.observe("f", [ADD, ADD], 0.7))) == {kind}
+        assert kinds(submission.observe("g", [ADD], 5)) == ["value"]
+
+
+def test_a_function_that_kills_its_parent_costs_its_exercise(isolated: Sandbox) -> None:
+    source = "import os\ndef f(x):\n    os.kill(os.getppid(), 9)\ndef g(x): return x"
+    with isolated.submission(cells(source)) as submission:
+        submission.observe("f", [ADD], 5)
+        assert kinds(submission.observe("g", [ADD], 5)) == ["value"]
+
+
+def test_a_memory_bomb_is_an_exception(sandbox: Sandbox) -> None:
+    text = said(sandbox, "import numpy as np\nx = np.ones(10**10)", "x = []\nwhile True: x.append(bytearray(1 << 28))")
+    assert text.count("MemoryError") == 2
+    still_works(sandbox)
+
+
+def test_a_fork_bomb_is_bounded_and_swept(isolated: Sandbox) -> None:
+    bomb = "import os, time\nfor _ in range(400):\n    try: os.fork()\n    except OSError: break\ntime.sleep(30)"
+    began = time.monotonic()
+    with isolated.submission(cells(bomb)) as submission:
+        assert submission.outputs[0].status != "ok"
+    still_works(isolated)
+    assert time.monotonic() - began < 15
+
+
+def test_large_files_are_refused(isolated: Sandbox) -> None:
+    assert "File too large" in said(isolated, "open('x', 'wb').write(b'0' * (9 << 20))")
+
+
+def test_output_is_capped(sandbox: Sandbox) -> None:
+    sources = cells("print('x' * 10_000_000)", "for i in range(100_000): display(i)", "raise ValueError('y' * 10_000_000)")
+    with sandbox.submission(sources) as submission:
+        size = sum(len(str(cell.outputs)) for cell in submission.outputs)
+    assert size < 4 * LIMITS.output_bytes
+    still_works(sandbox)
+
+
+FORGER = """
+import os, struct, json
+head = json.dumps({"m": {"op": "ran", "id": "0"}, "a": []}).encode()
+noise = [b"ATW1" + struct.pack("<I", len(head)) + head, b"ATW1\\xff\\xff\\xff\\xff", b"garbage" * 1000, b"ATW1\\0\\0\\0\\0"]
+def forge():
+    for fd in range(3, 200):
+        for data in noise:
+            try: os.write(fd, data)
+            except OSError: pass
+"""
+
+
+def test_forged_frames_cost_their_submission_only(sandbox: Sandbox) -> None:
+    with sandbox.submission(cells(FORGER + "forge()", "x = 1")) as submission:
+        assert submission.outputs[0].status in ("crashed", "timeout")
+    with sandbox.submission(cells(FORGER + "def f(x): forge(); return x\ndef g(x): return x")) as submission:
+        assert kinds(submission.observe("f", [ADD], 2)) == ["crashed"]
+        assert kinds(submission.observe("g", [ADD], 2)) == ["value"]
+    still_works(sandbox)
+
+
+# ---------------------------------------------------------------------------------------------- reaches nothing
+
+
+def test_a_hidden_input_cannot_leave_in_a_failure(sandbox: Sandbox) -> None:
+    source = """
+class Odd(Exception): pass
+def f(x): raise Odd(f"secret {x}")
+def g(x): raise type(f"secret{int(x[2])}", (Exception,), {})
+def h(x): return type(f"secret{int(x[2])}", (), {})()
+def w(x):
+    import warnings
+    warnings.warn(f"secret {x}")
+    return x
+"""
+    with sandbox.submission(cells(source)) as submission:
+        seen = [submission.observe(name, [ADD], 5)[0] for name in "fghw"]
+    assert seen[0].failure == Failure("raised", "Odd", "", (3, 'def f(x): raise Odd(f"secret {x}")'))
+    assert seen[1].failure is not None
+    assert seen[1].failure.type == "Exception"
+    assert seen[2].value is not None
+    assert seen[2].value.spec == {"o": "object"}
+    assert seen[3].notes == ()
+
+
+def test_the_course_and_its_solutions_are_out_of_reach(isolated: Sandbox) -> None:
+    paths = [str(ROOT / name) for name in ("solutions", "course", "tests", ".git", "README.md")] + ["/root", str(course_root())]
+    text = said(
+        isolated,
+        f"import os\nfor path in {paths!r}:\n    try: print('READ', path, os.listdir(path) or open(path).read())\n"
+        "    except OSError: pass",
+        "import solutions",
+        "import course",
+    )
+    seen = [line for line in text.splitlines() if line.startswith("READ") and "[]" not in line and ".pyenv" not in line]
+    assert seen == []
+    assert text.count("ModuleNotFoundError") == 2
+
+
+def test_neither_passwords_nor_logs_nor_other_homes_can_be_read(isolated: Sandbox) -> None:
+    paths = [
+        "/etc/passwd",
+        "/etc/shadow",
+        "/var/log",
+        "/home",
+        "/proc/1/environ",
+        "/proc/1/mem",
+        "/run",
+        "/sys",
+        "/var/run/docker.sock",
+    ]
+    text = said(
+        isolated,
+        f"import os\nfor path in {paths!r}:\n    try: print(path, os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(9))\n"
+        "    except OSError: pass",
+    )
+    assert text == ""
+
+
+def test_nothing_outside_the_scratch_folder_can_be_written(isolated: Sandbox) -> None:
+    targets = ["/x", "/usr/x", "/etc/x", "/root/x", "/var/tmp/x", "/dev/x", str(launch.PACKAGE / "x"), f"{sys.prefix}/x"]
+    text = said(
+        isolated,
+        f"for path in {targets!r}:\n    try: open(path, 'w').write('x'); print('WROTE', path)\n    except OSError: pass\n"
+        "open('here', 'w').write('x')\nprint('end')",
+    )
+    assert text == "end\n"
+
+
+def test_there_is_no_network(isolated: Sandbox) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        text = said(
+            isolated,
+            f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)",
+            "socket.socket(socket.AF_INET6)",
+            "socket.socket(socket.AF_VSOCK)",
+            "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+            "socket.socket(socket.AF_UNIX)",
+            "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
+            "import asyncio\nawait asyncio.sleep(0)\nprint('asyncio works')",
+        )
+    assert text.count("PermissionError") == 6
+    assert "asyncio works" in text
+
+
+def test_dangerous_system_calls_are_refused(isolated: Sandbox) -> None:
+    text = said(
+        isolated,
+        """
+import ctypes, os, resource
+from autograder.confine import DENIED
+libc = ctypes.CDLL(None, use_errno=True)
+column = 0 if os.uname().machine == "x86_64" else 1
+allowed = []
+for name, numbers in DENIED.items():
+    if numbers[column] is not None:
+        ctypes.set_errno(0)
+        if libc.syscall(numbers[column], -1, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1:
+            allowed.append(name)
+for name, call in {
+    "prlimit": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1)),
+    "affinity": lambda: os.sched_setaffinity(os.getppid(), {0}),
+    "root": lambda: os.setuid(0),
+}.items():
+    try: call(); allowed.append(name)
+    except OSError: pass
+for flag in (0x10000000, 0x20000, 0x40000000):
+    if libc.syscall((56, 220)[column], flag | 17, 0, 0, 0, 0) != -1: allowed.append(hex(flag))
+print(allowed)
+""",
+    )
+    assert text == "[]\n"
+
+
+def test_killing_everything_in_reach_leaves_the_next_submission_alone(isolated: Sandbox) -> None:
+    source = """
+import os, signal
+for pid in (os.getppid(), 1, -1, 0):
+    for number in (2, 15, 19, 9):
+        try: os.kill(pid, number) if (pid, number) != (0, 9) else None
+        except (OSError, KeyboardInterrupt): pass
+os.kill(os.getpid(), 9)
+"""
+    worker = isolated._host
+    with isolated.submission(cells(source)) as submission:
+        assert submission.outputs[0].status in ("crashed", "timeout")
+    still_works(isolated)
+    assert isolated._host is worker, "the warm worker had to be replaced"
+
+
+def test_daemons_and_files_do_not_outlive_their_submission(isolated: Sandbox) -> None:
+    marker = f"ATTN{os.getpid()}"
+    source = f"""
+import os, sys, time
+for folder in ("/tmp", "/dev/shm", ".", os.path.expanduser("~"), os.environ["TMPDIR"]):
+    for name in ("left", ".left"):
+        try: open(f"{{folder}}/{{name}}", "w").write("x")
+        except OSError: pass
+try: os.mkdir("locked"); open("locked/x", "w").write("x"); os.chmod("locked", 0)
+except OSError: pass
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        os.execv(sys.executable, [sys.executable, "-S", "-c", "import time; time.sleep(60)", "{marker}"])
+    os._exit(0)
+time.sleep(0.2)
+print("started")
+"""
+    assert "started" in said(isolated, source)
+    running = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not any(marker.encode() in line for line in running)
+    look = (
+        "import os\nfor f in ('/tmp', '/dev/shm', '.', os.path.expanduser('~')):\n"
+        "    try: print([n for n in os.listdir(f) if 'left' in n or n == 'locked'])\n    except OSError: print([])"
+    )
+    assert set(said(isolated, look).splitlines()) == {"[]"}
+
+
+def test_patches_do_not_reach_the_next_submission(sandbox: Sandbox) -> None:
+    vandal = """
+import numpy as np, torch, builtins, autograder.observe, autograder.wire, sys
+np.exp = torch.softmax = autograder.observe.observe = autograder.wire.send = None
+builtins.len = lambda x: 0
+get_ipython().ast_transformers.append(None)
+sys.modules["math"] = None
+"""
+    with sandbox.submission(cells(vandal)) as submission:
+        submission.observe("f", [ADD], 1)
+    assert said(sandbox, "import math, numpy as np\nprint(np.exp(0.0), math.pi > 3, len([1]))") == "1.0 True 1\n"
+    still_works(sandbox)
+
+
+def test_a_dead_worker_is_replaced(sandbox: Sandbox) -> None:
+    assert sandbox._host is not None
+    sandbox._host._control.shutdown(socket.SHUT_RDWR)
+    still_works(sandbox)
+
+
+# ---------------------------------------------------------------------------------------------- tiers
+
+
+def test_without_a_sandbox_grading_is_refused_unless_unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = (box.Tier("bubblewrap", False, "no bwrap."), box.Tier("landlock", False, "old kernel."), box.Tier("none", True))
+    monkeypatch.setattr("autograder.tiers.available_tiers", lambda: none)
+    with pytest.raises(SandboxUnavailable, match=r"no bwrap(.|\n)*old kernel(.|\n)*--unsafe"):
+        box.choose_tier()
+    assert box.choose_tier(unsafe=True) == "none"
+
+
+def test_reasons_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    assert "apt install bubblewrap" in str(launch.unsupported("bubblewrap"))
+    monkeypatch.setattr("autograder.confine.landlock_abi", lambda: 3)
+    assert "Linux 6.12" in str(launch.unsupported("landlock"))
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert "riscv64" in str(launch.unsupported("landlock"))
+    assert "expected one of" in str(launch.unsupported("docker"))
+
+
+def test_a_worker_that_is_not_confined_refuses_to_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not any(tier.available for tier in box.available_tiers() if tier.name == "bubblewrap"):
+        pytest.skip("bubblewrap does not work here")
+    monkeypatch.setattr(launch, "hidden_paths", list)
+    make = launch.make_plan
+
+    def exposed(*args: object, **kw: object) -> launch.Plan:
+        plan = make(*args, **kw)  # type: ignore[arg-type]
+        return launch.Plan(plan.argv, plan.env, plan.scratch, plan.readable, ["/usr"])
+
+    monkeypatch.setattr(launch, "make_plan", exposed)
+    with pytest.raises(SandboxUnavailable, match="it can read /usr"):
+        Sandbox("bubblewrap", preload=()).__enter__()
+
+
+def test_a_clone_below_a_readable_folder_is_carved_out(tmp_path: Path) -> None:
+    for name in ("lib", "src/clone/autograder", "src/clone/solutions"):
+        (tmp_path / name).mkdir(parents=True)
+    parts = launch._without(str(tmp_path), [str(tmp_path / "src/clone/solutions")])
+    assert parts == [str(tmp_path / "lib"), str(tmp_path / "src/clone/autograder")]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_filter_fits_the_kernel_and_ends_by_allowing(machine: str) -> None:
+    program = confine.seccomp_program(machine, metadata=True)
+    assert len(program) % 8 == 0
+    assert len(program) // 8 < 4096
+    assert program[-8:] == b"\x06\0\0\0\0\0\xff\x7f"
+
+
+def test_an_unknown_machine_has_no_filter() -> None:
+    with pytest.raises(confine.ConfineError, match="riscv64"):
+        confine.seccomp_program("riscv64", metadata=False)
+
+
+def test_a_text_is_cleaned_of_everything_that_steers_a_terminal_or_reorders_it() -> None:
+    assert results.clean_text("a\x1b[2Jb\x1b]0;t\x07c\u202ed\r\ne\tf\x00\ud800") == "abcd\ne\tf"
+
+
+def test_the_modules_import_where_there_is_no_linux() -> None:
+    code = (
+        "import sys; sys.modules.update(resource=None, fcntl=None)\n"
+        "import autograder.sandbox, autograder.launch, autograder.confine, autograder.stage"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
