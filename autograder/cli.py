@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import __version__
+from autograder.host import SandboxUnavailable
 from autograder.registry import CourseError
 
 Command = Callable[[argparse.Namespace], int]
@@ -19,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         command: Command = arguments.run
         return command(arguments)
-    except CourseError as error:
+    except (CourseError, SandboxUnavailable) as error:
         print(f"attn: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

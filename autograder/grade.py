@@ -160,7 +160,9 @@ def _grade_student(api: Any, converter: Any, session: Any, student: str) -> Stud
         outcome = capture_log(app)
     row = StudentRow(student, 0.0, points, flags=list(session.flags), seconds=time.perf_counter() - started)
     for name, report in session.reports.items():
-        row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, report.known.id if report.known else None)
+        row.exercises[name] = ExerciseRow(
+            report.score, report.points, report.status, report.headline, report.known.id if report.known else None
+        )
     row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
     if not outcome["success"]:
         row.problem = _last_line(outcome.get("log") or "") or "nbgrader could not grade this submission"

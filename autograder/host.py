@@ -56,6 +56,7 @@ class Host:
             )
             keep = [descriptor, *([writer] if bubblewrap else [])]
             self._process = launch.start(plan, keep=keep, stderr=self._log.fileno())
+            theirs.close()  # or a worker that ends at once would look like one that is slow
             os.close(writer)
             writer = -1
             config = {
@@ -123,7 +124,8 @@ class Host:
                         os.kill(pid, signal.SIGKILL)
                 self._process.wait()
         self._log.close()
-        shutil.rmtree(self._private, ignore_errors=True)
+        with contextlib.suppress(OSError, RecursionError):
+            shutil.rmtree(self._private)
         if self._private.exists():  # nested deeper than Python can follow
             subprocess.run(["rm", "-rf", "--", str(self._private)], check=False, capture_output=True)
 

@@ -169,6 +169,8 @@ def _same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance)
         return (mistake.failure.kind, mistake.failure.type) == (seen.failure.kind, seen.failure.type)
     if set(mistake.mutated) != set(seen.mutated):
         return False
+    if any((grad is None) != (seen.grads.get(name) is None) for name, grad in mistake.grads.items()):
+        return False
     return compare(mistake, seen, tolerance, (), finite=False) is None
 
 

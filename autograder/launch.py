@@ -54,7 +54,7 @@ def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, inf
     uid = sandbox_uid()
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
-        step = json.dumps({"uid": uid, "paths": readable, "argv": argv, "env": env})
+        step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "argv": argv, "env": env})
         stage = f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.stage import main; main(sys.argv[1])"
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
     return Plan(argv, env, scratch, readable, hidden)

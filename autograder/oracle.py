@@ -18,8 +18,9 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from autograder import pack, panel
 from autograder import sandbox as box
 from autograder.checking import judge_missing
+from autograder.forbid import uses
 from autograder.judge import ExerciseRecord, Result, judge, judge_choice
-from autograder.notebook import exercise_of, is_figure, is_grade
+from autograder.notebook import exercise_of, grade_id, is_figure, is_grade
 from autograder.observe import Failure, Observation
 from autograder.registry import find_lesson
 from autograder.report import Report, make_report
@@ -106,6 +107,7 @@ class Oracle(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
                 if (name := exercise_of(cell)) is not None:
                     report = mark(session, submission, name)
                     session.reports[name] = report
+                    session.flags += _forbidden(session.hidden.exercises[name], nb)
                     cell.outputs = [_as_output(report)]
         session.flags = list(dict.fromkeys(session.flags))
         return nb, resources
@@ -134,6 +136,12 @@ def _judged(record: ExerciseRecord, submission: box.Submission) -> Result:
         return judge_missing(record)
     observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
     return judge(record, observations)
+
+
+def _forbidden(record: ExerciseRecord, nb: Any) -> list[str]:
+    """A flag for each forbidden name in the exercise's answer cell, and in the learner's own extra cells."""
+    theirs = [c.source for c in nb.cells if c.cell_type == "code" and (c.id.startswith("extra-") or grade_id(c) == record.id)]
+    return [f"{record.id} names {name}: see whether it was the exercise" for name in uses("\n".join(theirs), record.forbid)]
 
 
 def _plain_text(tree: Tree | None) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from autograder.maths import spell
 from autograder.report import Grid, Report
 
 SYMBOL = {"pass": "✓", "part": "◐", "fail": "✗", "todo": "·"}
@@ -25,15 +26,16 @@ _LINE = "var(--jp-border-color2, #d0d0d0)"
 
 
 def inline(text: str) -> str:
-    """Escaped text in which `code` and **bold** are marked up; $maths$ is left for the notebook to typeset."""
-    safe = html.escape(text, quote=True)
+    """Escaped text in which `code`, *emphasis*, **bold** and $maths$ are marked up."""
+    safe = spell(html.escape(text, quote=True), html=True)
     safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
     safe = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
     return re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])", r"<i>\1</i>", safe)
 
 
 def plain(text: str) -> str:
-    """The text without emphasis marks, for terminals; `code` keeps its ticks."""
+    """The text for terminals: maths spelled out, no emphasis marks; `code` keeps its ticks."""
+    text = spell(text)
     return re.sub(r"(?<![\w*])(\*{1,2})([^*\s][^*]*)\1(?![\w*])", r"\2", text)
 
 

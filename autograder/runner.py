@@ -31,6 +31,7 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
     home = os.path.join(config["scratch"][0], "work")
     os.mkdir(home)
     os.chdir(home)
+    sys.path.insert(0, "")  # as in Jupyter: a file beside the notebook can be imported
     sock = socket.socket(fileno=channel)
     namespace = shell.user_ns
     child = 0

@@ -29,7 +29,7 @@ def closed_folders(paths: list[str]) -> dict[str, list[str]]:
     """The topmost folders above `paths` that others may not enter, each with the paths below it."""
     closed: dict[str, list[str]] = {}
     for path in paths:
-        for folder in reversed([Path(path), *Path(path).parents]):
+        for folder in reversed(Path(path).parents):
             if folder.is_dir() and not folder.stat().st_mode & 0o001:
                 closed.setdefault(str(folder), []).append(path)
                 break
@@ -68,7 +68,7 @@ def _open(closed: dict[str, list[str]]) -> None:
 
     call(libc.unshare(_NEW_MOUNTS), "unshare")
     mount("none", "/", "", _RECURSIVE | _PRIVATE)
-    holding = tempfile.mkdtemp()
+    holding = tempfile.mkdtemp(dir="/tmp")  # TMPDIR may be below one of the closed folders
     mount("tmpfs", holding, "tmpfs", 0, "mode=0700")
     for folder, paths in closed.items():
         outermost = [path for path in paths if not any(other != path and Path(path).is_relative_to(other) for other in paths)]

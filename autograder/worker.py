@@ -51,18 +51,17 @@ class Worker:
         self.tier: str = config["tier"]
         self.scratch: list[str] = config["scratch"]
         self.shell: Any = None
-        self.kept: dict[str, set[str]] = {}
+        self.folders, self.kept = _existing(self.scratch)  # where Python is below /tmp, its mount point stays there
 
     def prepare(self) -> None:
         """Import, confine, prove it, and report to the trusted process."""
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")  # where memory runs out, let the kernel end a submission and not the grader
         os.chdir(self.scratch[0])
-        self.kept = {folder: set(os.listdir(folder)) for folder in self.scratch}
         missing = self._preload() if self.config["warm"] else []
         threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
         self._confine()
-        self._wipe()
+        self._wipe()  # what the imports left
         gc.collect()
         gc.freeze()  # forked copies then share these pages for longer
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
@@ -162,15 +161,27 @@ class Worker:
                 os.kill(pid, signal.SIGKILL)
 
     def _wipe(self) -> None:
-        for folder in self.scratch:
-            for name in set(os.listdir(folder)) - self.kept[folder]:
-                path = os.path.join(folder, name)
+        for folder in self.folders:
+            for path in _paths(folder) - self.kept:
                 if os.path.isdir(path) and not os.path.islink(path):
                     shutil.rmtree(path, onerror=_force)
                 else:
                     os.unlink(path)
-            if left := set(os.listdir(folder)) - self.kept[folder]:
+            if left := _paths(folder) - self.kept:
                 raise OSError(f"expected an empty {folder}, but {sorted(left)[:3]} cannot be deleted")
+
+
+def _paths(folder: str) -> set[str]:
+    return {os.path.join(folder, name) for name in os.listdir(folder)}
+
+
+def _existing(scratch: list[str]) -> tuple[list[str], set[str]]:
+    """The folders of `scratch` and those that are in them from the start, short of other mounts; and all that is in these."""
+    folders, kept = list(scratch), set()
+    for folder in folders:  # grows while we walk
+        kept |= _paths(folder)
+        folders += [path for path in _paths(folder) if os.path.isdir(path) and os.lstat(path).st_dev == os.lstat(folder).st_dev]
+    return folders, kept
 
 
 def _force(function: Any, path: str, _: object) -> None:

@@ -1,7 +1,9 @@
 """Grading a class: what each submission deserves, by `attn grade` and by plain nbgrader, and nothing leaks."""
 
+import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import pytest
 from autograder import demo, pack
 from autograder.cli import main
 from autograder.grade import grade_assignment
-from autograder.nbgrader_plugins import solution_source
+from autograder.nbgrader_plugins import BEGIN, solution_source
 from autograder.oracle import secret
 from autograder.registry import CourseError, find_lesson, lessons
 from autograder.sandbox import available_tiers
@@ -117,7 +119,11 @@ def _nothing_hidden_in(pages: dict[str, str], root: Path) -> None:
         text = page.split("<body", 1)[-1]
         shown = {word for word in telling if word in text}
         assert len(shown) <= 1, (student, shown)  # four digits can meet once by chance among a page's figures
-        assert "BEGIN SOLUTION" not in text or student in ("perfect", "duplicated_a_cell", "exits", "lost_a_cell")
+    blank = html.unescape(re.sub(r"<[^>]+>", "", pages["blank"]))
+    for exercise in lesson.exercises():
+        if not exercise.choices:
+            body = solution_source(lesson.slug, exercise.id).split(BEGIN)[1]
+            assert not [line for line in body.splitlines() if len(line.strip()) > 24 and line.strip() in blank]
 
 
 @needs_sandbox
@@ -144,14 +150,32 @@ def test_right_answers_that_warn_print_or_lean_on_extra_cells_lose_nothing(
 
 @needs_sandbox
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_a_forbidden_name_is_flagged_for_a_person_and_costs_nothing_by_itself(
+    scratch_course: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    lesson = "03_scaled_dot_product"
+    path = _submission(scratch_course, "quick", lesson)
+    _answer_all(path, lesson, set_answer)
+    record = next(e for e in find_lesson(lesson).exercises() if e.id == "sdpa")
+    extra = f"getattr(torch.nn.functional, {record.forbid[0].rpartition('.')[2]!r})"
+    set_answer(path, "sdpa", solution_source("scaled_dot_product", "sdpa") + f"\n\n{extra}")
+    (row,) = grade_assignment(scratch_course, lesson).rows
+    assert row.score == row.points
+    assert any("sdpa names" in flag for flag in row.flags)
+
+
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_visible_answers_learned_by_heart_earn_nothing(
     scratch_course: Path, set_answer: Callable[[Path, str, str], None]
 ) -> None:
     path = _submission(scratch_course, "parrot")
     lesson = find_lesson(LESSON)
     record = pack.load(scratch_course / "release" / LESSON / f"{lesson.slug}{pack.SUFFIX}").exercises["gaussian"]
-    known = [(np.round(c.probe.inputs.arrays[0], 6).tolist(), c.expected.value.arrays[0].tolist()) for c in record.cases]  # type: ignore[union-attr]
-    text = f"KNOWN = {known!r}\n\ndef gaussian(q, K):\n    return np.array(next(o for i, o in KNOWN if i == np.round(q, 6).tolist()))"
+    seen = [(case.probe.inputs.arrays[0], case.expected.value.arrays[0]) for case in record.cases if case.expected.value]
+    known = [(np.round(q, 6).tolist(), output.tolist()) for q, output in seen]
+    text = f"KNOWN = {known!r}\n\ndef gaussian(q, K):\n"
+    text += "    return np.array(next(output for query, output in KNOWN if query == np.round(q, 6).tolist()))"
     set_answer(path, "gaussian", text)
     graded = grade_assignment(scratch_course, LESSON)
     assert graded.rows[0].exercises["gaussian"].score == 0
@@ -237,12 +261,11 @@ def test_missing_submissions_and_unknown_students_say_what_to_do(scratch_course:
 def test_grading_refuses_where_nothing_isolates(
     scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from autograder import sandbox
+    from autograder import tiers
 
     _submission(scratch_course, "ada")
-    monkeypatch.setattr(sandbox, "available_tiers", lambda: [sandbox.TierProbe("bubblewrap", False, "not installed")])
-    monkeypatch.setenv("ATTN_COURSE", str(scratch_course))
-    with pytest.raises(sandbox.SandboxUnavailable, match="--unsafe"):
+    monkeypatch.setattr(tiers, "available_tiers", lambda: (tiers.Tier("bubblewrap", False, "not installed"),))
+    with pytest.raises(tiers.SandboxUnavailable, match="--unsafe"):
         grade_assignment(scratch_course, LESSON)
     assert main(["grade", "nothing"]) == 2
     assert "expected" in capsys.readouterr().err

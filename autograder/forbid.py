@@ -1,0 +1,30 @@
+"""What an exercise forbids, looked for in the text of an answer: a flag for a person, never a mark.
+
+Values cannot prove how they were computed, and a name can be reached in many ways, so nothing here is a proof.
+"""
+
+import ast
+from collections.abc import Sequence
+
+
+def uses(source: str, forbidden: Sequence[str]) -> list[str]:
+    """Those of `forbidden` that `source` names: as a dotted path, by its last part, as an import, or inside a string.
+
+    >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
+    ['F.softmax']
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    seen: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            seen.add(node.attr)
+        elif isinstance(node, ast.Name):
+            seen.add(node.id)
+        elif isinstance(node, ast.alias):
+            seen.add(node.name.rpartition(".")[2])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            seen.add(node.value)  # getattr(F, "softmax")
+    return [name for name in forbidden if name.rpartition(".")[2] in seen]

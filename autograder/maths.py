@@ -1,0 +1,62 @@
+r"""The little mathematics of hints and diagnoses, `$\sqrt{d_k}$`, as plain characters: √d_k.
+
+Panels are read where nothing typesets LaTeX: in a terminal, in nbgrader's feedback without a network. What this small
+translation does not know stays LaTeX, which a notebook typesets.
+"""
+
+import re
+
+_SYMBOLS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "theta": "θ", "pi": "π", "sigma": "σ", "omega": "ω",
+    "sum": "Σ", "prod": "∏", "partial": "∂", "infty": "∞", "top": "⊤", "cdot": "·", "times": "×", "odot": "⊙", "pm": "±",
+    "le": "≤", "ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "lVert": "‖", "rVert": "‖", "Vert": "‖", "dots": "…",
+    "exp": "exp", "log": "log", "ln": "ln", "max": "max", "min": "min", "tanh": "tanh", "left": "", "right": "",
+}  # fmt: skip
+_GROUP = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
+
+
+def spell(text: str, *, html: bool = False) -> str:
+    r"""`text` with each `$…$` spelled out; with `html`, indices and powers become `<sub>` and `<sup>`.
+
+    >>> spell(r"divide by $\sqrt{d_k}$, not by $d_k$")
+    'divide by √d_k, not by d_k'
+    >>> spell(r"$\frac{3}{4}\max(0, 1 - u^2)$", html=True)
+    '3/4 max(0, 1 − u<sup>2</sup>)'
+    >>> spell(r"$\unknown{x}$")
+    '$\\unknown{x}$'
+    """
+    return re.sub(r"\$([^$]+)\$", lambda match: _formula(match[1], html) or match[0], text)
+
+
+def _formula(latex: str, html: bool) -> str | None:
+    out = re.sub(r"\\(?:mathrm|text|operatorname|mathbf)" + _GROUP, r"\1", latex)
+    out = re.sub(r"\\d?frac" + _GROUP + _GROUP + r"(?=\\?\w)?", lambda m: f"{_bound(m[1])}/{_bound(m[2])} ", out)
+    out = re.sub(r"\\sqrt" + _GROUP, lambda m: f"√{_bound(m[1])}", out)
+    out = re.sub(r"\\([A-Za-z]+)( ?)", lambda m: _symbol(m[1], m[2], m[0]), out)
+    out = re.sub(r"\\[,;!: ]", " ", out).replace("\\|", "‖").replace(" - ", " − ")
+    for mark, tag in (("_", "sub"), ("^", "sup")):
+        group = re.escape(mark) + rf"(?:{_GROUP}|([^\s{{}}]))"
+        out = re.sub(group, lambda m, mark=mark, tag=tag: _index(m[1] or m[2], mark, tag, html), out)  # type: ignore[misc]  # a lambda's default
+    out = re.sub(r" {2,}", " ", out).strip()
+    return None if "\\" in out or "{" in out else out
+
+
+def _symbol(name: str, space: str, whole: str) -> str:
+    """The character of a command; the space after it stays where it parts an operator from what follows."""
+    if name not in _SYMBOLS:
+        return whole
+    character = _SYMBOLS[name]
+    return character + ("" if character.isalpha() or character in "∂Σ∏" else space)
+
+
+def _bound(part: str) -> str:
+    """A part as one thing: in brackets where it is a sum or a product of several."""
+    return part if re.fullmatch(r"[\w.]+(?:_\{?\w+\}?)?", part) or len(part) == 1 else f"({part})"
+
+
+def _index(part: str, mark: str, tag: str, html: bool) -> str:
+    if html:
+        return f"<{tag}>{part}</{tag}>"
+    if mark == "^" and part in ("2", "3", "⊤"):
+        return {"2": "²", "3": "³", "⊤": "⊤"}[part]
+    return f"{mark}{part}" if len(part) == 1 or mark == "_" else f"{mark}({part})"

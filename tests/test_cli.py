@@ -1,0 +1,124 @@
+"""The `attn` command as people type it, and the documents that tell them to."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autograder import summary, workspace
+from autograder.cli import main
+from autograder.registry import CourseError, course_root, find_lesson, lessons
+
+ROOT = course_root().parent
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A fresh workspace."""
+    return workspace.prepare(tmp_path / "work")
+
+
+def test_a_workspace_holds_every_lesson_and_is_never_overwritten(
+    work: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    assert workspace.names(work) == [lesson.name for lesson in lessons()]
+    path = work / "00_start_here" / "00_start_here.ipynb"
+    set_answer(path, "average_pool", "mine = 1")
+    workspace.prepare(work)
+    assert "mine = 1" in path.read_text(encoding="utf-8")
+
+
+def test_lab_opens_the_lesson_asked_for_else_the_first_unsolved_one(work: Path) -> None:
+    assert workspace.next_notebook(work, None) == Path("00_start_here/00_start_here.ipynb")
+    assert workspace.next_notebook(work, "3").parent.name == "03_scaled_dot_product"
+    with pytest.raises(CourseError, match="Did you mean '01_soft_lookup'"):
+        workspace.next_notebook(work, "soft_lokup")
+
+
+def test_check_runs_the_notebook_and_status_remembers(
+    work: Path, set_answer: Callable[[Path, str, str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = work / "00_start_here" / "00_start_here.ipynb"
+    set_answer(path, "average_pool", "def average_pool(V):\n    return V.sum(axis=0)")
+    assert main(["check", "00.average_pool", "--workspace", str(work)]) == 1
+    assert "did not divide" in capsys.readouterr().out
+    set_answer(path, "average_pool", "def average_pool(V):\n    return V.mean(axis=0)")
+    assert main(["check", "start_here.average_pool", "--workspace", str(work)]) == 0
+    capsys.readouterr()
+    assert main(["status", "--json", "--workspace", str(work)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0]["exercises"][1] == {"id": "average_pool", "score": 1.0, "points": 1, "status": "pass", "attempts": 2}
+    assert main(["status", "--workspace", str(work)]) == 0
+    assert "✓ average_pool" in capsys.readouterr().out
+
+
+def test_an_answer_cell_that_fails_leaves_the_other_checks_alone(
+    work: Path, set_answer: Callable[[Path, str, str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_answer(work / "00_start_here" / "00_start_here.ipynb", "predict_shape", "predict_shape = (")
+    assert main(["check", "00", "--workspace", str(work)]) == 1
+    shown = capsys.readouterr().out
+    assert "No prediction yet" in shown
+    assert "Not started yet" in shown
+
+
+def test_no_workspace_and_no_such_exercise_say_what_to_do(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "00.averge_pool", "--workspace", str(work)]) == 2
+    assert "Did you mean 'average_pool'" in capsys.readouterr().err
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert main(["status", "--workspace", str(elsewhere)]) == 2
+    assert "attn lab" in capsys.readouterr().err
+
+
+def test_verify_prints_the_mutation_score_and_the_agreed_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "start_here", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)
+    expected = {"exercises": 2, "misconceptions": 4, "caught": 4, "variants": 3, "variants_full": 3, "blank_zero": True}
+    assert total == expected
+    assert main(["verify", "start_here"]) == 0
+    assert "mutation score 100.0%" in capsys.readouterr().out
+
+
+def test_the_readme_quotes_tables_made_from_the_sources() -> None:
+    assert summary.refresh(ROOT / "README.md", lessons(), write=False)
+    with pytest.raises(CourseError, match="Put them back"):
+        summary.filled("no markers", [])
+
+
+def test_every_attn_command_in_the_documents_exists() -> None:
+    help_text = subprocess.run(
+        [sys.executable, "-m", "autograder.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    known = set(re.findall(r"^    ([a-z][a-z-]*)", help_text, re.MULTILINE))
+    for path in (ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"):
+        named = set(re.findall(r"\battn ([a-z][a-z-]+)", path.read_text(encoding="utf-8")))
+        assert named <= known, (path.name, named - known)
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in (ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"):
+        for block in re.findall(r"```sh\n(.*?)```|`(make [a-z]+)`", path.read_text(encoding="utf-8"), re.DOTALL):
+            assert set(re.findall(r"^make ([a-z]+)", "\n".join(block), re.MULTILINE)) <= targets
+
+
+def test_every_file_that_the_documents_link_to_exists() -> None:
+    for path in (ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / link).exists(), link
+
+
+def test_the_lesson_of_each_slug_has_its_four_files() -> None:
+    for lesson in lessons():
+        assert find_lesson(lesson.slug) == lesson
+        assert (ROOT / "solutions" / f"{lesson.slug}.py").exists()
+        assert (ROOT / "tests" / f"test_{lesson.slug}.py").exists()
+        assert any((ROOT / "course" / "exercises").glob(f"{lesson.slug}*"))
