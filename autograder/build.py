@@ -111,9 +111,9 @@ def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
-    client = NotebookClient(
-        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
-    )
+    settings = {"record_timing": False, "store_widget_state": False}  # both would differ at each execution
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, **settings)
     try:
         client.execute(
             env={**os.environ, "PYTHONPATH": str(course_root().parent)}
