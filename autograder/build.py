@@ -111,7 +111,7 @@ def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
-    settings = {"record_timing": False, "store_widget_state": False}  # both would differ at each execution
+    settings: Any = {"record_timing": False, "store_widget_state": False}  # both would differ at each execution
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, **settings)
     try:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autograder import __version__
-from autograder.host import SandboxUnavailable
 from autograder.registry import CourseError
+from autograder.sandbox.host import SandboxUnavailable
 
 Command = Callable[[argparse.Namespace], int]
 

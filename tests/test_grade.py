@@ -261,7 +261,7 @@ def test_missing_submissions_and_unknown_students_say_what_to_do(scratch_course:
 def test_grading_refuses_where_nothing_isolates(
     scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from autograder import tiers
+    from autograder.sandbox import tiers
 
     _submission(scratch_course, "ada")
     monkeypatch.setattr(tiers, "available_tiers", lambda: (tiers.Tier("bubblewrap", False, "not installed"),))

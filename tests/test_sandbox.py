@@ -14,13 +14,12 @@ import pytest
 import torch
 
 import autograder.sandbox as box
-from autograder import confine, launch, results
 from autograder.exercise import Call, Script
 from autograder.observe import Failure, Observation, Probe, script_to_data
 from autograder.registry import course_root
-from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable
+from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, confine, launch, results
+from autograder.sandbox.worker import Worker
 from autograder.tree import Code, encode
-from autograder.worker import Worker
 
 ROOT = Path(launch.PACKAGE).parent
 LIMITS = Limits(wall_s=8.0, cell_s=1.0, memory_bytes=3 << 30)
@@ -358,7 +357,7 @@ def test_dangerous_system_calls_are_refused(isolated: Sandbox) -> None:
         isolated,
         """
 import ctypes, os, resource
-from autograder.confine import DENIED
+from autograder.sandbox.confine import DENIED
 libc = ctypes.CDLL(None, use_errno=True)
 column = 0 if os.uname().machine == "x86_64" else 1
 allowed = []
@@ -477,8 +476,8 @@ def running(marker: str) -> bool:
 
 def test_patches_do_not_reach_the_next_submission(sandbox: Sandbox) -> None:
     vandal = """
-import numpy as np, torch, builtins, autograder.observe, autograder.wire, sys
-np.exp = torch.softmax = autograder.observe.observe = autograder.wire.send = None
+import numpy as np, torch, builtins, autograder.observe, autograder.sandbox.wire, sys
+np.exp = torch.softmax = autograder.observe.observe = autograder.sandbox.wire.send = None
 builtins.len = lambda x: 0
 get_ipython().ast_transformers.append(None)
 sys.modules["math"] = None
@@ -501,7 +500,7 @@ def test_a_dead_worker_is_replaced() -> None:
 
 def test_without_a_sandbox_grading_is_refused_unless_unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
     none = (box.Tier("bubblewrap", False, "no bwrap."), box.Tier("landlock", False, "old kernel."), box.Tier("none", True))
-    monkeypatch.setattr("autograder.tiers.available_tiers", lambda: none)
+    monkeypatch.setattr("autograder.sandbox.tiers.available_tiers", lambda: none)
     with pytest.raises(SandboxUnavailable, match=r"no bwrap(.|\n)*old kernel(.|\n)*--unsafe"):
         box.choose_tier()
     assert box.choose_tier(unsafe=True) == "none"
@@ -510,7 +509,7 @@ def test_without_a_sandbox_grading_is_refused_unless_unsafe(monkeypatch: pytest.
 def test_reasons_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     assert "apt install bubblewrap" in str(launch.unsupported("bubblewrap"))
-    monkeypatch.setattr("autograder.confine.landlock_abi", lambda: 3)
+    monkeypatch.setattr("autograder.sandbox.confine.landlock_abi", lambda: 3)
     assert "Linux 6.12" in str(launch.unsupported("landlock"))
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert "riscv64" in str(launch.unsupported("landlock"))
@@ -559,6 +558,6 @@ def test_a_text_is_cleaned_of_everything_that_steers_a_terminal_or_reorders_it()
 def test_the_modules_import_where_there_is_no_linux() -> None:
     code = (
         "import sys; sys.modules.update(resource=None, fcntl=None)\n"
-        "import autograder.sandbox, autograder.launch, autograder.confine, autograder.stage"
+        "import autograder.sandbox, autograder.sandbox.launch, autograder.sandbox.confine, autograder.sandbox.stage"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

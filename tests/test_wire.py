@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from autograder import codec, wire
 from autograder.observe import Failure, Observation, Probe
+from autograder.sandbox import codec, wire
+from autograder.sandbox.wire import WireClosedError, WireError, WireTimeoutError
 from autograder.tree import Tree, encode
-from autograder.wire import WireClosedError, WireError, WireTimeoutError
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ARRAYS = hnp.arrays(

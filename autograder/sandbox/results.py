@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.observe import Failure, Observation, Probe
+from autograder.sandbox.wire import WireError
 from autograder.tree import Spec, Tree
-from autograder.wire import WireError
 
 KINDS = ("raised", "blank", "missing", "construct", "weights", "timeout", "crashed")
 ERRORS = frozenset(

@@ -3,8 +3,8 @@
 import functools
 from dataclasses import asdict, dataclass
 
-from autograder import launch
-from autograder.host import Host, SandboxUnavailable
+from autograder.sandbox import launch
+from autograder.sandbox.host import Host, SandboxUnavailable
 
 
 @dataclass(frozen=True)

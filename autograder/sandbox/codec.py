@@ -1,4 +1,4 @@
-"""Trees, probes and observations as the header and arrays of a frame (`autograder.wire`), everything checked on the way in.
+"""Trees, probes and observations as the header and arrays of a frame (`autograder.sandbox.wire`), all of it checked.
 
 Probes go from the trusted process to the sandbox and may hold source text (`{"c": …}`) from the course's own packs;
 observations come back and may not.
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.observe import Failure, Observation, Probe
+from autograder.sandbox.wire import Header, WireError
 from autograder.tree import MAX_DEPTH, Array, Spec, Tree
-from autograder.wire import Header, WireError
 
 
 def check_spec(spec: Any, arrays: int, *, code: bool) -> Spec:

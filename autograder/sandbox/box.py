@@ -21,24 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from autograder import codec, results, wire
-from autograder.host import Host, SandboxUnavailable
 from autograder.observe import Observation, Probe
-from autograder.tiers import Limits, Tier, available_tiers, choose_tier
+from autograder.sandbox import codec, results, wire
+from autograder.sandbox.host import Host
+from autograder.sandbox.tiers import Limits
+from autograder.sandbox.wire import Header, WireError, WireTimeoutError
 from autograder.tree import Array, Tree
-from autograder.wire import Header, WireError, WireTimeoutError
-
-__all__ = [
-    "Cell",
-    "CellOutput",
-    "Limits",
-    "Sandbox",
-    "SandboxUnavailable",
-    "Submission",
-    "Tier",
-    "available_tiers",
-    "choose_tier",
-]
 
 MAX_RESTARTS = 3
 GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much more it is stopped from outside

@@ -17,8 +17,8 @@ import sys
 import time
 from typing import Any
 
-from autograder import confine, wire
-from autograder.wire import Header, WireClosedError, WireError
+from autograder.sandbox import confine, wire
+from autograder.sandbox.wire import Header, WireClosedError, WireError
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -69,7 +69,7 @@ class Worker:
 
     def _preload(self) -> list[str]:
         missing = []
-        from autograder import cells, runner  # noqa: F401 - imported here, while everything is still readable
+        from autograder.sandbox import cells, runner  # noqa: F401 - imported here, while everything is still readable
 
         for name in ("autograder.checking", *self.config["preload"]):
             try:
@@ -132,7 +132,7 @@ class Worker:
             return
         try:
             self.control.close()
-            from autograder import runner
+            from autograder.sandbox import runner
 
             runner.main(channel, self.shell, self.config | {"limits": order["limits"]})
         finally:

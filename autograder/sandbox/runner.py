@@ -1,7 +1,7 @@
 """One submission's process, inside the sandbox: run its cells, then fork once for each exercise that is asked about.
 
 Everything here shares its memory with the learner's code, so nothing here is trusted: it holds no expected values, and
-the other end of its channel believes only what `autograder.wire` and `autograder.codec` let through.
+the other end of its channel believes only what `autograder.sandbox.wire` and `autograder.sandbox.codec` let through.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from autograder import cells, codec, confine, wire
 from autograder.observe import Failure, Observation, observe
+from autograder.sandbox import cells, codec, confine, wire
+from autograder.sandbox.wire import Header, WireError
 from autograder.tree import Array, Tree, encode
-from autograder.wire import Header, WireError
 
 
 def main(channel: int, shell: cells.Shell, config: Header) -> None:

@@ -1,6 +1,6 @@
 """Step down from root before anything else: hide what is private, become an unprivileged user, then execute a command.
 
-Run as a program by `autograder.launch` where the grader is root. The interpreter may live below a folder that only
+Run as a program by `autograder.sandbox.launch` where the grader is root. The interpreter may live below a folder that only
 root can enter (`/root`): in a mount namespace of its own this program puts an empty folder in that one's place, with
 nothing but the needed paths in it, so they keep their names and nothing else of the folder can be reached.
 """
@@ -38,7 +38,7 @@ def closed_folders(paths: list[str]) -> dict[str, list[str]]:
 
 def step_down(uid: int) -> None:
     """Become user and group `uid` with no groups, no capabilities and no way back."""
-    from autograder.confine import ConfineError, no_new_privileges, prctl
+    from autograder.sandbox.confine import ConfineError, no_new_privileges, prctl
 
     for capability in range(64):
         try:

@@ -1,4 +1,4 @@
-"""The trusted end of one warm worker: start it, order submissions and sweeps, end it. See `autograder.worker`."""
+"""The trusted end of one warm worker: start it, order submissions and sweeps, end it. See `autograder.sandbox.worker`."""
 
 import contextlib
 import json
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder import launch, wire
-from autograder.wire import WireError
+from autograder.sandbox import launch, wire
+from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
 SWEEP_S = 20.0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TIERS = ("bubblewrap", "landlock", "none")
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parent.parent
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types")
 
@@ -47,7 +47,9 @@ def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, inf
     readable = [part for path in _readable_paths() for part in _without(path, hidden)]
     scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
     env = _environment(scratch[0])
-    start = f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.worker import main; main({descriptor})"
+    start = (
+        f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.sandbox.worker import main; main({descriptor})"
+    )
     argv = [sys.executable, "-I", "-B", "-c", start]
     if tier == "bubblewrap":
         argv = _bubblewrap(readable, scratch_bytes, info) + argv
@@ -55,7 +57,9 @@ def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, inf
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
         step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "argv": argv, "env": env})
-        stage = f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.stage import main; main(sys.argv[1])"
+        stage = (
+            f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.sandbox.stage import main; main(sys.argv[1])"
+        )
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
     return Plan(argv, env, scratch, readable, hidden)
 
@@ -73,7 +77,7 @@ def unsupported(tier: str) -> str | None:
     if tier == "bubblewrap" and shutil.which("bwrap") is None:
         return "`bwrap` is not installed. Install it: apt install bubblewrap (or dnf, pacman)"
     if tier == "landlock":
-        from autograder.confine import MIN_LANDLOCK, landlock_abi
+        from autograder.sandbox.confine import MIN_LANDLOCK, landlock_abi
 
         if (abi := landlock_abi()) < MIN_LANDLOCK:
             return f"it needs Landlock ABI {MIN_LANDLOCK} (Linux 6.12), this kernel has {abi}"

@@ -1,0 +1,21 @@
+"""Where learners' code runs when it is graded: a confined warm worker, and the strict pipe to it.
+
+`box` is what the grader uses (`Sandbox`, `Submission`); `tiers` says which isolation works here. Trusted side: `box`,
+`host`, `tiers`, `launch`, `results`. Inside the sandbox: `worker`, `runner`, `cells`. Between them: `wire`, `codec`.
+"""
+
+from autograder.sandbox.box import Cell, CellOutput, Sandbox, Submission
+from autograder.sandbox.host import SandboxUnavailable
+from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier
+
+__all__ = [
+    "Cell",
+    "CellOutput",
+    "Limits",
+    "Sandbox",
+    "SandboxUnavailable",
+    "Submission",
+    "Tier",
+    "available_tiers",
+    "choose_tier",
+]
