@@ -133,7 +133,7 @@ def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:
     chosen = value if isinstance(value, str) and value in exercise.choices else None
     result = Result(exercise, exercise.points if chosen is not None else 0.0, [], chosen=chosen)
     if chosen is None:
-        result.failure = Failure("blank", message="no prediction yet" if value is None else f"got {str(value)[:40]!r}")
+        result.failure = Failure("blank", message="" if value is None else f"got {str(value)[:40]!r}")
     return result
 
 
@@ -145,8 +145,9 @@ def _score(points: float, cases: Sequence[CaseResult]) -> float:
 
 
 def diagnose(exercise: ExerciseRecord, cases: Sequence[CaseResult]) -> tuple[Known | None, bool]:
-    """The known mistake that explains the failing cases, and whether it explains *every* case (certain)."""
+    """The known mistake that explains the cases, and whether it explains *every* one (certain) or most of the failing ones."""
     best: tuple[int, Known] | None = None
+    failing = sum(not case.passed for case in cases)
     for known in exercise.known:
         explained, contradicted, shown = 0, False, 0
         for record, case in zip(exercise.cases, cases, strict=True):
@@ -157,7 +158,7 @@ def diagnose(exercise: ExerciseRecord, cases: Sequence[CaseResult]) -> tuple[Kno
             explained += mistake is not None and alike
         if shown and not contradicted:
             return known, True
-        if explained and (best is None or explained > best[0]):
+        if 2 * explained > failing and (best is None or explained > best[0]):
             best = (explained, known)
     return (best[1], False) if best else (None, True)
 
@@ -298,16 +299,17 @@ def _property(law: Property, arrays: Sequence[tuple[str, Array, Array]]) -> Mism
         if path != prefix or got.size == 0:
             continue
         if law.kind == "non_negative":
-            bad, text = got < 0, "weights must not be negative"
+            bad, text = got < 0, "entries must not be negative"
         elif law.kind == "at_most_one":
-            bad, text = got > 1 + 1e-6, "weights must not exceed 1"
+            bad, text = got > 1 + 1e-6, "entries must not exceed 1"
         else:
             target = want.sum(axis=law.axis, keepdims=True)  # 1, or 0 where the case's policy says so
             total = got.sum(axis=law.axis, keepdims=True)
-            bad = np.broadcast_to(~(np.abs(total - target) <= 1e-4), got.shape)
+            off = ~(np.abs(total - target) <= 1e-4)
+            bad = np.broadcast_to(off, got.shape)
             where = {(-1, 1): "the weights", (-1, 2): "each row"}.get((law.axis, got.ndim), f"sums along axis {law.axis}")
-            first = float(total[~(np.abs(total - target) <= 1e-4)][0]) if bad.any() else 0.0
-            text = f"{where} must sum to 1; yours sum to {first:.4g}"
+            first, wanted = (float(sums[off][0]) if off.any() else 0.0 for sums in (total, target))
+            text = f"{where} must sum to {wanted:.4g} here; yours sum to {first:.4g}"
         if bad.any():
             return _mismatch("properties", text, path, want, got, bad)
     return None

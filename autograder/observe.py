@@ -7,6 +7,7 @@ the sandbox when grading; what it returns (`Observation`) is plain data, and `ju
 import contextlib
 import ctypes
 import io
+import sysconfig
 import threading
 import time
 import traceback
@@ -21,6 +22,7 @@ from autograder.exercise import Call, Script
 from autograder.tree import Array, Tree, as_array, decode, encode
 
 MAX_NOTES = 5
+_STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,8 @@ def _describe(error: BaseException) -> Failure:
         return Failure("blank", "NotImplementedError", str(error)[:300])
     line = None
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename != __file__ and "site-packages" not in frame.filename and frame.lineno is not None:
+        theirs = not frame.filename.startswith((__file__, _STDLIB, "<frozen")) and "site-packages" not in frame.filename
+        if theirs and frame.lineno is not None:
             line = (frame.lineno, (frame.line or "").strip()[:200])
     return Failure("raised", type(error).__name__, str(error)[:600], line)
 

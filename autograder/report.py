@@ -111,7 +111,7 @@ def _choice_report(result: Result) -> Report:
     exercise = result.exercise
     if result.chosen is None:
         options = ", ".join(f'"{key}"' for key in exercise.choices)
-        said = f" ({result.failure.message})" if result.failure else ""
+        said = f" ({result.failure.message})" if result.failure and result.failure.message else ""
         advice = f"Set `{exercise.id}` to one of {options}. Any choice gets the marks: what counts is to commit before you look."
         return Report("todo", exercise.title, 0.0, exercise.points, f"No prediction yet{said}.", advice)
     text = f'You predicted "{result.chosen}": {exercise.choices[result.chosen]}'

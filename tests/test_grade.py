@@ -269,3 +269,23 @@ def test_grading_refuses_where_nothing_isolates(
         grade_assignment(scratch_course, LESSON)
     assert main(["grade", "nothing"]) == 2
     assert "expected" in capsys.readouterr().err
+
+
+def test_plain_nbgrader_validate_passes_what_is_right_and_fails_what_is_blank(
+    scratch_course: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    lesson = "00_start_here"
+    blank, right = _submission(scratch_course, "blank", lesson), _submission(scratch_course, "right", lesson)
+    _answer_all(right, lesson, set_answer)
+    set_answer(right, "written_average", "Good for repeated measurements, bad where few items matter.")
+    assert "Success" in _nbgrader(scratch_course, "validate", str(right))
+    assert "failed" in _nbgrader(scratch_course, "validate", str(blank))
+
+
+@pytest.mark.filterwarnings("default")
+def test_plain_generate_assignment_makes_the_release_that_build_makes(scratch_course: Path) -> None:
+    lesson = "00_start_here"
+    made = scratch_course / "release" / lesson / f"{lesson}.ipynb"
+    before = made.read_text(encoding="utf-8")
+    _nbgrader(scratch_course, "generate_assignment", lesson, "--force", "--create")
+    assert nbformat.reads(made.read_text(encoding="utf-8"), as_version=4) == nbformat.reads(before, as_version=4)

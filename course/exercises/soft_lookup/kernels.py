@@ -18,11 +18,15 @@ def _three_keys(draw: Draw) -> Inputs:
 
 
 def _more_keys(draw: Draw) -> Inputs:
-    """Distances well inside 1/2, between 1/2 and 1, and beyond 1, none of them near a border."""
+    """Distances well inside 1/2, between 1/2 and 1, and beyond 1, none of them near a border.
+
+    Row 2 lies beyond 1 along one axis, below the query: no test of single coordinates or of signed sums gets it right.
+    """
     m, d = draw.sizes(2, low=3)
     bands = [(0.15, 0.4), (0.6, 0.9), (1.2, 1.9)]
     u = np.array([draw.rng.uniform(*bands[j % 3]) for j in range(m)])
     directions = draw.normal(m, d)
+    directions[2] = -np.eye(d)[0]
     q = draw.normal(d)
     return {"q": q, "K": q + u[:, None] * directions / np.linalg.norm(directions, axis=1, keepdims=True)}
 
@@ -129,7 +133,7 @@ BOXCAR = Exercise(
         ),
         Misconception(
             "box_not_ball",
-            "accepted every key within 1 in *each coordinate*: a square (cube) around the query and not a ball",
+            "compared *each coordinate* with 1 by itself: that is a square (cube) around the query and not a ball",
             "Compare the Euclidean distance with 1: one number per key, from all its coordinates together.",
             lambda q, K: (np.abs(K - q) <= 1).all(axis=-1) * 1.0,
         ),
@@ -138,6 +142,12 @@ BOXCAR = Exercise(
             "cut at distance 1/2, so that the box is 1 wide in all",
             "Here 1 is the reach to *either* side: keys up to distance 1 count.",
             lambda q, K: (distance(q, K) <= 0.5) * 1.0,
+        ),
+        Misconception(
+            "city_block",
+            "added up the absolute differences: that is the city-block distance, not the Euclidean one",
+            "Square the differences, sum over the last axis, and compare that (or its square root) with 1.",
+            lambda q, K: (np.abs(K - q).sum(axis=-1) <= 1) * 1.0,
         ),
         Misconception(
             "truth_values",
@@ -177,12 +187,6 @@ TRIANGULAR = Exercise(
             "let the scores go below zero for keys farther than 1",
             "Clip at zero: `np.maximum(0.0, …)`. A negative score would *subtract* a value from the pool.",
             lambda q, K: 1 - distance(q, K),
-        ),
-        Misconception(
-            "epanechnikov_instead",
-            "wrote the Epanechnikov kernel, $\\frac{3}{4}\\max(0, 1 - u^2)$: a parabola, not a tent",
-            "The triangular kernel falls in a straight line: use the distance itself, and no factor.",
-            ref.epanechnikov,
         ),
         Misconception(
             "distance_squared",

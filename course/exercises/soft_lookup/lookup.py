@@ -57,6 +57,11 @@ def _running_mean(q, K, V):
     return total / count if count else total
 
 
+def _first_match(q, K, V):
+    matches = np.equal(K, q).all(axis=1)
+    return V[np.argmax(matches)] if matches.any() else np.zeros(V.shape[1])
+
+
 def _masked_mean(q, K, V):
     found = V[np.isclose(K, q).all(axis=1)]
     return found.mean(axis=0) if len(found) else np.zeros(V.shape[1])
@@ -94,8 +99,20 @@ HARD_LOOKUP = Exercise(
             lambda q, K, V: np.equal(K, q).all(axis=1) @ V,
         ),
         Misconception(
-            "took_the_first_match",
-            "took one row by `argmax`, which is the first match, and row 0 where nothing matches",
+            "left_out_the_later_matches",
+            "returned the first match and left the others out",
+            "All matching rows share the weight evenly: average them.",
+            _first_match,
+        ),
+        Misconception(
+            "divided_by_m",
+            "divided by the number of *keys* and not by the number of matches",
+            "Rows that don't match must not count below the line either.",
+            lambda q, K, V: np.equal(K, q).all(axis=1) @ V / len(K),
+        ),
+        Misconception(
+            "argmax_of_the_matches",
+            "took one row by `argmax`: the first match, or row 0 where nothing matches",
             "`argmax` of a row without any `True` is 0. Build weights instead: zero everywhere is then a possible answer.",
             lambda q, K, V: V[np.argmax(np.equal(K, q).all(axis=1))],
         ),
@@ -113,7 +130,7 @@ HARD_LOOKUP = Exercise(
         ),
         Misconception(
             "returned_rows",
-            "returned the list of matching rows, as a database would, and not one vector",
+            "returned a matrix of rows, as a database would, and not one vector",
             "One query gives one vector of shape `(d_v,)`: average the matching rows.",
             lambda q, K, V: V[np.equal(K, q).all(axis=1)],
         ),
@@ -240,7 +257,7 @@ NORMALIZE = Exercise(
         ),
         Misconception(
             "added_an_epsilon",
-            "added a small constant to the sum (or put a floor under it): where the scores are smaller still, the weights vanish",
+            "took tiny scores for none: by a constant added to the sum, a floor under it, or a test with a tolerance",
             "A tiny sum is as good a sum as any other. Treat exactly zero on its own, and divide all others by their true sum.",
             lambda w: w / (w.sum(axis=-1, keepdims=True) + 1e-12),
         ),

@@ -7,7 +7,8 @@ from solutions import soft_lookup as ref
 
 # Kernels of our own for the probes: none of them is an exercise of the lesson.
 RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
-HALVING = Code("lambda q, K: 2.0 ** -np.abs(K - q).sum(axis=-1)")
+HALVING = Code("lambda q, K: (1 + (K > q).mean(axis=-1)) * 2.0 ** -np.abs(K - q).sum(axis=-1)")  # q and K don't commute
+FAINT = Code("lambda q, K: 1e-30 / (1 + np.abs(K - q).sum(axis=-1))")
 SAME_CELL = Code("lambda q, K: (np.floor(K) == np.floor(q)).mean(axis=-1)")
 
 
@@ -32,6 +33,10 @@ def _nothing_near(draw: Draw) -> dict[str, object]:
     return {"q": q, "K": q + draw.rng.integers(2, 6, (5, 2)), "V": draw.normal(5, 3) + 1, "kernel": SAME_CELL}
 
 
+def _tiny_scores(draw: Draw) -> dict[str, object]:
+    return _by_hand(draw) | {"kernel": FAINT}
+
+
 def _one_key_at_a_time(q, K, V, kernel):
     scores = [float(kernel(q, K[j : j + 1])[0]) for j in range(len(K))]
     total = sum(scores) or 1.0
@@ -41,6 +46,16 @@ def _one_key_at_a_time(q, K, V, kernel):
 def _plain(q, K, V, kernel):
     w = kernel(q, K)
     return w @ V / w.sum()
+
+
+def _plain_or(empty):
+    """The plain formula, with a policy of one's own for scores that are all zero."""
+    return lambda q, K, V, kernel: _plain(q, K, V, kernel) if kernel(q, K).any() else empty(q, V)
+
+
+def _with_epsilon_pool(q, K, V, kernel):
+    w = kernel(q, K)
+    return w @ V / (w.sum() + 1e-12)
 
 
 def _softmaxed(q, K, V, kernel):
@@ -57,6 +72,7 @@ ATTENTION_POOL = Exercise(
         Case("three keys on a line", _by_hand),
         Case("more keys, more dimensions", _more_keys),
         Case("no key is near", _nothing_near, edge=0.25),
+        Case("tiny scores", _tiny_scores, edge=0.15),
     ),
     hints=(
         "You have every piece: a function that scores the keys, and one that makes scores weights. What is left to do with `V`?",
@@ -107,6 +123,36 @@ ATTENTION_POOL = Exercise(
             "Use your `normalize`, which leaves a row of zeros as it is.",
             _plain,
         ),
+        Misconception(
+            "nothing_gives_the_mean",
+            "returned the mean of all values where every score is zero",
+            "That is an average nobody asked for. The rule here: nothing found, all weights stay 0.",
+            _plain_or(lambda q, V: V.mean(axis=0)),
+        ),
+        Misconception(
+            "nothing_gives_d_zeros",
+            "returned zeros of the query's length where every score is zero",
+            "What comes out is made of values: there are `d_v` zeros, not `d`.",
+            _plain_or(lambda q, V: np.zeros_like(q)),
+        ),
+        Misconception(
+            "own_kernel",
+            "scored the keys with the Gaussian and left `kernel` unused",
+            "`kernel` is a function that you are given: `kernel(q, K)` returns the scores, whatever it is.",
+            lambda q, K, V, kernel: ref.attention_pool(q, K, V, ref.gaussian),
+        ),
+        Misconception(
+            "swapped_the_arguments",
+            "called `kernel(K, q)`",
+            "The query comes first: `kernel(q, K)`. A kernel of the distance forgives you; not every kernel is one.",
+            lambda q, K, V, kernel: ref.normalize(kernel(K, q)) @ V,
+        ),
+        Misconception(
+            "added_an_epsilon",
+            "took tiny scores for none, by a constant added to their sum or a floor under it",
+            "Divide by the true sum; your `normalize` does.",
+            _with_epsilon_pool,
+        ),
     ),
     variants=(
         Variant("matmul", lambda q, K, V, kernel: V.T @ ref.normalize(kernel(q, K))),
@@ -122,10 +168,10 @@ ATTENTION_POOL = Exercise(
 def _three_points(draw: Draw) -> dict[str, object]:
     x = np.array([0.0, 1.0, 2.0]) + draw.integer(-2, 2)
     return {
-        "xq": x[:2] + np.array([0.5, 0.8]),
+        "xq": x[:2] + np.array([0.3, 0.8]),
         "x": x,
         "y": draw.rng.permutation(np.arange(-4, 5))[:3].astype(float),
-        "width": 0.5,
+        "width": 0.6,
     }
 
 
