@@ -8,7 +8,7 @@ else
 BIN := $(VENV)/bin
 endif
 SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
 .PHONY: lab test lint demo build verify clean
 .DEFAULT_GOAL := lab

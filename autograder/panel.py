@@ -107,7 +107,8 @@ def to_text(report: Report, *, width: int = 88) -> str:
 
 
 def _details(title: str, body: str) -> str:
-    return f'<details style="margin:3px 0"><summary style="cursor:pointer;display:list-item">{html.escape(title)}</summary>{body}</details>'
+    summary = f'<summary style="cursor:pointer;display:list-item">{html.escape(title)}</summary>'
+    return f'<details style="margin:3px 0">{summary}{body}</details>'
 
 
 def _number(value: float) -> str:
