@@ -24,7 +24,7 @@ def score_variance(d: int, trials: int, seed: int) -> float:
     r"""The empirical variance $\frac{1}{T} \sum_t (s_t - \bar{s})^2$ of `trials` unscaled dot products $s_t = q_t \cdot k_t$.
 
     Each $q_t$ and $k_t$ has `d` independent standard normal entries. So that two people get the same number, the draw is
-    fixed: one CPU `torch.Generator` seeded with `seed`; from it first all queries, then all keys, each as **one**
+    fixed: one CPU `torch.Generator().manual_seed(seed)`; from it first all queries, then all keys, each as **one**
     `torch.randn` of shape (trials, d) in float64. The divisor is `trials`, and $\bar{s}$ is the mean of the drawn $s_t$.
 
     >>> score_variance(64, 1, seed=0)
@@ -77,9 +77,9 @@ def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
 def sdpa_einsum(
     Q: Float[Tensor, "query batch d_k"], K: Float[Tensor, "key batch d_k"], V: Float[Tensor, "key batch d_v"]
 ) -> tuple[Float[Tensor, "query batch d_v"], Float[Tensor, "batch query key"]]:
-    r"""Scaled dot-product attention for **sequence-first** inputs: $O_{nbv} = \sum_m A_{bnm} V_{mbv}$, and the weights $A_{bnm}$.
+    r"""Scaled dot-product attention for **sequence-first** inputs: $O_{ibc} = \sum_j A_{bij} V_{jbc}$, and the weights $A_{bij}$.
 
-    $A_{bnm} = \mathrm{softmax}_m\big(\sum_k Q_{nbk} K_{mbk} / \sqrt{d_k}\big)$: `n` counts queries, `m` keys, `b` the batch.
+    $A_{bij} = \mathrm{softmax}_j\big(\sum_a Q_{iba} K_{jba} / \sqrt{d_k}\big)$: `i` counts queries, `j` keys, `b` the batch.
     The token axis comes **first** and the batch second (the default layout of `nn.MultiheadAttention`), in `O` as well;
     the weights come back batch first. Batch entries never mix.
 
@@ -89,9 +89,9 @@ def sdpa_einsum(
 
     Source: Vaswani et al. (2017), equation 1, in index notation; layout of `torch.nn.MultiheadAttention(batch_first=False)`.
     """
-    S = torch.einsum("nbk,mbk->bnm", Q, K) / math.sqrt(Q.shape[-1])
+    S = torch.einsum("iba,jba->bij", Q, K) / math.sqrt(Q.shape[-1])
     A = torch.softmax(S, dim=-1)
-    return torch.einsum("bnm,mbv->nbv", A, V), A
+    return torch.einsum("bij,jbc->ibc", A, V), A
 
 
 def sdpa_backward(

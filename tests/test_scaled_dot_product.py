@@ -305,7 +305,7 @@ def test_without_the_scale_the_median_gradient_first_exceeds_the_scaled_one_and_
 def test_without_the_scale_the_mean_gradient_does_not_fall_and_few_queries_carry_it() -> None:
     means = [gradient_lengths("none", d).mean().item() for d in DIMS]
     assert means[0] < 0.6
-    assert all(mean > 0.85 for mean in means[1:])
+    assert all(0.85 < mean < 2 for mean in means[1:])
     top = gradient_lengths("none", 1024)
     assert top[:200].sum() / top.sum() == pytest.approx(0.8, abs=0.06)
     assert gradient_lengths("sqrt", 1024)[:200].sum() / gradient_lengths("sqrt", 1024).sum() < 0.25
@@ -318,7 +318,7 @@ def test_divided_by_d_the_gradient_fades_like_one_over_root_d() -> None:
 
 def test_tokens_of_the_heat_map_look_where_the_text_says() -> None:
     noun, verb, modifier = 2 * torch.eye(3)
-    keys = torch.stack([noun, verb, modifier, modifier, noun])  # she ate a ripe pear
+    keys = torch.stack([noun, verb, modifier, modifier, noun])  # Eve ate a ripe pear
     queries = torch.stack([verb, noun, noun, noun, verb])
     _, weights = sdpa(queries, keys, torch.eye(5))
     assert weights[1, [0, 4]].sum() > 0.85

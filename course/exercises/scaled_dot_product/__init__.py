@@ -32,8 +32,8 @@ PREDICT_GRADIENT = Exercise(
     },
     reveal="**b**, for the **typical** (median) query. At d = 64 the unscaled gradient is about three times the scaled one: the "
     "softmax already passes less on, but nothing divides the result by √d = 8. At d = 1024 the typical gradient has all but "
-    "vanished. Its **mean** has hardly moved: a few queries, whose two best keys happen to be close, carry nearly all of it. "
-    "Unscaled attention does not simply go quiet; it learns in rare, large jolts.",
+    "vanished. Its **mean** has hardly moved: a few queries, whose two best keys happen to be nearly tied, carry most of it. "
+    "Unscaled attention does not simply go quiet: most queries get next to nothing, a few get large jolts.",
 )
 
 EXERCISES = (

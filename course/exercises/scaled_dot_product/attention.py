@@ -98,7 +98,7 @@ SDPA = Exercise(
         Case("scores near 900 and -900", _extreme, edge=0.2),
     ),
     hints=(
-        "Three steps, three shapes: scores (query, key), weights of the same shape, outputs (query, d_v). The first is written.",
+        "Three steps, three shapes: scores (query, key), weights of the same shape, outputs (query, d_v). You have written the first.",
         "Take the softmax of the scaled scores over the **key** axis, so that each query shares out a total of 1. Then multiply "
         "those weights by `V`. Return both.",
         "`A = torch.softmax(scaled_scores(Q, K), dim=-1)`, and the output is `A @ V`.",
@@ -148,7 +148,7 @@ SDPA = Exercise(
         ),
         Misconception(
             "unstable_softmax",
-            "took `exp` of the scores as they are: it is infinite beyond 709 even in float64, and 0 below -745",
+            "took `exp` of the scores as they are, which overflows beyond 88 in float32 and 709 in float64",
             "Subtract each row's largest score before `exp`, or use `torch.softmax`, which does.",
             _naive,
         ),
@@ -226,44 +226,44 @@ SDPA_EINSUM = Exercise(
     ),
     hints=(
         "Give every axis a letter. Which letters stand in two inputs and in the result, and which one disappears?",
-        "Scores: `Q` is `nbk`, `K` is `mbk`, the result `bnm`: `k` is summed, `b` only runs along. Write the output the same "
-        "way, with `V` as `mbv`.",
-        '`torch.einsum("nbk,mbk->bnm", Q, K)`, scaled, softmax over `m` (last); then `torch.einsum("bnm,mbv->nbv", A, V)`.',
+        "Scores: `Q` is `iba`, `K` is `jba`, the result `bij`: `a` is summed, `b` only runs along. Write the output the same "
+        "way, with `V` as `jbc`.",
+        '`torch.einsum("iba,jba->bij", Q, K)`, scaled, softmax over `j` (last); then `torch.einsum("bij,jbc->ibc", A, V)`.',
     ),
     misconceptions=(
         Misconception(
             "batch_summed_in_scores",
             "summed over the batch in the scores: every batch entry sees the same mixture",
             "`b` must stay after the arrow. An index that is missing there is summed.",
-            lambda Q, K, V: _indices("nbk,mbk->nm", "nm,mbv->nbv")(Q, K, V),
+            _indices("iba,jba->ij", "ij,jbc->ibc"),
         ),
         Misconception(
             "token_axis_taken_for_batch",
             "took the first axis for the batch: your batch entries attend to each other at each position",
-            "These inputs are sequence-first: axis 0 counts tokens, axis 1 the batch. The letters of `Q` are `nbk`, not `bnk`.",
-            _indices("bnk,bmk->bnm", "bnm,bmv->bnv"),
+            "These inputs are sequence-first: axis 0 counts tokens, axis 1 the batch. The letters of `Q` are `iba`, not `bia`.",
+            _indices("bia,bja->bij", "bij,bjc->bic"),
         ),
         Misconception(
             "softmax_over_queries",
-            "normalised over the queries `n`",
-            "The weights of one query sum to 1 over the **keys** `m`: the softmax runs along the axis of `m`.",
-            _indices("nbk,mbk->bnm", "bnm,mbv->nbv", axis=1),
+            "normalised over the queries `i`",
+            "The weights of one query sum to 1 over the **keys** `j`: the softmax runs along the axis of `j`.",
+            _indices("iba,jba->bij", "bij,jbc->ibc", axis=1),
         ),
         Misconception(
             "output_batch_first",
             "returned the output batch first",
-            "The result has the layout of the inputs, (query, batch, d_v): end the specification with `->nbv`.",
+            "The result has the layout of the inputs, (query, batch, d_v): end the specification with `->ibc`.",
             _batch_first_result,
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
             "An einsum multiplies and sums, nothing more: divide its result by $\\sqrt{d_k}$.",
-            _indices("nbk,mbk->bnm", "bnm,mbv->nbv", scale=1.0),
+            _indices("iba,jba->bij", "bij,jbc->ibc", scale=1.0),
         ),
     ),
     variants=(
-        Variant("other_letters", _indices("ibd, jbd -> bij", "bij, jbc -> ibc")),
+        Variant("other_letters", _indices("nbk, mbk -> bnm", "bnm, mbv -> nbv")),
         Variant("transposes_and_matmul", _transposes),
         Variant("one_batch_entry_at_a_time", _per_batch_entry),
     ),

@@ -69,8 +69,20 @@ SOFTMAX_JACOBIAN = Exercise(
         Misconception(
             "one_minus_everywhere",
             "wrote $a_j (1 - a_l)$ in every entry",
-            "The 1 belongs on the diagonal only ($\\delta_{jl}$). Off the diagonal the entry is $-a_j a_l$.",
+            "The 1 belongs on the diagonal only. Off the diagonal the entry is $-a_j a_l$.",
             lambda z: torch.outer(_weights(z), 1 - _weights(z)),
+        ),
+        Misconception(
+            "identity_for_diagonal",
+            "subtracted $a_j a_l$ from the identity matrix",
+            "The first part is $\\mathrm{diag}(a)$: $a_j$ on the diagonal, not 1.",
+            lambda z: torch.eye(len(z)).to(z) - torch.outer(_weights(z), _weights(z)),
+        ),
+        Misconception(
+            "inner_product",
+            "subtracted one number, $\\sum_j a_j^2$, from every entry: `a @ a.T` of two vectors is their inner product",
+            "The entry needs $a_j a_l$, an **outer** product: `torch.outer(a, a)`.",
+            lambda z: torch.diag(_weights(z)) - _weights(z) @ _weights(z),
         ),
         Misconception(
             "wrong_sign",
@@ -80,7 +92,7 @@ SOFTMAX_JACOBIAN = Exercise(
         ),
         Misconception(
             "unstable_softmax",
-            "took `exp` of the scores as they are, which is infinite beyond about 88 in float32 and 709 in float64",
+            "took `exp` of the scores as they are, which overflows beyond 88 in float32 and 709 in float64",
             "Subtract the largest score first, or use `torch.softmax`.",
             _naive,
         ),
@@ -179,10 +191,16 @@ SDPA_BACKWARD = Exercise(
             _backward(_right, scale_k=lambda s: 1.0),
         ),
         Misconception(
-            "scaled_twice",
-            "applied the factor $1/\\sqrt{d_k}$ twice to `dQ` and `dK`",
-            "Scale `dS` **or** the two products, not both.",
-            _backward(_right, scale_q=lambda s: s * s, scale_k=lambda s: s * s),
+            "softmax_skipped",
+            "passed `dA` on as if it were `dS`: the softmax is missing from the way back",
+            "Between the weights and the scores stands the softmax. Row by row, multiply `dA` by its Jacobian.",
+            _backward(lambda A, dA: dA),
+        ),
+        Misconception(
+            "diagonal_of_the_jacobian",
+            "used the diagonal of the softmax's Jacobian only: `A * (1 - A) * dA`",
+            "Every weight depends on every score of its row: the entries $-A_{ij} A_{il}$ off the diagonal count too.",
+            _backward(lambda A, dA: A * (1 - A) * dA),
         ),
         Misconception(
             "row_sum_forgotten",

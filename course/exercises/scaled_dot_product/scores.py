@@ -91,8 +91,8 @@ SCALED_SCORES = Exercise(
         ),
         Misconception(
             "two_axes_only",
-            "transposed `K` in a way that works for plain matrices only (`.t()` and the like), so a batch raises an error",
-            "Name the two axes from the end: `K.transpose(-2, -1)`, or `K.mT`.",
+            "wrote something that works for plain matrices only (`.t()`, say), so a batch raises an error",
+            "Name the axes from the end: `K.transpose(-2, -1)` or `K.mT`. In an einsum, begin each term with `...`.",
             lambda Q, K: Q @ K.t() / math.sqrt(Q.shape[-1]),
         ),
     ),
@@ -145,6 +145,19 @@ def _float32(d, trials, seed):
     return (q * k).sum(-1).var(correction=0)
 
 
+def _one_call(d, trials, seed):
+    q, k = torch.randn(2, trials, d, generator=_generator(seed), dtype=torch.float64)
+    return (q * k).sum(-1).var(correction=0)
+
+
+def _pair_by_pair(d, trials, seed):
+    g = _generator(seed)
+    s = [
+        torch.randn(d, generator=g, dtype=torch.float64) @ torch.randn(d, generator=g, dtype=torch.float64) for _ in range(trials)
+    ]
+    return torch.stack(s).var(correction=0)
+
+
 def _two_moments(d, trials, seed):
     s = _products(d, trials, seed)
     return ((s**2).mean() - s.mean() ** 2).item()
@@ -178,6 +191,12 @@ SCORE_VARIANCE = Exercise(
             _entries,
         ),
         Misconception(
+            "scaled",
+            "divided the dot products by $\\sqrt{d}$ before measuring them",
+            "Measure the **unscaled** dot products: the question is how their variance depends on `d`.",
+            lambda d, trials, seed: float(_products(d, trials, seed).var(correction=0) / d),
+        ),
+        Misconception(
             "about_zero",
             "averaged $s_t^2$: that measures the spread about 0 and not about the mean of the drawn scores",
             "Subtract the mean of the `trials` scores before squaring. (The true mean is 0, the drawn one only nearly.)",
@@ -200,6 +219,18 @@ SCORE_VARIANCE = Exercise(
             "used the same numbers for queries and keys, so each score is a squared norm",
             "Seed **one** generator and draw twice from it. Seeding again repeats the same numbers.",
             lambda d, trials, seed: float(_same_vectors(d, trials, seed)),
+        ),
+        Misconception(
+            "drawn_pair_by_pair",
+            "drew query, key, query, key, … in turn, which pairs up other numbers",
+            "Draw all queries in one `torch.randn` of shape (trials, d), then all keys in a second one.",
+            lambda d, trials, seed: float(_pair_by_pair(d, trials, seed)),
+        ),
+        Misconception(
+            "one_draw_for_both",
+            "drew queries and keys in a single `torch.randn`, which yields other numbers than two calls do",
+            "Call `torch.randn` twice with the same generator, each time with the shape (trials, d).",
+            lambda d, trials, seed: float(_one_call(d, trials, seed)),
         ),
         Misconception(
             "float32_draw",
