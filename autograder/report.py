@@ -133,7 +133,7 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> tuple[str, str]:
         "kind": "Look at what the docstring says is returned, and in which order.",
         "shape": "Write the shape of every intermediate beside its line; the first surprise is the bug.",
         "dtype": "Check the types you create arrays with (`np.zeros` is float, `np.arange` is integer).",
-        "gradients": "The values are right, the way back is not: look for `detach`, `no_grad`, `.data`, or a new tensor made from numbers.",
+        "gradients": "The values are right, the way back is not: look for `detach`, `no_grad`, `.data`, or a tensor made anew.",
         "inputs unchanged": "Copy what you change (`x.copy()`, `x.clone()`), or build a new array.",
     }.get(
         mismatch.check,

@@ -118,6 +118,38 @@ def test_a_check_answers_within_a_tenth_of_a_second(slug: str) -> None:
         assert statistics.median(times) < 0.1, name
 
 
+def _recast(value: Any, how: Callable[[Any], Any]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_recast(item, how) for item in value)
+    return how(value) if hasattr(value, "dtype") and hasattr(value, "ndim") else value
+
+
+def _strided(x: Any) -> Any:
+    """The same values in another memory layout: every other entry of a buffer twice as wide."""
+    if x.ndim == 0:
+        return x
+    wide = np.repeat(np.asarray(x), 2, axis=-1) if isinstance(x, np.ndarray | np.generic) else x.repeat_interleave(2, dim=-1)
+    return wide[..., ::2]
+
+
+def _double(x: Any) -> Any:
+    floating = x.dtype.kind == "f" if isinstance(x, np.ndarray | np.generic) else x.is_floating_point()
+    return x if not floating else x.astype(np.float64) if isinstance(x, np.ndarray | np.generic) else x.double()
+
+
+@pytest.mark.parametrize("how", [_double, _strided], ids=["float64", "non-contiguous"])
+@pytest.mark.parametrize("slug", sorted(PACKS))
+def test_a_right_answer_in_another_precision_or_layout_gets_full_marks(slug: str, how: Callable[[Any], Any]) -> None:
+    for exercise in find_lesson(slug).exercises():
+        if exercise.choices or isinstance(exercise.reference, type):
+            continue
+
+        def answer(reference: Any = exercise.reference, **inputs: Any) -> Any:
+            return _recast(reference(**{name: _recast(value, how) for name, value in inputs.items()}), how)
+
+        assert check_answer(PACKS[slug].exercises[exercise.id], answer).passed, exercise.id
+
+
 def test_importing_the_engine_is_quick_and_light() -> None:
     code = (
         "import time; t = time.perf_counter(); import autograder; t = time.perf_counter() - t\n"
