@@ -25,7 +25,7 @@ def _replace(page: Any, cell: Any, source: str) -> None:
 def _open(page: Any, url: str, lesson: str) -> None:
     page.goto(f"{url}/lab/tree/{lesson}/{lesson}.ipynb")
     page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=60_000)
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
 
 
 def test_a_learner_sees_the_misconception_named_and_then_the_right_answer_pass(

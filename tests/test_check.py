@@ -1,5 +1,6 @@
 """`check` as a learner and as nbgrader see it: the number, the panel, the pack beside the notebook."""
 
+import re
 import statistics
 import subprocess
 import sys
@@ -216,7 +217,7 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_panels_look_as_they_did(name: str, answer: Callable[..., Any], request: pytest.FixtureRequest) -> None:
     """Golden panels: delete a file in tests/golden and run again to accept a wanted change."""
     path = GOLDEN / f"{name}.html"
-    shown = _run("average_pool", answer)
+    shown = re.sub(r"your line \d+", "your line 7", _run("average_pool", answer))  # where this file has it does not matter
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         path.write_text(shown + "\n", encoding="utf-8")
