@@ -62,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
     verify.add_argument("--json", action="store_true", help="print JSON")
 
+    book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
+    book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
+
     new = add("new-lesson", _new_lesson, "Write the files of a new lesson, ready to build.")
     new.add_argument("name", help="NN_slug, for example 12_linear_attention")
 
@@ -132,6 +135,15 @@ def _verify(arguments: argparse.Namespace) -> int:
 
         print_verdicts(verdicts, total)
     return 1 if any(v.problems for v in verdicts) else 0
+
+
+def _book(arguments: argparse.Namespace) -> int:
+    from autograder import book
+    from autograder.registry import course_root, lessons
+
+    written = book.build(lessons(), arguments.to or course_root() / "book")
+    print(f"wrote {len(written)} pages; open {written[-1]}")
+    return 0
 
 
 def _new_lesson(arguments: argparse.Namespace) -> int:
