@@ -111,9 +111,8 @@ def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
-    settings: Any = {"record_timing": False, "store_widget_state": False}  # both would differ at each execution
     resources = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, **settings)
+    client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False)
     try:
         client.execute(
             env={**os.environ, "PYTHONPATH": str(course_root().parent)}
@@ -122,6 +121,7 @@ def _execute(notebook: Any, folder: Path) -> None:
         raise CourseError(
             f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
         ) from None
+    notebook.metadata.pop("widgets", None)  # their ids differ at each execution
     notebook.metadata["language_info"] = {
         k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")
     }

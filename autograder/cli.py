@@ -97,20 +97,18 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 def _build(arguments: argparse.Namespace) -> int:
     from autograder import build, summary
-    from autograder.registry import course_root
 
-    chosen, readme = _chosen(arguments.lessons), course_root().parent / "README.md"
-    everything = not arguments.lessons and readme.exists()
+    chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = build.check(chosen)
-        if everything and not summary.refresh(readme, chosen, write=False):
-            problems.append("README.md: its generated tables are out of date: run `attn build`")
+        stale = [] if arguments.lessons else summary.refresh(chosen, write=False)
+        problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
         return 1 if problems else 0
     for line in build.build(chosen, again=arguments.again):
         print(line, flush=True)
-    if everything:
-        summary.refresh(readme, chosen, write=True)
+    if not arguments.lessons:
+        summary.refresh(chosen, write=True)
     return 0
 
 

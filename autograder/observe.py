@@ -29,7 +29,7 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 class Failure:
     """Why there is no value. `line` is the learner's own line, as `(number, text)`, where there is one."""
 
-    kind: str  # "raised", "timeout", "blank", "missing", "construct", "weights", "crashed"
+    kind: str  # "raised", "timeout", "blank", "missing", "weights", "crashed"
     type: str = ""
     message: str = ""
     line: tuple[int, str] | None = None

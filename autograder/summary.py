@@ -1,11 +1,16 @@
-"""The tables that the README quotes: generated from the sources, so they cannot drift."""
+"""The tables that the README and course/README.md quote: generated from the sources, so they cannot drift."""
 
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from autograder.registry import CourseError, Lesson
+from autograder.registry import CourseError, Lesson, course_root
 from autograder.verify import Verdict, verify_lesson
+
+# The estimate of a lesson's minutes, stated where it is printed: reading, thinking, writing.
+WORDS_A_MINUTE = 160
+MINUTES = {"exercise": 7, "prediction": 1, "written": 6}
 
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
@@ -20,6 +25,54 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
     return "\n".join(lines)
 
 
+def syllabus_table(lessons: Sequence[Lesson]) -> str:
+    """A markdown table: lesson, objectives, exercises, points, misconceptions, minutes."""
+    lines = ["| lesson | you will learn | exercises | points | misconceptions | minutes |", "|---|---|---|---|---|---|"]
+    for lesson in lessons:
+        exercises = lesson.exercises()
+        points = sum(exercise.points for exercise in exercises)
+        mistakes = sum(len(exercise.misconceptions) for exercise in exercises)
+        link = f"[{lesson.number:02d} {lesson.title}](source/{lesson.name}/{lesson.name}.ipynb)"
+        goals = "; ".join(objectives(lesson))
+        lines.append(f"| {link} | {goals} | {len(exercises)} | {points:g} | {mistakes} | {minutes(lesson)} |")
+    return "\n".join(lines)
+
+
+def objectives(lesson: Lesson) -> list[str]:
+    """What the lesson says one will learn: the list or sentence after "**You will learn**". Raises CourseError if none."""
+    text = lesson.path.read_text(encoding="utf-8")
+    match = re.search(r"^\*\*You will learn\*\*:?(.*?)\n\s*\n(?=[^-*\s]|\*\*|```)", text, re.DOTALL | re.MULTILINE)
+    if match is None:
+        raise CourseError(
+            f"{lesson.path}: expected a paragraph or list that begins **You will learn**, found none. Say what for."
+        )
+    items = re.split(r"\n\s*[-*] ", match[1])
+    goals = [re.sub(r"\s+", " ", item).strip(" .;,:…") for item in items]
+    return [goal.replace("|", "\\|") for goal in goals if goal]
+
+
+def minutes(lesson: Lesson) -> int:
+    """An estimate, to the next five minutes: words read at 160 a minute, 7 an exercise, 1 a prediction, 6 a written question."""
+    text = lesson.path.read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    exercises = lesson.exercises()
+    predictions = sum(bool(exercise.choices) for exercise in exercises)
+    written = len(re.findall(r"\*\*Model answer\.?\*\*", text))
+    work = (
+        (len(exercises) - predictions) * MINUTES["exercise"] + predictions * MINUTES["prediction"] + written * MINUTES["written"]
+    )
+    return 5 * -(-(len(prose.split()) // WORDS_A_MINUTE + work) // 5)
+
+
+def glossary() -> str:
+    """Two markdown tables from `course/glossary.toml`: axes, and symbols with shape and the lesson that defines them."""
+    data = tomllib.loads((course_root() / "glossary.toml").read_text(encoding="utf-8"))
+    axes = ["| axis | means |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in data["axes"].items())]
+    symbols = ["| symbol | shape | means | from lesson |", "|---|---|---|---|"]
+    symbols += [f"| {s['name']} | {s['shape']} | {s['meaning']} | {s['lesson']:02d} |" for s in data["symbol"]]
+    return "\n".join([*axes, "", *symbols])
+
+
 def score_line(lessons: Sequence[Lesson]) -> str:
     """One sentence with the mutation score, measured now."""
     verdicts: list[Verdict] = [verdict for lesson in lessons for verdict in verify_lesson(lesson)]
@@ -32,22 +85,32 @@ def score_line(lessons: Sequence[Lesson]) -> str:
     )
 
 
-def filled(text: str, lessons: Sequence[Lesson]) -> str:
-    """The README's `text` with both generated parts renewed. Raises CourseError where a marker is missing."""
-    for name, body in (("lessons", lesson_table(lessons)), ("score", score_line(lessons))):
+def filled(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """`text` with each generated part renewed between its markers. Raises CourseError where a marker is missing."""
+    for name, make in parts.items():
         pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not pattern.search(text):
-            raise CourseError(
-                f"README.md: expected the markers <!-- {name}: … --> and <!-- /{name} -->, found none. Put them back."
-            )
+            raise CourseError(f"expected the markers <!-- {name}: … --> and <!-- /{name} -->, found none. Put them back.")
+        body = make()
         text = pattern.sub(lambda match, body=body: f"{match[1]}{body}\n{match[2]}", text)  # type: ignore[misc]  # mypy cannot infer a lambda's default
     return text
 
 
-def refresh(path: Path, lessons: Sequence[Lesson], *, write: bool) -> bool:
-    """Whether the README at `path` was up to date; with `write`, it is now."""
-    old = path.read_text(encoding="utf-8")
-    new = filled(old, lessons)
-    if write and new != old:
-        path.write_text(new, encoding="utf-8")
-    return new == old
+def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
+    """The documents whose generated parts were out of date; with `write`, they no longer are."""
+    root = course_root()
+    documents: dict[Path, dict[str, Callable[[], str]]] = {
+        root.parent / "README.md": {"lessons": lambda: lesson_table(lessons), "score": lambda: score_line(lessons)},
+        root / "README.md": {"syllabus": lambda: syllabus_table(lessons), "glossary": glossary},
+    }
+    stale = []
+    for path, parts in documents.items():
+        if not path.exists():
+            continue
+        old = path.read_text(encoding="utf-8")
+        new = filled(old, parts)
+        if new != old:
+            stale.append(path)
+            if write:
+                path.write_text(new, encoding="utf-8")
+    return stale
