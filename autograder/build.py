@@ -121,12 +121,13 @@ def _execute(notebook: Any, folder: Path) -> None:
         raise CourseError(
             f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
         ) from None
-    notebook.metadata.pop("widgets", None)  # their ids differ at each execution
+    notebook.metadata.pop("widgets", None)  # random ids; nbclient needs them while a widget draws, a reader does not
     notebook.metadata["language_info"] = {
         k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")
     }
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             if output.get("name") == "stderr":
                 raise CourseError(
                     f"{folder.name}: cell {cell.id!r} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}"

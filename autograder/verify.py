@@ -15,6 +15,7 @@ from autograder.exercise import Exercise
 from autograder.judge import CaseRecord, ExerciseRecord, Result, judge, judge_choice
 from autograder.observe import observe
 from autograder.registry import Lesson
+from autograder.tree import Tree
 
 HIDDEN_LIKE_SEEDS = (pack.VISIBLE_SEED, 20_240_229, 7)
 MARGIN = 100.0
@@ -104,6 +105,8 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
         return 0.0
     if seen.failure is not None or seen.value is None or case.expected.value is None or seen.mutated:
         return float("inf")
+    if _exact(case.expected.value) != _exact(seen.value):
+        return float("inf")  # another count, flag or word beside the arrays
     pairs = list(zip(case.expected.value.arrays, seen.value.arrays, strict=False))
     pairs += [(g, seen.grads[n]) for n, g in case.expected.grads.items() if g is not None and seen.grads.get(n) is not None]  # type: ignore[misc]  # None is excluded just before
     if any(g is not None and seen.grads.get(n) is None for n, g in case.expected.grads.items()):
@@ -118,6 +121,11 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
             ratio = np.abs(got - want) / (record.tolerance.atol + record.tolerance.rtol * np.abs(want))
         worst = max(worst, float(np.nan_to_num(ratio, nan=np.inf).max(initial=0.0)))
     return worst
+
+
+def _exact(value: Tree) -> list[tuple[str, Any]]:
+    """The leaves that are right or wrong and nothing between: integers, booleans, text, None."""
+    return [(path, leaf["s"]) for path, leaf in value.leaves() if "s" in leaf and not isinstance(leaf["s"], float)]
 
 
 def _why(result: Result) -> str:
