@@ -8,7 +8,7 @@ from typing import Any
 import jaxtyping
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - its customary name
+import torch.nn.functional as F
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
