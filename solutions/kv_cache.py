@@ -14,10 +14,12 @@ from torch import Tensor
 def apply_rope(x: Float[Tensor, "... n d"], pos: Int[Tensor, " n"]) -> Float[Tensor, "... n d"]:
     """Rotary positions (lesson 06, interleaved): row i of `x` is rotated to position `pos[i]`."""
     dtype = torch.promote_types(x.dtype, torch.float32)  # half precision is too coarse for angles
-    theta = 10_000.0 ** (-torch.arange(0, x.shape[-1], 2, device=x.device, dtype=dtype) / x.shape[-1])
+    d = x.shape[-1]
+    theta = 10_000.0 ** (-torch.arange(0, d, 2, device=x.device, dtype=dtype) / d)
     angle = pos[:, None].to(dtype) * theta  # (n, d/2)
     even, odd, cos, sin = x[..., 0::2], x[..., 1::2], angle.cos(), angle.sin()
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
+    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+    return turned.flatten(-2).to(x.dtype)
 
 
 def attention(
@@ -26,7 +28,7 @@ def attention(
     v: Float[Tensor, "... key d_v"],
     keep: Bool[Tensor, "query key"],
 ) -> Float[Tensor, "... query d_v"]:
-    """Masked attention (lesson 04): query i sees key j where `keep[i, j]`. A query that sees no key returns zeros."""
+    """Masked attention (lesson 04). Query i sees key j where `keep[i, j]`; no key gives zeros."""
     scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~keep, -math.inf)
     return torch.softmax(scores, dim=-1).masked_fill(~keep, 0.0) @ v
 
@@ -44,7 +46,7 @@ def combine(o: Float[Tensor, "batch head n d"], Wo: Float[Tensor, "head d d_mode
 def forward(
     model: dict[str, Any], ids: Int[Tensor, "batch n"], start: int | Int[Tensor, " n"] = 0, causal: bool = True
 ) -> Float[Tensor, "batch n vocab"]:
-    """The logits at every token of `ids`, without a cache. `start` shifts all positions, or each by its own number."""
+    """The logits at every token, without a cache. `start` shifts all positions, or each one."""
     n = ids.shape[1]
     pos = start + torch.arange(n, device=ids.device)
     keep = torch.ones(n, n, dtype=torch.bool, device=ids.device)
@@ -60,7 +62,7 @@ def forward(
 
 
 def toy_model(vocab: int = 17, d_model: int = 24, layers: int = 2, heads: int = 3, d: int = 8) -> dict[str, Any]:
-    """A small decoder with random weights, in float64: embedding, attention layers with residuals, unembedding."""
+    """A small decoder with random weights, in float64."""
     generator = torch.Generator().manual_seed(7)
 
     def normal(*shape: int, fan_in: int) -> Tensor:
@@ -68,7 +70,8 @@ def toy_model(vocab: int = 17, d_model: int = 24, layers: int = 2, heads: int = 
 
     def layer() -> dict[str, Tensor]:
         q, k, v = (normal(d_model, heads, d, fan_in=d_model) for _ in range(3))
-        return {"Wq": 1.5 * q, "Wk": 1.5 * k, "Wv": v, "Wo": normal(heads, d, d_model, fan_in=heads * d)}
+        o = normal(heads, d, d_model, fan_in=heads * d)
+        return {"Wq": 1.5 * q, "Wk": 1.5 * k, "Wv": v, "Wo": o}
 
     embed, unembed = normal(vocab, d_model, fan_in=1), normal(d_model, vocab, fan_in=d_model)
     return {"embed": embed, "layers": [layer() for _ in range(layers)], "unembed": unembed}
@@ -112,7 +115,7 @@ class KVCache:
 
         `k` and `v` themselves stay as they are. The result may share memory with the cache.
 
-        Raises ValueError where the tokens don't fit: more than `capacity`, or other shapes than before.
+        Raises ValueError where the tokens don't fit: other shapes than before, or (unless it grows) more than `capacity`.
         """
         start, stop = self._length, self._length + k.shape[-2]
         if stop > self.capacity:

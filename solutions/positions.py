@@ -75,7 +75,11 @@ def rope_angles(pos: Num[Tensor, "... n"], d: int, base: float = 10_000.0) -> Fl
     return pos[..., None].to(dtype) * theta
 
 
-def apply_rope(x: Float[Tensor, "... n d"], pos: Num[Tensor, "... n"], base: float = 10_000.0) -> Float[Tensor, "... n d"]:
+def apply_rope(
+    x: Float[Tensor, "... n d"],
+    pos: Num[Tensor, "... n"],
+    base: float = 10_000.0,
+) -> Float[Tensor, "... n d"]:
     r"""Each row of `x` rotated to its position, pair by pair, in the **interleaved** layout: neighbours form a pair.
 
     With $\varphi_i = p\,\theta_i$ (see `rope_angles`) for the row at position $p$, pair $i$ becomes
@@ -109,9 +113,10 @@ def rope_sdpa(
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
     r"""Output and weights $(O, A)$ of attention with rotary positions: $S_{ij} = (R_{p_i} q_i) \cdot (R_{p'_j} k_j)/\sqrt{d_k}$.
 
-    $R_p$ is the rotation of `apply_rope` (interleaved), $p_i$ the entries of `pos_q`, $p'_j$ those of `pos_k`; the two may
-    differ in length and in where they start. Then $A = \mathrm{softmax}_j(S)$ and $O = A V$. Only differences
-    $p'_j - p_i$ matter: adding one number to all positions of both changes nothing but the rounding.
+    $R_p$ is the rotation of `apply_rope` (interleaved, with the same `base`), $p_i$ the entries of `pos_q`, $p'_j$ those of
+    `pos_k`; the two may differ in length and in where they start. Then $A = \mathrm{softmax}_j(S)$ and $O = A V$. No key is
+    masked, wherever it stands. Only differences $p'_j - p_i$ matter: adding one number to all positions of both changes
+    nothing but the rounding.
 
     >>> q, K = torch.tensor([[4.0, 0.0]]), torch.tensor([[4.0, 0.0], [4.0, 0.0]])
     >>> O, A = rope_sdpa(q, K, torch.eye(2), torch.tensor([7]), torch.tensor([6, 8]))
@@ -141,7 +146,11 @@ def interleave_permutation(d: int, heads: int = 1) -> Int[Tensor, " columns"]:
     return torch.arange(heads * d).view(heads, 2, d // 2).transpose(1, 2).flatten()
 
 
-def rotate_half_rope(x: Float[Tensor, "... n d"], pos: Num[Tensor, "... n"], base: float = 10_000.0) -> Float[Tensor, "... n d"]:
+def rotate_half_rope(
+    x: Float[Tensor, "... n d"],
+    pos: Num[Tensor, "... n"],
+    base: float = 10_000.0,
+) -> Float[Tensor, "... n d"]:
     r"""Each row of `x` rotated to its position in the **half-split** layout: entries $i$ and $i + d/2$ form pair $i$.
 
     The same angles as `apply_rope`, the same rotation, other partners. Input and output are both half-split:

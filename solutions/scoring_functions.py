@@ -27,8 +27,8 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
 def gaussian_scores(Q: Float[np.ndarray, "n d"], K: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
     r"""The exponent of the Gaussian kernel, $S_{ij} = -\tfrac{1}{2} \lVert q_i - k_j \rVert_2^2$.
 
-    One row per query, one column per key; no score is positive. No exponential yet: the softmax brings it. Form no
-    array of shape (n, m, d) on the way: beside inputs and result a few arrays of shape (n, m) or smaller are enough.
+    One row per query, one column per key; but for rounding no score is positive. No exponential yet: the softmax brings
+    it. Form no array of shape (n, m, d) on the way: beside inputs and result a few of shape (n, m) or smaller are enough.
 
     >>> gaussian_scores(np.array([[0.0, 0.0]]), np.array([[2.0, 0.0], [-1.0, 1.0]]))
     array([[-2., -1.]])

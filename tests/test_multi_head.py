@@ -6,7 +6,7 @@ from typing import Any
 import jaxtyping
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - its customary name
+import torch.nn.functional as F
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -289,6 +289,7 @@ def test_hand_written_heads_look_where_the_text_says() -> None:
     w = hand_written(6.0)
     y, a = mha(sentence, *w, 3)
     assert a[0, 1, [0, 4]].sum() > 0.85  # ate -> she, pear
+    assert a[0, 1, 0] == a[0, 1, 4]  # which it does not tell apart
     assert_close(a[0, 2], torch.full((5,), 0.2))  # no question: uniform
     assert a[1, 3, [0, 4]].sum() > 0.85  # ripe -> the nouns
     assert (a[2].diagonal() > 0.75).all()
@@ -309,6 +310,19 @@ def test_two_heads_subtract_and_one_head_cannot(before: float, after: float) -> 
     assert mha(tokens, w_q, w_k, w_v, w_o, 2)[0][2, 3].item() == pytest.approx(after - before, abs=1e-4)
     alone = mha(tokens, w_q[:, :1], w_k[:, :1], w_v[:, :1], w_o[:1], 1)[0][2, 3].item()
     assert 0 <= alone <= max(before, after) * (1 + 1e-6)  # one head averages the readings, of which the question's is 0
+
+
+def test_two_soft_heads_subtract_exactly_up_to_the_difference_of_their_weights() -> None:
+    before, after = 2.0, 3.5
+    tokens = torch.tensor([[1.0, 0.0, 0.0, before], [0.0, 1.0, 0.0, after], [0.0, 0.0, 1.0, 0.0]]).double()
+    w_q, w_k, w_v, w_o = (torch.zeros(shape).double() for shape in ((4, 2), (4, 2), (4, 2), (2, 4)))
+    w_q[2] = 1.5
+    w_k[1, 0] = w_k[0, 1] = w_v[3, :] = w_o[0, 3] = 1.0
+    w_o[1, 3] = -1.0
+    y, a = mha(tokens, w_q, w_k, w_v, w_o, 2)
+    p, q = a[0, 2, 1], a[0, 2, 0]  # on what head 0 asks for, and on the other reading
+    assert 0.1 < q < p < 0.8
+    assert_close(y[2, 3], (p - q) * (after - before), **DOUBLE)
 
 
 def test_one_large_projection_is_all_the_small_ones_and_differs_from_one_wide_head_at_the_softmax() -> None:
@@ -368,7 +382,7 @@ def test_h_plus_one_heads_do_not_fit_w_o_and_widths_must_agree_for_dot_products(
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.cat([normal(5, 3)] * 3, dim=-1) @ normal(6, 6)
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        masked_sdpa(normal(5, 3), normal(5, 2), normal(5, 6))
+        normal(5, 3) @ normal(5, 2).mT
 
 
 def test_scores_without_projections_are_symmetric_and_a_single_key_gets_all_weight() -> None:

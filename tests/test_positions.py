@@ -6,7 +6,7 @@ from typing import Any
 import jaxtyping
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - its customary name
+import torch.nn.functional as F
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -330,6 +330,19 @@ def test_angles_at_position_1000_are_off_by_what_the_text_says(dtype: torch.dtyp
     assert error == pytest.approx(off, rel=0.05)
 
 
+def test_bfloat16_rows_are_off_by_less_than_a_twentieth_unless_their_angles_are_bfloat16() -> None:
+    g = torch.Generator().manual_seed(0)
+    torch.randn(3, 8, 8, generator=g)
+    rough, pos = torch.randn(6, 8, generator=g).bfloat16(), torch.arange(1000, 1006)
+    exact = apply_rope(rough.double(), pos.double())
+    cos, sin = (part.bfloat16() for part in (rope_angles(pos, 8).cos(), rope_angles(pos, 8).sin()))
+    even, odd = rough[..., 0::2], rough[..., 1::2]
+    rounded_early = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    assert (apply_rope(rough, pos).double() - exact).abs().max() < 0.02
+    assert (rounded_early.double() - exact).abs().max() < 0.05
+    assert (apply_rope(rough.double(), pos.bfloat16()) - exact).abs().max() > 0.5
+
+
 def test_bfloat16_merges_positions_beyond_256() -> None:
     pos = torch.arange(1001)
     assert torch.equal(pos[:257].bfloat16().long(), pos[:257])
@@ -409,12 +422,15 @@ def test_annotated_shapes_hold_at_run_time() -> None:
 
 
 @pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
-def test_attention_probes_have_queries_and_keys_at_other_positions_and_no_flat_or_saturated_weights(seed: int) -> None:
+def test_attention_probes_have_other_positions_keys_on_both_sides_and_no_flat_or_saturated_weights(seed: int) -> None:
     exercise = next(e for e in registry.find_lesson("positions").exercises() if e.id == "rope_sdpa")
+    ahead = 0
     for case in pack.make_record("positions", exercise, seed).cases:
         _, _, _, pos_q, pos_k = case.probe.inputs.arrays
         assert pos_q[0] > pos_k[0] > 0
+        ahead += int((pos_k > pos_q[:, None]).sum())
         assert case.expected.value is not None
         weights = case.expected.value.arrays[1]
         assert weights.max() < 0.999
         assert weights.max() > 1.2 / weights.shape[-1]
+    assert ahead > 0  # else a causal mask, or |offset| for offset, would pass

@@ -157,10 +157,10 @@ CACHE_BYTES = Exercise(
             _without("B"),
         ),
         Misconception(
-            "bits_not_bytes",
-            "counted bits",
-            "`element_bytes` is in bytes already; there is no factor 8.",
-            lambda **sizes: 16 * math.prod(sizes.values()),
+            "heads_missing",
+            "counted a single head",
+            "Each of the `n_kv` heads has keys and values of width `d`: multiply by `n_kv`.",
+            _without("n_kv"),
         ),
     ),
     variants=(

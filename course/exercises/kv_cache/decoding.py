@@ -28,12 +28,12 @@ def _one_head(draw: Draw):
 
 def _prompt_then_steps(draw: Draw):
     calls = (_extend(make_ids(draw, 2, 5)), _step(draw, 2), _step(draw, 2), _step(draw, 2), LENGTH)
-    return Script({"model": make_model(draw), "capacity": 13}, None, calls)
+    return Script({"model": make_model(draw), "capacity": 19}, None, calls)
 
 
 def _chunked_prefill(draw: Draw):
     calls = (Call("prefill", {"ids": make_ids(draw, 2, 7), "chunk": 3}), LENGTH, _step(draw, 2))
-    return Script({"model": make_model(draw), "capacity": 13}, None, calls)
+    return Script({"model": make_model(draw), "capacity": 19}, None, calls)
 
 
 def _second_prompt(draw: Draw):
@@ -45,9 +45,6 @@ def _second_prompt(draw: Draw):
 
 class _Decoder:
     """A right answer in other words, with `torch.cat`; each mistake is a subclass that changes one thing."""
-
-    rotate_value = False
-    one_cache = False
 
     def __init__(self, model, capacity):
         self.model = model
@@ -82,9 +79,7 @@ class _Decoder:
             pos = self.start(i) + torch.arange(n)
             q, k, v = (ref.project(x, W[name]) for name in ("Wq", "Wk", "Wv"))
             q, k = ref.apply_rope(q, pos), self.rotate_key(k, pos)
-            v = ref.apply_rope(v, pos) if self.rotate_value else v
-            o = self.write_and_read(0 if self.one_cache else i, q, k, v)
-            x = x + ref.combine(o, W["Wo"])
+            x = x + ref.combine(self.write_and_read(i, q, k, v), W["Wo"])
         self.length += n
         return x @ self.model["unembed"]
 
@@ -124,24 +119,6 @@ class _WrittenAfterRead(_Decoder):
         return o
 
 
-class _Prepended(_Decoder):
-    def store(self, index, k, v):
-        old = self.past[index]
-        self.past[index] = (k, v) if old is None else tuple(torch.cat(pair, dim=2) for pair in zip((k, v), old, strict=True))
-
-
-class _MaskSkipped(_Decoder):
-    def attend(self, q, K, V):
-        return ref.attention(q, K, V, torch.ones(q.shape[2], K.shape[2], dtype=torch.bool))
-
-
-class _ChunkTopLeft(_Decoder):
-    def attend(self, q, K, V):
-        if q.shape[2] == 1:
-            return ref.attend_cached(q, K, V)
-        return ref.attention(q, K, V, torch.ones(q.shape[2], K.shape[2], dtype=torch.bool).tril())
-
-
 class _Stale(_Decoder):
     def prefill(self, ids, chunk):
         for part in ids.split(chunk, dim=1):
@@ -152,6 +129,19 @@ class _Stale(_Decoder):
 class _Unrotated(_Decoder):
     def rotate_key(self, k, pos):
         return k
+
+
+class _OneCache(_Decoder):
+    """Its length, too, is that of the one cache: each layer has added to it."""
+
+    def store(self, index, k, v):
+        super().store(0, k, v)
+        self.past = [self.past[0]] * len(self.past)
+
+    def extend(self, ids):
+        logits = super().extend(ids)
+        self.length = self.past[0][0].shape[2]
+        return logits
 
 
 class _RotatesOnReading(_Decoder):
@@ -212,25 +202,6 @@ CACHED_MODEL = Exercise(
             _WrittenAfterRead,
         ),
         Misconception(
-            "prepended",
-            "stored new keys and values before the old ones",
-            "One new token at a time, nobody notices: the keys are rotated already, and attention does not mind their order. The mask "
-            "of a chunk does. Keep the order of the text.",
-            _Prepended,
-        ),
-        Misconception(
-            "mask_skipped",
-            "left out the mask where several tokens come at once: they see their own future",
-            "Only a single new token needs no mask. Use `attend_cached` for prompts, chunks and steps alike.",
-            _MaskSkipped,
-        ),
-        Misconception(
-            "chunk_top_left",
-            "aligned a chunk's mask with the oldest keys: right for the first chunk, wrong for all later ones",
-            "Query i of a chunk sees the whole past and the chunk up to itself: `.tril(n - new)`.",
-            _ChunkTopLeft,
-        ),
-        Misconception(
             "stale_cache",
             "kept the last sequence in the caches when a new prompt came",
             "`prefill` begins anew: call `reset()` on the cache of **every** layer first.",
@@ -244,9 +215,9 @@ CACHED_MODEL = Exercise(
         ),
         Misconception(
             "one_cache_for_all_layers",
-            "used one cache for all layers, so layer 1 attends to layer 0's keys too",
+            "used one cache for all layers: layer 1 attends to layer 0's keys too, and the length counts each token once per layer",
             "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
-            type("_OneCache", (_Decoder,), {"one_cache": True}),
+            _OneCache,
         ),
     ),
     variants=(Variant("torch_cat_and_a_counter", _Decoder), Variant("rotates_on_reading", _RotatesOnReading)),

@@ -52,7 +52,7 @@ def _without_prompt(model, ids, n, use_cache):
     return tokens[:, ids.shape[1] :], work
 
 
-def _one_too_few(model, ids, n, use_cache):
+def _drops_prompt_logits(model, ids, n, use_cache):
     """Prefills the prompt, throws its logits away and steps on from the prompt's last token, which enters twice."""
     if not use_cache:
         return ref.generate(model, ids, n, use_cache)
@@ -110,7 +110,7 @@ GENERATE = Exercise(
             "prompt_logits_dropped",
             "threw away the prompt's logits and processed its last token a second time",
             "`prefill` already says what follows the prompt: choose the first new token from its logits.",
-            _one_too_few,
+            _drops_prompt_logits,
         ),
         Misconception(
             "cache_ignored",

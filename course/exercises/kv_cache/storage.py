@@ -30,7 +30,7 @@ def _as_full_as_can_be(draw: Draw):
 
 def _another_sequence(draw: Draw):
     first, second, third = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (5, 3, 1))
-    return Script({"capacity": 7}, None, (first, Call("reset"), LENGTH, second, third, LENGTH))
+    return Script({"capacity": 11}, None, (first, Call("reset"), LENGTH, second, third, LENGTH))
 
 
 class _Cat:
@@ -65,31 +65,6 @@ class _Prepending(_Cat):
 class _Forgetful(_Cat):
     def join(self, old, new):
         return new
-
-
-class _ReadsFirst(_Cat):
-    """Returns what was there before the new tokens (on the first call, there is nothing but those)."""
-
-    def append(self, k, v):
-        before = (self.K, self.V)
-        after = super().append(k, v)
-        return after if before[0] is None else before
-
-
-class _CountsCalls(_Cat):
-    calls = 0
-
-    def append(self, k, v):
-        self.calls += 1
-        return super().append(k, v)
-
-    def reset(self):
-        super().reset()
-        self.calls = 0
-
-    @property
-    def length(self):
-        return self.calls
 
 
 class _NeverForgets(_Cat):
@@ -183,20 +158,15 @@ KV_CACHE = Exercise(
         Misconception(
             "prepended",
             "put the new tokens **before** the old ones",
-            "A cache is in the order of the text: `torch.cat([old, new], dim=-2)`. The mask of the next chunk relies on it.",
+            "With rotated keys, single steps would not show it: attention does not mind the order of keys. The mask of a chunk does. Keep "
+            "the order of the text: `torch.cat([old, new], dim=-2)`.",
             _Prepending,
         ),
         Misconception(
             "only_the_new",
-            "returned the new tokens only: the past is lost",
+            "kept and returned the new tokens only: the past is lost",
             "Store the old and the new together, and return both.",
             _Forgetful,
-        ),
-        Misconception(
-            "returned_before_writing",
-            "returned what was stored **before** this call: the new tokens are missing",
-            "Write first, then return. A token attends to itself, so its own key and value must be there.",
-            _ReadsFirst,
         ),
         Misconception(
             "joined_along_heads",
@@ -209,12 +179,6 @@ KV_CACHE = Exercise(
             "returned the whole buffer, with rows of zeros where no token has been written yet",
             "Slice it: `buffer[..., :length, :]`. A zero key is no absent key: its score is 0, so it gets weight.",
             _WholeBuffer,
-        ),
-        Misconception(
-            "length_counts_calls",
-            "counted calls of `append`, not tokens",
-            "A prompt brings many tokens in one call: add `k.shape[-2]`.",
-            _CountsCalls,
         ),
         Misconception(
             "overwritten_after_a_chunk",

@@ -1,4 +1,4 @@
-"""Multi-head attention as a concatenation and as a sum over heads."""
+"""Multi-head attention as a concatenation."""
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -11,7 +11,7 @@ BUILTIN = ("multi_head_attention_forward", "MultiheadAttention")
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
 
 
-def _weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int):
+def weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int):
     """Weights that make scores of standard deviation near 1.5: neither saturated nor flat."""
     narrow = d_model**-0.5
     return {
@@ -23,24 +23,24 @@ def _weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int):
 
 
 def _two_heads(draw: Draw):
-    return {"X": draw.normal(3, 4), **_weights(draw, 4, 2, 5, 3), "H": 2, "keep": None}
+    return {"X": draw.normal(3, 4), **weights(draw, 4, 2, 5, 3), "H": 2, "keep": None}
 
 
 def _causal(draw: Draw):
     n, d_k = draw.sizes(2, low=5, high=7)
-    return {"X": draw.normal(n, 6), **_weights(draw, 6, 3, d_k, 2), "H": 3, "keep": torch.ones(n, n).tril().bool().numpy()}
+    return {"X": draw.normal(n, 6), **weights(draw, 6, 3, d_k, 2), "H": 3, "keep": torch.ones(n, n).tril().bool().numpy()}
 
 
 def _mask_per_sequence(draw: Draw):
     """As many sequences as heads: a mask that lands on the wrong axis raises no error."""
     lengths = draw.rng.permutation([2, 3, 5])
     keep = (torch.arange(5) < torch.from_numpy(lengths)[:, None, None]).expand(3, 5, 5)
-    return {"X": draw.normal(3, 5, 6), **_weights(draw, 6, 3, 2, 7), "H": 3, "keep": keep.contiguous().numpy()}
+    return {"X": draw.normal(3, 5, 6), **weights(draw, 6, 3, 2, 7), "H": 3, "keep": keep.contiguous().numpy()}
 
 
 def _usual_sizes(draw: Draw):
     """H d_k = H d_v = d_model, as in most models: every weight is square, and no wrong turn is stopped by a shape."""
-    return {"X": draw.normal(2, 5, 6), **_weights(draw, 6, 2, 3, 3), "H": 2, "keep": None}
+    return {"X": draw.normal(2, 5, 6), **weights(draw, 6, 2, 3, 3), "H": 2, "keep": None}
 
 
 def _unsqueezed(keep):
@@ -73,6 +73,11 @@ def _split_before_projection(X, Wq, Wk, Wv, Wo, H, keep=None):
 
 def _weights_as_linear_keeps_them(X, Wq, Wk, Wv, Wo, H, keep=None):
     return ref.mha(X, Wq.T, Wk.T, Wv.T, Wo.T, H, keep)
+
+
+def _weights_stacked_in_front(X, Wq, Wk, Wv, Wo, H, keep=None):
+    Y, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
+    return Y, A.movedim(-3, 0)
 
 
 def _averaged(X, Wq, Wk, Wv, Wo, H, keep=None):
@@ -153,6 +158,12 @@ MHA = Exercise(
             _mha(merge=merge_by_reshape),
         ),
         Misconception(
+            "split_and_merge_without_transpose",
+            "split **and** merged by reshapes alone: the round trip is exact, the attention between them is not",
+            "Each head must hold *all* tokens. Use your `split_heads` and `merge_heads`, which swap tokens and heads.",
+            _mha(split=split_by_reshape, merge=merge_by_reshape),
+        ),
+        Misconception(
             "head_order_at_wo",
             "joined the heads in another order than the rows of `Wo` have: head $h$ meets rows that belong to others",
             "First all features of head 0, then all of head 1, … Training from scratch would forgive it; loaded weights do not.",
@@ -160,9 +171,28 @@ MHA = Exercise(
         ),
         Misconception(
             "mask_on_head_axis",
-            "gave the mask no head axis: with a batch, the mask of sequence $b$ falls on head $b$ of all sequences",
+            "put no head axis between the mask's batch axis and its last two: the mask of sequence $b$ falls on head $b$ of "
+            "all sequences",
             "`keep` is (..., n, n), the scores are (..., H, n, n). Put an axis of size 1 in between: `keep.unsqueeze(-3)`.",
             _mha(mask=lambda keep: keep),
+        ),
+        Misconception(
+            "mask_needs_a_batch",
+            "most likely counted the mask's axes from the front: an (n, n) mask, without a batch, does not fit",
+            "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
+            _mha(mask=lambda keep: None if keep is None else keep.unsqueeze(1)),
+        ),
+        Misconception(
+            "mask_ignored",
+            "did not use `keep`",
+            "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
+            _mha(mask=lambda keep: None),
+        ),
+        Misconception(
+            "mask_inverted",
+            "turned the mask round: your queries look exactly where they may not",
+            "In `keep`, True means *may look*, also for `masked_sdpa`. `nn.MultiheadAttention` has it the other way round.",
+            _mha(mask=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
         ),
         Misconception(
             "weights_transposed",
@@ -176,119 +206,16 @@ MHA = Exercise(
             "Return them head by head, (..., H, n, n): what distinguishes the heads is the point.",
             _averaged,
         ),
+        Misconception(
+            "weights_stacked_in_front",
+            "stacked the heads' weights in front of the batch: your $A$ is (H, ..., n, n)",
+            "The head axis stands third from the end, (..., H, n, n): `torch.stack(..., dim=-3)`.",
+            _weights_stacked_in_front,
+        ),
     ),
     variants=(
         Variant("one_head_after_another", _one_head_after_another),
         Variant("einsum_only", _einsum),
         Variant("builtin_attention_per_head", _builtin_attention),
-    ),
-)
-
-
-# ---------------------------------------------------------------------------------------------- as a sum
-
-
-def _sum_two_heads(draw: Draw):
-    return {"X": draw.normal(3, 4), **_weights(draw, 4, 2, 5, 3), "bo": draw.normal(4), "H": 2}
-
-
-def _sum_batch(draw: Draw):
-    n, d_k, d_v = draw.sizes(3, high=5)
-    return {"X": draw.normal(2, n, 7), **_weights(draw, 7, 3, d_k, d_v), "bo": draw.normal(7), "H": 3}
-
-
-def _as_sum(*, blocks=lambda Wo, H: Wo.reshape(H, -1, Wo.shape[1]), scale=None, reduce=None, bias=1.0, inner=0.0):
-    """The sum over heads with one part replaced: `inner` times the bias goes into every summand, `bias` times to the total."""
-
-    def answer(X, Wq, Wk, Wv, Wo, bo, H):
-        Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
-        outputs, _ = attend(Q, K, V, None)
-        C = outputs @ blocks(Wo, H) + inner * bo
-        return (C.sum(-3) if reduce is None else reduce(C)) + bias * bo, C
-
-    return answer
-
-
-def _scores_summed_over_heads(X, Wq, Wk, Wv, Wo, bo, H):
-    A = torch.softmax((X @ Wq) @ (X @ Wk).mT * (Wq.shape[1] // H) ** -0.5, dim=-1)  # h is summed inside the dot product
-    C = A.unsqueeze(-3) @ ref.split_heads(X @ Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])
-    return C.sum(-3) + bo, C
-
-
-def _loop(X, Wq, Wk, Wv, Wo, bo, H):
-    Y, C = bo, []
-    for wq, wk, wv, wo in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), Wo.chunk(H, 0), strict=True):
-        C.append(ref.masked_sdpa(X @ wq, X @ wk, X @ wv)[0] @ wo)
-        Y = Y + C[-1]
-    return Y, torch.stack(C, dim=-3)
-
-
-def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H):
-    """A_h X (W_V W_O): the two outer maps of a head are one low-rank map."""
-    _, A = ref.mha(X, Wq, Wk, Wv, Wo, H)
-    W = ref.split_heads(Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])  # (H, d_model, d_model)
-    C = A @ (X.unsqueeze(-3) @ W)
-    return torch.einsum("...hnm->...nm", C) + bo, C
-
-
-MHA_AS_SUM = Exercise(
-    "mha_as_sum",
-    title="The same as a sum over heads",
-    points=2,
-    reference=ref.mha_as_sum,
-    tensors=True,
-    tolerance=FLOAT32,
-    forbid=BUILTIN,
-    cases=(
-        Case("three tokens, two heads", _sum_two_heads, grad=("X", "Wo", "bo")),
-        Case("a batch, three heads", _sum_batch),
-    ),
-    hints=(
-        "Write the concatenation as a row of blocks and `Wo` as a column of blocks, then multiply block by block.",
-        "$[O_0 | O_1]\\,W_O$ is $O_0$ times the upper half of the rows plus $O_1$ times the lower half. So cut `Wo` into `H` runs "
-        "of rows, (H, d_v, d_model), and let `@` run over the heads. The bias belongs to the sum, not to a summand.",
-        "`C = outputs @ Wo.reshape(H, -1, Wo.shape[-1])`, where `outputs` is (..., H, n, d_v); return `C.sum(-3) + bo, C`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "h_biases",
-            "gave every head the bias $b_O$: summed, it is there $H$ times",
-            "The concatenation passes through $W_O$ once, so there is one $b_O$: add it once, after the sum.",
-            _as_sum(bias=0.0, inner=1.0),
-        ),
-        Misconception(
-            "bias_forgotten",
-            "left out the bias $b_O$",
-            "Add `bo` once, after the sum over the heads.",
-            _as_sum(bias=0.0),
-        ),
-        Misconception(
-            "heads_averaged",
-            "averaged over the heads",
-            "A row of blocks times a column of blocks is the **sum** of the products.",
-            _as_sum(reduce=lambda C: C.mean(-3)),
-        ),
-        Misconception(
-            "rows_interleaved",
-            "gave head $h$ every $H$-th row of `Wo`",
-            "In the concatenation head $h$ fills a run of $d_v$ neighbours, so it meets a run of $d_v$ rows.",
-            _as_sum(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
-        ),
-        Misconception(
-            "one_block_for_all",
-            "sent every head through the same rows of `Wo`, the first",
-            "Each head has rows of its own: that is how it writes something of its own into the token.",
-            _as_sum(blocks=lambda Wo, H: Wo[: Wo.shape[0] // H].expand(H, -1, -1)),
-        ),
-        Misconception(
-            "scores_summed_over_heads",
-            "summed over the heads **inside** the scores, so all heads share one softmax: that is a single, wide head",
-            "Every head has weights of its own: $h$ stays an index of the scores (`bhid,bhjd->bhij`). It is summed only at $W_O$.",
-            _scores_summed_over_heads,
-        ),
-    ),
-    variants=(
-        Variant("loop_over_heads", _loop),
-        Variant("value_and_output_maps_joined", _value_and_output_first),
     ),
 )

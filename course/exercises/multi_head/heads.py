@@ -33,6 +33,10 @@ def _split_needs_a_batch(X, H):
     return X.reshape(B, n, H, width // H).transpose(1, 2)
 
 
+def _axes_from_the_front(X, H):
+    return _inside(X, H).transpose(1, 2)
+
+
 def _inside(X, H):
     return X.reshape(*X.shape[:-1], H, X.shape[-1] // H)
 
@@ -93,6 +97,12 @@ SPLIT_HEADS = Exercise(
             "assumed exactly one batch axis",
             "Count the axes from the end, `transpose(-3, -2)`, and keep `X.shape[:-1]` as it is: then any leading axes work.",
             _split_needs_a_batch,
+        ),
+        Misconception(
+            "axes_counted_from_the_front",
+            "swapped axes 1 and 2: these are tokens and heads only behind exactly one batch axis",
+            "Tokens and heads stand third and second from the end, whatever leads: `transpose(-3, -2)`.",
+            _axes_from_the_front,
         ),
     ),
     variants=(
@@ -184,6 +194,12 @@ MERGE_HEADS = Exercise(
             "assumed exactly one batch axis",
             "Count the axes from the end, `transpose(-3, -2)`, then `flatten(-2)`: any leading axes work.",
             _merge_needs_a_batch,
+        ),
+        Misconception(
+            "first_axis_taken_for_heads",
+            "joined along the first axis: with a batch, you put sequences side by side instead of heads",
+            "The heads are the third axis from the end, whatever leads: `Y.unbind(-3)`.",
+            lambda Y: torch.cat(Y.unbind(0), dim=-1),
         ),
     ),
     variants=(

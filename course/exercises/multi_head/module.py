@@ -1,11 +1,11 @@
-"""Multi-head attention as a module with its own parameters, and how many of them there are."""
+"""Multi-head attention as a module with its own parameters."""
 
 import torch
 from torch import nn
 
 from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
 from course.exercises.multi_head.attention import BUILTIN, FLOAT32, attend
-from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape
+from course.exercises.multi_head.heads import merge_by_reshape, split_by_reshape
 from solutions import multi_head as ref
 
 
@@ -21,6 +21,11 @@ def _script(draw: Draw, d_model: int, H: int, d_k: int, d_v: int, *calls: Call, 
 
 def _call(Xq, Xkv, keep=None):
     return Call(arguments={"Xq": Xq, "Xkv": Xkv, "keep": keep})
+
+
+def _made(draw: Draw):
+    """No call but a look: only `__init__` and the loading of weights can go wrong."""
+    return _script(draw, 4, 2, 5, 3, Call("training", attribute=True))
 
 
 def _self(draw: Draw):
@@ -58,15 +63,25 @@ def in_double(cls):
     return Double
 
 
-def _module(*, split=ref.split_heads, merge=ref.merge_heads, scale=None, keys_from=lambda Xq, Xkv: Xkv, mask=lambda k: k):
-    """The reference with one part of `forward` replaced by a mistake."""
+def _head_axis(keep):
+    return None if keep is None else keep.unsqueeze(-3)
+
+
+def _module(
+    *,
+    split=ref.split_heads,
+    merge=ref.merge_heads,
+    scale=None,
+    inputs=lambda Xq, Xkv: (Xq, Xkv, Xkv),
+    mask=_head_axis,
+):
+    """The reference with one part of `forward` replaced by a mistake. `inputs`: of what the queries, keys and values are made."""
 
     class Wrong(ref.MultiHead):
         def forward(self, Xq, Xkv, keep=None):
-            Xkv, keep = keys_from(Xq, Xkv), mask(keep)
-            Q, K, V = (split(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
-            keep = None if keep is None else keep.unsqueeze(-3)
-            outputs, _ = attend(Q, K, V, keep, None if scale is None else scale(Xq))
+            layers = (self.WQ, self.WK, self.WV)
+            Q, K, V = (split(layer(X), self.H) for layer, X in zip(layers, inputs(Xq, Xkv), strict=True))
+            outputs, _ = attend(Q, K, V, mask(keep), None if scale is None else scale(Xq))
             return self.WO(merge(outputs))
 
     return in_double(Wrong)
@@ -96,8 +111,7 @@ class ByBuiltin(ref.MultiHead):
 
     def forward(self, Xq, Xkv, keep=None):
         Q, K, V = (ref.split_heads(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
-        keep = None if keep is None else keep.unsqueeze(-3)
-        return self.WO(ref.merge_heads(nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=keep)))
+        return self.WO(ref.merge_heads(nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=_head_axis(keep))))
 
 
 MULTI_HEAD = Exercise(
@@ -109,6 +123,7 @@ MULTI_HEAD = Exercise(
     tolerance=FLOAT32,
     forbid=BUILTIN,
     cases=(
+        Case("made, and given weights", _made),
         Case("self-attention, two heads", _self),
         Case("cross-attention", _cross),
         Case("cross-attention with a mask for each sequence", _cross_masked),
@@ -126,9 +141,8 @@ MULTI_HEAD = Exercise(
     misconceptions=(
         Misconception(
             "missing_super",
-            "most likely assigned a layer before `super().__init__()` had run, so `nn.Module` had no place to keep it (the message "
-            "below tells: to this check any other `AttributeError` looks the same)",
-            "Make `super().__init__()` the first line of your `__init__`.",
+            "most likely left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
+            "Make `super().__init__()` the first line of your `__init__`. (If it is: the message below says which name is missing.)",
             MissingSuper,
         ),
         Misconception(
@@ -150,16 +164,22 @@ MULTI_HEAD = Exercise(
             _module(merge=merge_by_reshape),
         ),
         Misconception(
-            "head_order_at_wo",
-            "joined the heads in another order than the weights of `WO` have",
-            "First all features of head 0, then all of head 1, … The loaded weights were made for this order.",
-            _module(merge=merge_interleaved),
-        ),
-        Misconception(
             "self_attention_only",
             "took keys and values from `Xq` as well: that is self-attention, whatever `Xkv` holds",
             "Feed `Xkv` to `self.WK` and `self.WV`.",
-            _module(keys_from=lambda Xq, Xkv: Xq),
+            _module(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
+        ),
+        Misconception(
+            "roles_swapped",
+            "exchanged the two inputs: your queries come from `Xkv`, keys and values from `Xq`",
+            "`Xq` asks, so it goes through `self.WQ`; there is one output for each of **its** tokens. `Xkv` offers the rest.",
+            _module(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
+        ),
+        Misconception(
+            "mask_without_head_axis",
+            "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
+            "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
+            _module(mask=lambda keep: keep),
         ),
         Misconception(
             "mask_ignored",
@@ -173,106 +193,4 @@ MULTI_HEAD = Exercise(
         Variant("one_head_after_another", ByFunctional),
         Variant("builtin_attention_per_head", ByBuiltin),
     ),
-)
-
-
-# ---------------------------------------------------------------------------------------------- parameters
-
-
-def _sizes(draw: Draw, bias: bool):
-    d_model, H, d_k, d_v = draw.sizes(4, low=3, high=17)
-    return {"d_model": d_model, "H": H, "d_k": d_k, "d_v": d_v, "bias": bias}
-
-
-def _count(matrices, biases):
-    return lambda d_model, H, d_k, d_v, bias: matrices(d_model, H, d_k, d_v) + (biases(d_model, H, d_k, d_v) if bias else 0)
-
-
-def _matrices(d, H, k, v):
-    return 2 * d * H * k + 2 * d * H * v
-
-
-def _biases(d, H, k, v):
-    return 2 * H * k + H * v + d
-
-
-def _from_a_module(d_model, H, d_k, d_v, bias):
-    return sum(p.numel() for p in ref.MultiHead(d_model, H, d_k, d_v, bias).parameters())
-
-
-PARAM_COUNT = Exercise(
-    "param_count",
-    title="How many parameters?",
-    points=1,
-    reference=ref.param_count,
-    tensors=True,
-    cases=(Case("without biases", lambda draw: _sizes(draw, False)), Case("with biases", lambda draw: _sizes(draw, True))),
-    hints=(
-        "Write down the shape of each of the four layers. A matrix has (in) times (out) weights. A bias has one number per output.",
-        "`WQ` and `WK` are $d_{model} \\times H d_k$, `WV` is $d_{model} \\times H d_v$, `WO` is $H d_v \\times d_{model}$. "
-        "How many outputs has each?",
-        "`2 * d_model * H * d_k + 2 * d_model * H * d_v`, and with biases `2 * H * d_k + H * d_v + d_model` more.",
-    ),
-    misconceptions=(
-        Misconception(
-            "d_model_is_H_times_d",
-            "counted $4 d_{model}^2$, as if $H d_k = H d_v = d_{model}$",
-            "That is usual, not required: use the sizes that are given.",
-            _count(lambda d, H, k, v: 4 * d * d, lambda d, H, k, v: 4 * d),
-        ),
-        Misconception(
-            "output_layer_forgotten",
-            "left out `WO`",
-            "The fourth layer maps $H d_v$ features back to $d_{model}$, with a bias of its own.",
-            _count(lambda d, H, k, v: d * H * (2 * k + v), lambda d, H, k, v: H * (2 * k + v)),
-        ),
-        Misconception(
-            "one_head_only",
-            "counted one head",
-            "Each of the $H$ heads has projections of its own, and rows of its own in `WO`.",
-            _count(lambda d, H, k, v: 2 * d * (k + v), lambda d, H, k, v: 2 * k + v + d),
-        ),
-        Misconception(
-            "h_output_biases",
-            "counted the bias of `WO` once per head",
-            "The heads are joined before `WO`, so there is one bias, of $d_{model}$ numbers.",
-            _count(_matrices, lambda d, H, k, v: 2 * H * k + H * v + H * d),
-        ),
-        Misconception(
-            "biases_forgotten",
-            "counted the matrices only",
-            "With `bias=True` each layer has one more number per output.",
-            _count(_matrices, lambda d, H, k, v: 0),
-        ),
-        Misconception(
-            "bias_per_input",
-            "counted a bias number per **input** of each layer",
-            "A bias is added to the result: it has as many numbers as the layer has outputs.",
-            _count(_matrices, lambda d, H, k, v: 3 * d + H * v),
-        ),
-    ),
-    variants=(
-        Variant("from_a_module", _from_a_module),
-        Variant(
-            "layer_by_layer",
-            lambda d_model, H, d_k, d_v, bias: (
-                2 * (d_model + bias) * H * d_k + (d_model + bias) * H * d_v + (H * d_v + bias) * d_model
-            ),
-        ),
-    ),
-)
-
-PREDICT_PARAMS = Exercise(
-    "predict_params",
-    title="Predict: what do eight heads cost?",
-    points=0.5,
-    choices={
-        "a": "8 times as many parameters, 8 times the work",
-        "b": "as many parameters, and nearly the same work",
-        "c": "an eighth of the parameters, because each head is an eighth as wide",
-        "d": "as many parameters, and 8 times the work",
-    },
-    reveal="**b.** Eight heads of width 64 have the same four 512 × 512 matrices as one head of width 512. The products with them "
-    "cost the same, and so do the scores: n² dot products of length 512 against 8 n² of length 64. Only the softmax works more: "
-    "8 n² weights instead of n².",
 )

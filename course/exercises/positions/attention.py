@@ -24,6 +24,13 @@ def _case(n: int, m: int, d_k: int, d_v: int, *, lead: tuple[int, ...] = ()):
     return make
 
 
+def _both_sides(draw: Draw):
+    """Each query stands just after the key of its row: later keys lie ahead of it, and nobody asked for a mask."""
+    inputs = _case(3, 3, 6, 6)(draw)
+    inputs["pos_q"] = inputs["pos_k"] + 1
+    return inputs
+
+
 def _next_token(draw: Draw):
     """One new token at the position after its keys: a step of generation."""
     inputs = _case(1, 5, 6, 4)(draw)
@@ -82,7 +89,7 @@ ROPE_SDPA = Exercise(
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
     cases=(
         Case("two queries, three keys", _case(2, 3, 4, 6), grad=("Q", "K", "V")),
-        Case("as many queries as keys", _case(3, 3, 6, 6)),
+        Case("keys on both sides of the queries", _both_sides),
         Case("heads", _case(2, 5, 6, 4, lead=(3,))),
         Case("one new token after its keys", _next_token),
     ),
@@ -127,6 +134,12 @@ ROPE_SDPA = Exercise(
             "rotated the keys by $-p$: the score then depends on the **sum** of the positions, not on their difference",
             "Rotate both the same way. The dot product itself takes the difference of the angles.",
             _attention(_by_query, _backwards),
+        ),
+        Misconception(
+            "base_not_passed_on",
+            "did not hand `base` on, so `apply_rope` used its default",
+            "Call `apply_rope(Q, pos_q, base)`, and likewise for the keys.",
+            lambda Q, K, V, pos_q, pos_k, base: ref.rope_sdpa(Q, K, V, pos_q, pos_k),
         ),
     ),
     variants=(

@@ -9,11 +9,11 @@ from solutions import positions as ref
 
 
 def _one_head(draw: Draw):
-    return {"d": 2 * draw.integer(3, 17)}  # from 6: at d = 4 the permutation is its own inverse
+    return {"d": 2 * draw.integer(3, 99)}  # from 6: at d = 4 the permutation is its own inverse
 
 
 def _several(draw: Draw):
-    return {"d": 2 * draw.integer(3, 10), "heads": draw.choice((2, 3, 5, 7))}
+    return {"d": 2 * draw.integer(3, 32), "heads": draw.integer(2, 5)}
 
 
 def _inverse(d, heads=1):
@@ -199,6 +199,12 @@ ROTATE_HALF_ROPE = Exercise(
             "swapped the halves without a minus, which is no rotation: lengths change",
             "The turned vector is `cat([-b, a])`.",
             _with(_unsigned),
+        ),
+        Misconception(
+            "base_not_passed_on",
+            "did not hand `base` on: the angles are those of the default",
+            "Hand `base` on to `rope_angles` (or to `apply_rope`).",
+            lambda x, pos, base: ref.rotate_half_rope(x, pos),
         ),
     ),
     variants=(

@@ -79,7 +79,7 @@ PERMUTATION_GAP = Exercise(
             "signed_maximum",
             "took the largest difference with its sign, so large negative ones went unseen",
             "Take the absolute value before the maximum.",
-            lambda f, X, order: float((f(X)[order] - f(X[order])).max()),
+            lambda f, X, order: float((f(X[order]) - f(X)[order]).max()),
         ),
         Misconception(
             "mean_gap",
@@ -182,6 +182,12 @@ SINUSOIDAL = Exercise(
             "used the exponent $i/d$: your frequencies stop at about $1/\\sqrt{b}$, half-way down",
             "The exponent is $2i/d$ with $i$ up to $d/2 - 1$: `torch.arange(0, d, 2) / d`.",
             _exponent(lambda i, d: i / d),
+        ),
+        Misconception(
+            "exponent_doubled",
+            "doubled the exponent: `arange(0, d, 2)` holds $2i$ already, and you multiplied it by 2 once more",
+            "Divide `torch.arange(0, d, 2)` by `d`, without another factor.",
+            _exponent(lambda i, d: 4 * i / d),
         ),
         Misconception(
             "slowest_frequency_one_over_base",

@@ -13,7 +13,8 @@ ROTATION = Tolerance(rtol=1e-4, atol=5e-5)  # float32: an angle of 60 radians is
 
 
 def _few(draw: Draw):
-    return {"pos": probes.positions(draw, 3), "d": 6, "base": probes.base(draw)}
+    pos = probes.positions(draw, 3).tolist()
+    return {"pos": Code(f"torch.tensor({pos})"), "d": 6, "base": probes.base(draw)}
 
 
 def _any_order(draw: Draw):
@@ -141,11 +142,22 @@ def _rotated(x, angles, *, weave=True, first=lambda x: x[..., 0::2], second=lamb
     return torch.stack(parts, dim=-1).flatten(-2) if weave else torch.cat(parts, dim=-1)
 
 
-def _tiled(x, pos, base):
-    angles = ref.rope_angles(pos, x.shape[-1], base)
-    cos, sin = (torch.cat([part, part], dim=-1) for part in (angles.cos(), angles.sin()))
-    swapped = torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
-    return x * cos + swapped * sin
+def _two_terms(swap, line_up=lambda a: a.repeat_interleave(2, dim=-1)):
+    """The form `x cos + swap(x) sin`, with its own idea of `swap` and of how the angles line up with the columns."""
+
+    def answer(x, pos, base):
+        angles = line_up(ref.rope_angles(pos, x.shape[-1], base))
+        return x * angles.cos() + swap(x) * angles.sin()
+
+    return answer
+
+
+def _turned(x):
+    return torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
+
+
+def _unsigned(x):
+    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
 
 
 def _overwrites(x, pos, base):
@@ -167,12 +179,6 @@ def _matrices(x, pos, base):
     cos, sin = angles.cos(), angles.sin()
     R = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)  # (..., n, d/2, 2, 2)
     return (R @ x.unflatten(-1, (-1, 2)).unsqueeze(-1)).squeeze(-1).flatten(-2)
-
-
-def _repeated(x, pos, base):
-    angles = ref.rope_angles(pos, x.shape[-1], base).repeat_interleave(2, dim=-1)
-    swapped = torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
-    return x * angles.cos() + swapped * angles.sin()
 
 
 APPLY_ROPE = Exercise(
@@ -219,14 +225,20 @@ APPLY_ROPE = Exercise(
             "paired neighbours, but lined the angles up as $\\theta_0, \\theta_1, \\dots, \\theta_0, \\theta_1, \\dots$, which fits "
             "the half-split layout",
             "Neighbours share an angle: $\\theta_0, \\theta_0, \\theta_1, \\theta_1, \\dots$ (`repeat_interleave`, not `cat`).",
-            _tiled,
+            _two_terms(_turned, lambda a: torch.cat([a, a], dim=-1)),
         ),
         Misconception(
             "rotated_backwards",
             "rotated by $-p\\,\\theta_i$: the minus stands at the wrong sine",
-            "$y_{2i} = x_{2i}\\cos - x_{2i+1}\\sin$ and $y_{2i+1} = x_{2i}\\sin + x_{2i+1}\\cos$. Scores between your own rows "
-            "would survive this; weights trained by others would not.",
+            "A pair (a, b) becomes (`a * cos - b * sin`, `a * sin + b * cos`). Scores between your own rows would survive this; "
+            "weights trained by others would not.",
             lambda x, pos, base: ref.apply_rope(x, -pos, base),
+        ),
+        Misconception(
+            "minus_forgotten",
+            "left out the minus: both members of a pair got a plus, which is no rotation, for lengths change",
+            "The sine comes once with a minus and once with a plus: `a * cos - b * sin`, `a * sin + b * cos`.",
+            _two_terms(_unsigned),
         ),
         Misconception(
             "overwrote_its_own_input",
@@ -250,6 +262,6 @@ APPLY_ROPE = Exercise(
     variants=(
         Variant("complex_numbers", _complex),
         Variant("rotation_matrices", _matrices),
-        Variant("repeat_interleave", _repeated),
+        Variant("repeat_interleave", _two_terms(_turned)),
     ),
 )

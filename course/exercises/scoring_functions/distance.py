@@ -1,10 +1,10 @@
-"""From the Gaussian to the dot product, and what the step costs."""
+"""The Gaussian's exponent and the dot product, for all pairs."""
 
 import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Case, Draw, Exercise, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
@@ -20,6 +20,18 @@ def _by_hand(draw: Draw) -> Inputs:
 def _larger(draw: Draw) -> Inputs:
     n, m, d = draw.sizes(3, low=3)
     return {"Q": draw.normal(n, d), "K": draw.normal(m, d)}
+
+
+def _as_many_keys_as_queries(draw: Draw) -> Inputs:
+    """n = m: here norms along the wrong axis raise no error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"Q": draw.normal(n, d), "K": draw.normal(n, d)}
+
+
+def _as_many_keys_as_entries(draw: Draw) -> Inputs:
+    """K is square: here a forgotten transpose raises no error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"Q": draw.normal(n, d), "K": draw.normal(d, d)}
 
 
 CASES = (Case("two queries, five keys", _by_hand), Case("more of everything", _larger))
@@ -48,7 +60,7 @@ GAUSSIAN_SCORES = Exercise(
     title="The Gaussian's exponent, for all pairs",
     points=2,
     reference=ref.gaussian_scores,
-    cases=CASES,
+    cases=(*CASES, Case("as many keys as queries", _as_many_keys_as_queries)),
     hints=(
         "Multiply out $\\lVert q - k \\rVert^2$ on paper. Which of the three terms needs both a query and a key?",
         "$-\\frac{1}{2}\\lVert q - k \\rVert^2 = q \\cdot k - \\frac{1}{2}\\lVert q \\rVert^2 - \\frac{1}{2}\\lVert k \\rVert^2$. "
@@ -73,6 +85,24 @@ GAUSSIAN_SCORES = Exercise(
             "halved the product $q \\cdot k$, too: the 2 of $2\\,q \\cdot k$ got lost in the expansion",
             "$\\lVert q - k \\rVert^2 = \\lVert q \\rVert^2 - 2\\,q \\cdot k + \\lVert k \\rVert^2$: halving leaves the product whole.",
             lambda Q, K: (Q @ K.T - _squares(Q)[:, None] - _squares(K)) / 2,
+        ),
+        Misconception(
+            "norms_not_halved",
+            "halved neither of the two squared norms",
+            "The 1/2 stands before the whole square: it cancels the 2 of $2\\,q \\cdot k$, and the norms keep it.",
+            lambda Q, K: Q @ K.T - _squares(Q)[:, None] - _squares(K),
+        ),
+        Misconception(
+            "norms_not_squared",
+            "halved the norms themselves, not their squares (`np.linalg.norm` takes a root)",
+            "Use the sums of squares, `(Q**2).sum(axis=-1)`.",
+            lambda Q, K: Q @ K.T - np.sqrt(_squares(Q))[:, None] / 2 - np.sqrt(_squares(K)) / 2,
+        ),
+        Misconception(
+            "no_minus",
+            "lost the minus sign: your scores grow with the distance",
+            "The best key is the nearest one. Return $-\\frac{1}{2}\\lVert q - k \\rVert^2$, which is never positive.",
+            lambda Q, K: -ref.gaussian_scores(Q, K),
         ),
         Misconception(
             "key_norms_dropped",
@@ -106,7 +136,7 @@ DOT_SCORES = Exercise(
     title="Dot products of every query with every key",
     points=1,
     reference=ref.dot_scores,
-    cases=CASES,
+    cases=(*CASES, Case("as many keys as entries", _as_many_keys_as_entries)),
     hints=(
         "`n` queries and `m` keys make `n * m` numbers. Which product of two matrices has all of them?",
         "In `Q @ B`, rows of `Q` meet columns of `B`. The keys are the **rows** of `K`: turn it over.",
@@ -118,6 +148,12 @@ DOT_SCORES = Exercise(
             "put the keys on the rows: your result is (key, query)",
             "One row per **query**: `Q` stands on the left of the product, and `K` is the one to transpose.",
             lambda Q, K: K @ Q.T,
+        ),
+        Misconception(
+            "K_not_transposed",
+            "multiplied by `K` as it stands: only a square `K` allows that, and then the entries of different keys are mixed",
+            "The keys are the rows of `K`. Columns are what a product needs on its right: `K.T`.",
+            lambda Q, K: Q @ K,
         ),
         Misconception(
             "reshaped_not_transposed",
@@ -148,115 +184,5 @@ DOT_SCORES = Exercise(
         Variant("einsum", lambda Q, K: np.einsum("id,jd->ij", Q, K)),
         Variant("broadcast", lambda Q, K: (Q[:, None, :] * K[None, :, :]).sum(axis=-1)),
         Variant("loops", lambda Q, K: np.array([[float(np.dot(q, k)) for k in K] for q in Q])),
-    ),
-)
-
-PREDICT_DROP = Exercise(
-    "predict_drop",
-    title="Predict: without the key norms",
-    points=0.5,
-    choices={
-        "a": "by less than 0.01",
-        "b": "by about 0.1",
-        "c": "by more than 0.5",
-        "d": "not at all, up to rounding",
-    },
-    reveal="More than 0.5: 0.56 for these keys. Half the squared norm varies from key to key 0.7 times as much as the dot product "
-    "itself does, so it often decides which key wins. Only where all keys have the same norm is the answer (d).",
-)
-
-
-def _first_of(draw: Draw, wanted) -> Inputs:
-    """Keep drawing until the weights are far from one-hot and `wanted` holds: at most a few dozen draws."""
-    while True:
-        n, m, d = draw.sizes(3, low=2, high=7)
-        given = {"Q": draw.normal(n, d, scale=0.8), "K": draw.normal(m, d)}
-        if wanted(_difference(given["Q"], given["K"])):
-            return given
-
-
-def _difference(Q, K):
-    return ref.softmax(ref.gaussian_scores(Q, K)) - ref.softmax(ref.dot_scores(Q, K))
-
-
-def _a_weight_falls_most(draw: Draw) -> Inputs:
-    """The largest change is a fall, clearly larger than the largest rise: who forgets the absolute value is found out."""
-    return _first_of(draw, lambda change: -change.min() > change.max() + 0.02 > 0.1)
-
-
-def _two_by_three(draw: Draw) -> Inputs:
-    return {"Q": draw.rng.integers(-1, 2, (2, 2)) + 0.5, "K": draw.rng.permutation([[1.0, 0.0], [0.0, -2.0], [1.0, 1.0]])}
-
-
-def _equal_norms(draw: Draw) -> Inputs:
-    K = draw.normal(5, 3)
-    return {"Q": draw.normal(2, 3), "K": 1.5 * K / np.linalg.norm(K, axis=1, keepdims=True)}
-
-
-def _gap_by_loops(Q, K):
-    worst = 0.0
-    for q in Q:
-        a, b = np.exp(-0.5 * ((K - q) ** 2).sum(1)), np.exp(K @ q)
-        worst = max(worst, *np.abs(a / a.sum() - b / b.sum()))
-    return worst
-
-
-def _over_queries(Q, K):
-    return float(np.abs(ref.softmax(ref.gaussian_scores(Q, K), 0) - ref.softmax(ref.dot_scores(Q, K), 0)).max())
-
-
-WEIGHT_GAP = Exercise(
-    "weight_gap",
-    title="What dropping the key norms changes",
-    points=1,
-    reference=ref.weight_gap,
-    cases=(
-        Case("two queries, three keys", _two_by_three),
-        Case("a weight falls most", _a_weight_falls_most),
-        Case("keys of equal norm", _equal_norms, edge=0.25),
-    ),
-    properties=(Property("non_negative"), Property("at_most_one")),
-    hints=(
-        "Two tables of weights, `(n, m)` each. Compare weights, not scores: the scores differ by $\\lVert q \\rVert^2/2$ at least.",
-        "Apply your `softmax` to `gaussian_scores(Q, K)` and to `dot_scores(Q, K)`, along the keys. Subtract, take absolute "
-        "values, and then the largest entry.",
-        "`float(np.abs(softmax(gaussian_scores(Q, K)) - softmax(dot_scores(Q, K))).max())`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "scores_compared",
-            "compared the scores, not the weights",
-            "Scores may differ by any constant per query without changing a weight. Take the softmax of both first.",
-            lambda Q, K: float(np.abs(ref.gaussian_scores(Q, K) - ref.dot_scores(Q, K)).max()),
-        ),
-        Misconception(
-            "softmax_over_queries",
-            "took the softmax over the queries (axis 0)",
-            "Each query shares out its weight among the keys: the softmax runs along the last axis.",
-            _over_queries,
-        ),
-        Misconception(
-            "no_absolute_value",
-            "took the largest *signed* difference: a weight that falls by more than any other rises goes unseen",
-            "Take `np.abs` of the differences before `max`.",
-            lambda Q, K: float(_difference(Q, K).max()),
-        ),
-        Misconception(
-            "mean_not_maximum",
-            "averaged the changes",
-            "The question is the worst weight: take the maximum.",
-            lambda Q, K: float(np.abs(_difference(Q, K)).mean()),
-        ),
-        Misconception(
-            "one_number_per_query",
-            "stopped at one number per query",
-            "Take the maximum over queries as well as keys: `max()` without an `axis`.",
-            lambda Q, K: np.abs(_difference(Q, K)).max(axis=-1),
-        ),
-    ),
-    variants=(
-        Variant("loops", _gap_by_loops),
-        Variant("largest_of_both_signs", lambda Q, K: max(_difference(Q, K).max(), -_difference(Q, K).min())),
-        Variant("infinity_norm", lambda Q, K: np.linalg.norm(_difference(Q, K).ravel(), np.inf)),
     ),
 )

@@ -43,6 +43,11 @@ def _one_maximum(x, axis=-1):
     return _plain(x - x.max(), axis)
 
 
+def _one_sum(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum()
+
+
 def _clipped(x, axis=-1):
     return _plain(np.clip(x, -700, 700), axis)
 
@@ -101,13 +106,13 @@ SOFTMAX = Exercise(
     misconceptions=(
         Misconception(
             "no_shift",
-            "took the exponentials of the scores as they are: beyond 709 they are infinite, below $-745$ they are all 0",
+            "let the exponentials overflow: of a number beyond 709 they are infinite (and below $-745$ they are all 0)",
             "Subtract the largest score of each slice first. The weights stay the same, and the largest exponential is 1.",
             _plain,
         ),
         Misconception(
             "one_maximum_for_all",
-            "subtracted one maximum, that of the whole array: a row far below it underflows to 0/0",
+            "subtracted a number far above a slice's own maximum (that of the whole array?): the slice underflows to 0/0",
             "Each slice needs its own maximum: `x.max(axis=axis, keepdims=True)`.",
             _one_maximum,
         ),
@@ -128,6 +133,12 @@ SOFTMAX = Exercise(
             "normalised over the whole array: all entries together sum to 1",
             "Each slice along `axis` has a sum of its own: `e.sum(axis=axis, keepdims=True)`.",
             lambda x, axis=-1: np.exp(x - x.max()) / np.exp(x - x.max()).sum(),
+        ),
+        Misconception(
+            "one_sum_for_all",
+            "gave each slice its own maximum, but divided all of them by one sum, that of the whole array",
+            "The sum runs along `axis`, as the maximum does: `e.sum(axis=axis, keepdims=True)`.",
+            _one_sum,
         ),
         Misconception(
             "no_keepdims",

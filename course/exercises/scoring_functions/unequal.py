@@ -21,10 +21,10 @@ def _bilinear_larger(draw: Draw) -> Inputs:
     return {"Q": draw.normal(n, d_q), "M": draw.normal(d_q, d_k), "K": draw.normal(m, d_k)}
 
 
-def _bilinear_equal_widths(draw: Draw) -> Inputs:
-    """A square M: here a transposed M raises no error."""
-    n, m, d = draw.sizes(3, low=3, high=7)
-    return {"Q": draw.normal(n, d), "M": draw.normal(d, d), "K": draw.normal(m, d)}
+def _bilinear_square(draw: Draw) -> Inputs:
+    """M and K are square: here a transpose too many or too few raises no error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"Q": draw.normal(n, d), "M": draw.normal(d, d), "K": draw.normal(d, d)}
 
 
 BILINEAR_SCORES = Exercise(
@@ -35,7 +35,7 @@ BILINEAR_SCORES = Exercise(
     cases=(
         Case("two queries, five keys", _bilinear_by_hand),
         Case("more of everything", _bilinear_larger),
-        Case("equal widths", _bilinear_equal_widths),
+        Case("square M and K", _bilinear_square),
     ),
     hints=(
         "For one pair: $M$ has one row per entry of $q$ and one column per entry of $k$. What shape has $q^\\top M$?",
@@ -62,10 +62,10 @@ BILINEAR_SCORES = Exercise(
             lambda Q, M, K: (Q @ M @ K.T).T,
         ),
         Misconception(
-            "reshaped_not_transposed",
-            "reshaped `K` where it should be transposed: entries of different keys are mixed",
-            "Use `K.T`; `reshape` does not swap axes.",
-            lambda Q, M, K: Q @ M @ K.reshape(K.shape[::-1]),
+            "K_not_transposed",
+            "multiplied by `K` as it stands: only a square `K` allows that, and then the entries of different keys are mixed",
+            "The keys are the rows of `K`. Columns are what a product needs on its right: `K.T`.",
+            lambda Q, M, K: Q @ M @ K,
         ),
         Misconception(
             "already_scaled",
@@ -111,6 +111,13 @@ def _additive_larger(draw: Draw) -> Inputs:
     return {"Q": draw.normal(n, d_q), "K": draw.normal(m, d_k), "Wq": Wq, "Wk": Wk, "wv": draw.normal(h)}
 
 
+def _additive_equal_counts(draw: Draw) -> Inputs:
+    """n = m: here projections that were added without new axes raise no error."""
+    n, d_q, d_k, h = (int(size) for size in draw.rng.permutation([2, 3, 5, 7]))
+    Wq, Wk = draw.normal(d_q, h) / math.sqrt(d_q), draw.normal(d_k, h) / math.sqrt(d_k)
+    return {"Q": draw.normal(n, d_q), "K": draw.normal(n, d_k), "Wq": Wq, "Wk": Wk, "wv": draw.normal(h)}
+
+
 def _hidden(Q, K, Wq, Wk):
     return (Q @ Wq)[:, None] + (K @ Wk)[None]
 
@@ -135,7 +142,11 @@ ADDITIVE_SCORES = Exercise(
     title="Additive scores: a small network for each pair",
     points=2,
     reference=ref.additive_scores,
-    cases=(Case("two queries, three keys", _additive_by_hand), Case("more of everything", _additive_larger)),
+    cases=(
+        Case("two queries, three keys", _additive_by_hand),
+        Case("more of everything", _additive_larger),
+        Case("as many keys as queries", _additive_equal_counts),
+    ),
     hints=(
         "Every *pair* has its own hidden vector of `h` units. Which shape holds all of them, and how can a sum of an `(n, h)` "
         "and an `(m, h)` array fill it?",
@@ -153,7 +164,7 @@ ADDITIVE_SCORES = Exercise(
         Misconception(
             "tanh_on_each_side",
             "took the tanh of query and key separately and added after: the query's part is then the same for all keys",
-            "Add first: $\\tanh(a + b)$ is not $\\tanh a + \\tanh b$. Only inside the tanh do query and key meet.",
+            "Add first: $\\tanh(a + b)$ is not $\\tanh(a) + \\tanh(b)$. Only inside the tanh do query and key meet.",
             lambda Q, K, Wq, Wk, wv: (np.tanh(Q @ Wq)[:, None] + np.tanh(K @ Wk)[None]) @ wv,
         ),
         Misconception(
@@ -173,6 +184,12 @@ ADDITIVE_SCORES = Exercise(
             "multiplied the projected query and key",
             "The score is called additive: add the two projections inside the tanh.",
             lambda Q, K, Wq, Wk, wv: np.tanh((Q @ Wq)[:, None] * (K @ Wk)[None]) @ wv,
+        ),
+        Misconception(
+            "not_all_pairs",
+            "added the two projections row by row: that pairs query 1 with key 1, query 2 with key 2, and leaves out the rest",
+            "Give them the shapes `(n, 1, h)` and `(1, m, h)`: broadcasting then forms every pair.",
+            lambda Q, K, Wq, Wk, wv: np.tanh(Q @ Wq + K @ Wk) @ wv,
         ),
         Misconception(
             "wv_left_out",
