@@ -1,4 +1,8 @@
-"""The reference package: every exercise of the course, answered once. One module per lesson, named by its slug.
+"""The reference package: every exercise of the course, answered once, one module per lesson, named by its slug.
+
+Beside the taught functions it offers what one would want to import: `Attention` (multi-head, grouped-query and multi-query
+by `num_kv_heads`), `LatentAttention` (MLA with decoupled RoPE), their preallocated caches, exact attention in tiles, and
+adapters that load PyTorch's, Llama's and DeepSeek's weights. Everything is imported on first use.
 
 >>> import numpy as np
 >>> from solutions.start_here import average_pool
@@ -6,6 +10,52 @@
 array([2., 4.])
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from solutions._device import device
 
-__all__ = ["device"]
+if TYPE_CHECKING:
+    from solutions.grouped_query import Attention, from_llama
+    from solutions.kv_cache import KVCache, cache_bytes
+    from solutions.latent_attention import LatentAttention, LatentCache, from_deepseek
+    from solutions.multi_head import from_torch_mha
+    from solutions.positions import apply_rope, rotate_half_rope
+    from solutions.tiled import attention_tiled, merge_tiles
+
+_HOME = {
+    "Attention": "grouped_query",
+    "KVCache": "kv_cache",
+    "LatentAttention": "latent_attention",
+    "LatentCache": "latent_attention",
+    "apply_rope": "positions",
+    "attention_tiled": "tiled",
+    "cache_bytes": "kv_cache",
+    "from_deepseek": "latent_attention",
+    "from_llama": "grouped_query",
+    "from_torch_mha": "multi_head",
+    "merge_tiles": "tiled",
+    "rotate_half_rope": "positions",
+}
+
+__all__ = [
+    "Attention",
+    "KVCache",
+    "LatentAttention",
+    "LatentCache",
+    "apply_rope",
+    "attention_tiled",
+    "cache_bytes",
+    "device",
+    "from_deepseek",
+    "from_llama",
+    "from_torch_mha",
+    "merge_tiles",
+    "rotate_half_rope",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'solutions' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"solutions.{_HOME[name]}"), name)

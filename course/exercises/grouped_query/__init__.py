@@ -1,0 +1,43 @@
+"""Lesson 09 grouped_query: a number of key-value heads between one and all."""
+
+from autograder import Exercise
+from course.exercises.grouped_query.attention import GQA, REPEAT_KV
+from course.exercises.grouped_query.folded import GQA_GROUPED
+from course.exercises.grouped_query.pooling import MHA_TO_GQA
+
+PREDICT_COPY = Exercise(
+    "predict_copy",
+    title="Predict: the bytes of a step with repeat_kv",
+    points=0.5,
+    choices={
+        "a": "a quarter: 8 heads are cached instead of 32",
+        "b": "the same: after the copy there are 32 heads again",
+        "c": "more than twice as many",
+    },
+    reveal="**c.** The 8 cached heads are read, 32 heads are written, and attention then reads these 32: 8 + 32 + 32 = 72 heads' worth of "
+    "bytes, where multi-head attention reads 32. That is 2.25 times the traffic, for a step whose time *is* its traffic. The "
+    "cache is four times smaller all the same. To be faster as well, a step must not make the copy.",
+)
+
+PREDICT_EIGHT = Exercise(
+    "predict_eight",
+    title="Predict: the time with 8 groups of 64",
+    points=0.5,
+    choices={
+        "a": "about 0.28 s: close to one group",
+        "b": "about 0.38 s: on the straight line between 1 and 64 groups",
+        "c": "about 0.9 s: in the middle",
+    },
+    reveal="**a**, 0.28 s, and nearly the quality of 64 groups: 47.1 against 47.2 (Ainslie et al., 2023, table 1). The time lies below "
+    "the straight line. One reason that the paper names (section 2.2): a large model is spread over several chips, and a single "
+    "key-value head must then be copied to each of them. Up to one group per chip, more groups only take the place of copies.",
+)
+
+EXERCISES = (
+    REPEAT_KV,
+    GQA,
+    PREDICT_COPY,
+    GQA_GROUPED,
+    PREDICT_EIGHT,
+    MHA_TO_GQA,
+)

@@ -1,0 +1,199 @@
+"""From groups to heads by copies, and attention with them."""
+
+import math
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from solutions import grouped_query as ref
+
+FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
+
+
+def _tile(x, r):
+    """Head h gets group h % G."""
+    return torch.cat([x] * r, dim=-3)
+
+
+def _groups(*lead):
+    def make(draw: Draw):
+        G, n, d = draw.sizes(3, low=2, high=5)
+        return {"x": draw.normal(*lead, G, n, d), "r": 3}
+
+    return make
+
+
+REPEAT_KV = Exercise(
+    "repeat_kv",
+    title="One copy for each query head",
+    points=1,
+    reference=ref.repeat_kv,
+    tensors=True,
+    cases=(
+        Case("two groups, three tokens", lambda draw: {"x": draw.normal(2, 3, 1), "r": 2}),
+        Case("a batch", _groups(3), grad=("x",)),
+        Case("two leading axes", _groups(3, 2)),
+    ),
+    hints=(
+        "Write down, for G = 2 and r = 3, which group serves the heads 0, 1, 2, 3, 4, 5. Are a group's heads neighbours?",
+        "Head $h$ uses group $\\lfloor h / r \\rfloor$: 0, 0, 0, 1, 1, 1. So each group is repeated in place, along the axis that "
+        "is third from the end.",
+        "`x.repeat_interleave(r, dim=-3)`. (`x.repeat` and `torch.cat([x] * r)` give 0, 1, 0, 1, 0, 1.)",
+    ),
+    misconceptions=(
+        Misconception(
+            "repeat_for_repeat_interleave",
+            "laid the groups out as 0, 1, 0, 1, …: head $h$ got group h mod G",
+            "Neighbouring heads share a group: 0, 0, …, 1, 1, …. That is `repeat_interleave`; `repeat`, `tile` and `cat` go round.",
+            _tile,
+        ),
+        Misconception(
+            "repeated_tokens",
+            "repeated the tokens, not the heads",
+            "The axes are (head, token, feature): heads are third from the end, `dim=-3`.",
+            lambda x, r: x.repeat_interleave(r, dim=-2),
+        ),
+        Misconception(
+            "repeated_features",
+            "repeated the features, not the heads",
+            "The axes are (head, token, feature): heads are third from the end, `dim=-3`.",
+            lambda x, r: x.repeat_interleave(r, dim=-1),
+        ),
+        Misconception(
+            "axis_1",
+            "repeated along axis 1, which is the head axis only with exactly one batch axis",
+            "Count from the end, `dim=-3`: then any leading axes work, and none.",
+            lambda x, r: x.repeat_interleave(r, dim=1),
+        ),
+        Misconception(
+            "not_flattened",
+            "made the copies on an axis of their own, and left it there",
+            "Flatten (G, r) to one axis of G r heads.",
+            lambda x, r: x.unsqueeze(-3).expand(*x.shape[:-2], r, *x.shape[-2:]),
+        ),
+    ),
+    variants=(
+        Variant("expand_and_reshape", lambda x, r: x.unsqueeze(-3).expand(*x.shape[:-2], r, *x.shape[-2:]).flatten(-4, -3)),
+        Variant("by_index", lambda x, r: x[..., torch.arange(x.shape[-3] * r) // r, :, :]),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- with copies
+
+
+def _layer(n, d_model, H, G, d_k, d_v, *lead):
+    widths = {
+        "Wq": (d_model, H * d_k, 1.5),
+        "Wk": (d_model, G * d_k, 1.0),
+        "Wv": (d_model, G * d_v, 1.0),
+        "Wo": (H * d_v, d_model, 1.0),
+    }
+
+    def make(draw: Draw):
+        weights = {name: draw.normal(a, b, scale=factor / math.sqrt(a)) for name, (a, b, factor) in widths.items()}
+        return {"X": draw.normal(*lead, n, d_model)} | weights | {"H": H, "G": G}
+
+    return make
+
+
+def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=ref.causal_attention, stored=False):
+    """Grouped-query attention with one part replaced by a mistake."""
+
+    def answer(X, Wq, Wk, Wv, Wo, H, G):
+        Q, K, V = queries(ref.split_heads(X @ Wq, H), G), ref.split_heads(X @ Wk, G), ref.split_heads(X @ Wv, G)
+        copies = repeat(K, H // G), repeat(V, H // G)
+        return ref.merge_heads(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
+
+    return answer
+
+
+def _divided_by_groups(x, r):
+    G = x.shape[-3]
+    return x[..., torch.arange(G * r) // G, :, :]
+
+
+def _mean_of_the_group(Q, G):
+    grouped = Q.reshape(*Q.shape[:-3], G, -1, *Q.shape[-2:])
+    return grouped.mean(-3, keepdim=True).expand_as(grouped).reshape(Q.shape)
+
+
+def _everything_visible(Q, K, V):
+    return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ V
+
+
+def _head_after_head(X, Wq, Wk, Wv, Wo, H, G):
+    K, V = ref.split_heads(X @ Wk, G), ref.split_heads(X @ Wv, G)
+    parts = []
+    for h, wq in enumerate(Wq.chunk(H, dim=1)):
+        g = h * G // H
+        parts.append(ref.causal_attention(X @ wq, K[..., g, :, :], V[..., g, :, :]))
+    return torch.cat(parts, dim=-1) @ Wo, K, V
+
+
+def _copied_weights(X, Wq, Wk, Wv, Wo, H, G):
+    """Multi-head attention with a projection for every head, some of them equal."""
+    Q, K, V = (ref.split_heads(X @ W, heads) for W, heads in ((Wq, H), (Wk, G), (Wv, G)))
+    wide = [W.reshape(W.shape[0], G, -1).repeat_interleave(H // G, 1).flatten(1) for W in (Wk, Wv)]
+    outputs = ref.causal_attention(Q, *(ref.split_heads(X @ W, H) for W in wide))
+    return ref.merge_heads(outputs) @ Wo, K, V
+
+
+GQA = Exercise(
+    "gqa",
+    title="Grouped-query attention",
+    points=2.5,
+    reference=ref.gqa,
+    tensors=True,
+    tolerance=FLOAT32,
+    cases=(
+        Case("six heads of width 1 in three groups", _layer(2, 2, 6, 3, 1, 1)),
+        Case("a batch, six heads in three groups", _layer(4, 5, 6, 3, 3, 2, 2), grad=("X", "Wq", "Wk", "Wv", "Wo")),
+        Case("as many sequences as groups", _layer(3, 4, 10, 5, 2, 2, 5)),
+        Case("one group: multi-query", _layer(3, 4, 5, 1, 2, 3), edge=0.1),
+        Case("as many groups as heads: multi-head", _layer(3, 4, 5, 5, 2, 3), edge=0.1),
+    ),
+    hints=(
+        "It is multi-head attention with one step more. Where do `H` heads of queries meet `G` heads of keys, and what is missing "
+        "there?",
+        "Split `X @ Wq` into `H` heads, `X @ Wk` and `X @ Wv` into `G`. Repeat keys and values for attention only. Return them "
+        "as they were **before** that.",
+        "`causal_attention(Q, repeat_kv(K, H // G), repeat_kv(V, H // G))`, merged, times `Wo`; and return `K` and `V`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "repeat_for_repeat_interleave",
+            "gave head $h$ the group h mod G",
+            "Head $h$ belongs to group $\\lfloor h / (H/G) \\rfloor$: neighbours share. No shape shows the difference.",
+            _gqa(repeat=_tile),
+        ),
+        Misconception(
+            "groups_for_group_size",
+            "divided the head's number by the number of groups",
+            "Divide by the group **size** $r = H/G$: head $h$ belongs to group $\\lfloor h / r \\rfloor$.",
+            _gqa(repeat=_divided_by_groups),
+        ),
+        Misconception(
+            "cached_after_repeat",
+            "returned keys and values after the repeat: the cache is as large as that of multi-head attention",
+            "Return the `G` heads. Copies, where they are made at all, live for one step.",
+            _gqa(stored=True),
+        ),
+        Misconception(
+            "queries_averaged",
+            "averaged the queries of a group, so its heads all give the same answer",
+            "Each of the `H` heads keeps its own query. Only keys and values are shared.",
+            _gqa(queries=_mean_of_the_group),
+        ),
+        Misconception(
+            "future_visible",
+            "let tokens look at later ones",
+            "Use `causal_attention`: grouping changes nothing about the mask.",
+            _gqa(attend=_everything_visible),
+        ),
+    ),
+    variants=(
+        Variant("one_head_after_another", _head_after_head),
+        Variant("copied_weights", _copied_weights),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Grouped-query attention without a copy of keys or values."""
+
+import math
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Property, Tolerance, Variant
+from solutions import grouped_query as ref
+
+FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # two products and a softmax in float32; mistakes are 1e-2 and more
+FUSED = ("F.scaled_dot_product_attention", "scaled_dot_product_attention")
+
+
+def _qkv(H, G, n, m, d_k, d_v, *lead):
+    def make(draw: Draw):
+        return {
+            "Q": draw.normal(*lead, H, n, d_k, scale=1.3),
+            "K": draw.normal(*lead, G, m, d_k),
+            "V": draw.normal(*lead, G, m, d_v),
+        }
+
+    return make
+
+
+def _lower_right(n, m):
+    return torch.ones(n, m, dtype=torch.bool).tril(m - n)
+
+
+def _grouped(*, keep=lambda n, m, r: _lower_right(n, m).repeat(r, 1), swap=False, output=lambda O, G: O):
+    """Folded grouped attention; `keep` makes the mask of the r n folded rows, `swap` takes h as s G + g."""
+
+    def answer(Q, K, V):
+        (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
+        r = H // G
+        heads = Q.reshape(*lead, r, G, n, d).transpose(-4, -3) if swap else Q.reshape(*lead, G, r, n, d)
+        S = heads.flatten(-3, -2) @ K.mT / math.sqrt(d)
+        A = torch.softmax(S.masked_fill(~keep(n, m, r), -math.inf), dim=-1)
+        O = (A @ V).reshape(*lead, G, r, n, -1)
+        O = (O.transpose(-4, -3) if swap else O).reshape(*lead, H, n, -1)
+        return output(O, G), A.reshape(*lead, G, r, n, m)
+
+    return answer
+
+
+def _turned(O, G):
+    return O.unflatten(-3, (G, -1)).transpose(-4, -3).flatten(-4, -3)
+
+
+def _weights_per_head(Q, K, V):
+    O, A = ref.gqa_grouped(Q, K, V)
+    return O, A.flatten(-4, -3)
+
+
+def _einsum(Q, K, V):
+    G, n, m = K.shape[-3], Q.shape[-2], K.shape[-2]
+    S = torch.einsum("...grid,...gjd->...grij", Q.unflatten(-3, (G, -1)), K) * Q.shape[-1] ** -0.5
+    A = torch.softmax(S.masked_fill(~_lower_right(n, m), -torch.inf), dim=-1)
+    return torch.einsum("...grij,...gjd->...grid", A, V).flatten(-4, -3), A
+
+
+def _broadcast(Q, K, V):
+    G, n, m = K.shape[-3], Q.shape[-2], K.shape[-2]
+    S = Q.unflatten(-3, (G, -1)) @ K.unsqueeze(-3).mT / math.sqrt(Q.shape[-1])
+    A = torch.softmax(S + torch.where(_lower_right(n, m), 0.0, -torch.inf).to(S.dtype), dim=-1)
+    return (A @ V.unsqueeze(-3)).flatten(-4, -3), A
+
+
+def _query_major(Q, K, V):
+    """The other fold: for each query, its heads below each other."""
+    G, n, m = K.shape[-3], Q.shape[-2], K.shape[-2]
+    folded = Q.unflatten(-3, (G, -1)).transpose(-3, -2)  # (..., G, n, r, d)
+    r = folded.shape[-2]
+    S = folded.flatten(-3, -2) @ K.mT / math.sqrt(Q.shape[-1])
+    A = torch.softmax(S.masked_fill(~_lower_right(n, m).repeat_interleave(r, 0), -torch.inf), dim=-1)
+    O = (A @ V).unflatten(-2, (n, r)).transpose(-3, -2).flatten(-4, -3)
+    return O, A.unflatten(-2, (n, r)).transpose(-3, -2)
+
+
+GQA_GROUPED = Exercise(
+    "gqa_grouped",
+    title="Grouped, without a copy",
+    points=3,
+    reference=ref.gqa_grouped,
+    tensors=True,
+    tolerance=FLOAT32,
+    properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
+    forbid=FUSED,
+    cases=(
+        Case("four heads in two groups, two tokens", _qkv(4, 2, 2, 2, 1, 1)),
+        Case("a chunk behind a past, in a batch", _qkv(6, 3, 2, 7, 5, 3, 2), grad=("Q", "K", "V")),
+        Case("a decode step", _qkv(6, 2, 1, 5, 3, 2, 2)),
+        Case("two leading axes", _qkv(4, 2, 3, 5, 2, 2, 2, 3)),
+    ),
+    hints=(
+        "A group's $r$ heads meet the same keys. To a matrix of keys, is there any difference between $r$ heads with one query each "
+        "and one head with $r$ queries?",
+        "Reshape `Q` from (…, H, n, d) to (…, G, r n, d): the head axis splits into (G, r), and r joins the queries. One product "
+        "with `K.mT`. Then unfold the scores to (…, G, r, n, m), where a mask of shape (n, m) serves all. Fold again for `V`.",
+        "`S = (Q.reshape(*lead, G, r * n, d) @ K.mT).reshape(*lead, G, r, n, m) / math.sqrt(d)`; keep `tril(m - n)`; softmax; "
+        "`(A.flatten(-3, -2) @ V).reshape(*lead, H, n, -1)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "heads_modulo_groups",
+            "split the head axis as (r, G): head $h$ went to group h mod G",
+            "Split it as (G, r), groups first: then $h = g r + s$, and neighbours share a group.",
+            _grouped(swap=True),
+        ),
+        Misconception(
+            "output_heads_reordered",
+            "returned the heads of the output in another order than those of `Q`",
+            "Undo the split as you made it: (G, r) back to H, with no transpose between.",
+            _grouped(output=_turned),
+        ),
+        Misconception(
+            "heads_masked_as_tokens",
+            "put a causal mask over all $r n$ folded rows, as if they were $r n$ successive tokens",
+            "The heads of a group sit at the **same** token: the mask has $n$ rows and serves each head. Unfold first.",
+            _grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)),
+        ),
+        Misconception(
+            "mask_interleaved",
+            "repeated each row of the mask $r$ times in place, while the folded rows run through all queries of one head first",
+            "Rows are ordered (head, query): the whole mask is repeated, not its rows. Or unfold the scores and let it broadcast.",
+            _grouped(keep=lambda n, m, r: _lower_right(n, m).repeat_interleave(r, 0)),
+        ),
+        Misconception(
+            "mask_upper_left",
+            "aligned the mask at the upper left: with a past in the cache, new tokens see only its beginning",
+            "The queries are the **last** n of m tokens: `tril(m - n)`.",
+            _grouped(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
+        ),
+        Misconception(
+            "weights_per_head",
+            "got the values right, and returned the weights with one head axis",
+            "Return them as (…, G, r, n, m): group, then head in the group.",
+            _weights_per_head,
+        ),
+    ),
+    variants=(
+        Variant("einsum", _einsum),
+        Variant("broadcast", _broadcast),
+        Variant("folded_query_by_query", _query_major),
+    ),
+)

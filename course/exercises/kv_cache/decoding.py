@@ -1,0 +1,224 @@
+"""A model that decodes with caches: its positions, its masks, and what it must forget."""
+
+import torch
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from course.exercises.kv_cache.toys import make_ids, make_model
+from solutions import kv_cache as ref
+
+TWO_LAYERS = Tolerance(rtol=1e-4, atol=1e-5)  # float32 through two layers and an unembedding
+
+
+def _extend(ids):
+    return Call("extend", {"ids": ids})
+
+
+def _step(draw: Draw, batch):
+    return Call("decode_step", {"token": make_ids(draw, batch, 1)[:, 0]})
+
+
+LENGTH = Call("length", attribute=True)
+
+
+def _one_head(draw: Draw):
+    model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
+    first, second = make_ids(draw, 1, 2, vocab=5), make_ids(draw, 1, 1, vocab=5)
+    return Script({"model": model, "capacity": 3}, None, (_extend(first), _extend(second), LENGTH))
+
+
+def _prompt_then_steps(draw: Draw):
+    calls = (_extend(make_ids(draw, 2, 5)), _step(draw, 2), _step(draw, 2), _step(draw, 2), LENGTH)
+    return Script({"model": make_model(draw), "capacity": 19}, None, calls)
+
+
+def _chunked_prefill(draw: Draw):
+    calls = (Call("prefill", {"ids": make_ids(draw, 2, 7), "chunk": 3}), LENGTH, _step(draw, 2))
+    return Script({"model": make_model(draw), "capacity": 19}, None, calls)
+
+
+def _second_prompt(draw: Draw):
+    prompts = [Call("prefill", {"ids": make_ids(draw, 2, n), "chunk": 11}) for n in (5, 3)]
+    return Script(
+        {"model": make_model(draw), "capacity": 17}, None, (prompts[0], _step(draw, 2), prompts[1], _step(draw, 2), LENGTH)
+    )
+
+
+class _Decoder:
+    """A right answer in other words, with `torch.cat`; each mistake is a subclass that changes one thing."""
+
+    def __init__(self, model, capacity):
+        self.model = model
+        self.clear()
+
+    def clear(self):
+        self.past = [None] * len(self.model["layers"])
+        self.length = 0
+
+    def start(self, layer):
+        """The position of the first new token, as layer number `layer` computes it."""
+        return self.length
+
+    def rotate_key(self, k, pos):
+        return ref.apply_rope(k, pos)
+
+    def store(self, index, k, v):
+        old = self.past[index]
+        self.past[index] = (k, v) if old is None else tuple(torch.cat(pair, dim=2) for pair in zip(old, (k, v), strict=True))
+
+    def attend(self, q, K, V):
+        return ref.attend_cached(q, K, V)
+
+    def write_and_read(self, index, q, k, v):
+        self.store(index, k, v)
+        return self.attend(q, *self.past[index])
+
+    def extend(self, ids):
+        n = ids.shape[1]
+        x = self.model["embed"][ids]
+        for i, W in enumerate(self.model["layers"]):
+            pos = self.start(i) + torch.arange(n)
+            q, k, v = (ref.project(x, W[name]) for name in ("Wq", "Wk", "Wv"))
+            q, k = ref.apply_rope(q, pos), self.rotate_key(k, pos)
+            x = x + ref.combine(self.write_and_read(i, q, k, v), W["Wo"])
+        self.length += n
+        return x @ self.model["unembed"]
+
+    def decode_step(self, token):
+        return self.extend(token.unsqueeze(1)).squeeze(1)
+
+    def prefill(self, ids, chunk):
+        self.clear()
+        for start in range(0, ids.shape[1], chunk):
+            logits = self.extend(ids[:, start : start + chunk])
+        return logits[:, -1]
+
+
+class _OffsetZero(_Decoder):
+    def start(self, layer):
+        return 0
+
+
+class _OffsetByOne(_Decoder):
+    def start(self, layer):
+        return self.length + 1 if self.length else 0
+
+
+class _CounterOfLayer0(_Decoder):
+    """Every layer asks layer 0's cache how long it is; by then layer 0 has appended already."""
+
+    def start(self, layer):
+        return 0 if self.past[0] is None else self.past[0][0].shape[2]
+
+
+class _WrittenAfterRead(_Decoder):
+    def write_and_read(self, index, q, k, v):
+        if self.past[index] is None:
+            return super().write_and_read(index, q, k, v)
+        o = ref.attention(q, *self.past[index], torch.ones(q.shape[2], self.past[index][0].shape[2], dtype=torch.bool))
+        self.store(index, k, v)
+        return o
+
+
+class _Stale(_Decoder):
+    def prefill(self, ids, chunk):
+        for part in ids.split(chunk, dim=1):
+            logits = self.extend(part)
+        return logits[:, -1]
+
+
+class _Unrotated(_Decoder):
+    def rotate_key(self, k, pos):
+        return k
+
+
+class _OneCache(_Decoder):
+    """Its length, too, is that of the one cache: each layer has added to it."""
+
+    def store(self, index, k, v):
+        super().store(0, k, v)
+        self.past = [self.past[0]] * len(self.past)
+
+    def extend(self, ids):
+        logits = super().extend(ids)
+        self.length = self.past[0][0].shape[2]
+        return logits
+
+
+class _RotatesOnReading(_Decoder):
+    """Stores keys as projected, and rotates all of them at each step: right, and wasteful."""
+
+    def rotate_key(self, k, pos):
+        return k
+
+    def attend(self, q, K, V):
+        return ref.attend_cached(q, ref.apply_rope(K, torch.arange(K.shape[2])), V)
+
+
+CACHED_MODEL = Exercise(
+    "CachedModel",
+    title="A model that remembers",
+    points=4,
+    reference=ref.CachedModel,
+    tensors=True,
+    tolerance=TWO_LAYERS,
+    cases=(
+        Case("one head: two tokens, then one", _one_head),
+        Case("a prompt, then three steps", _prompt_then_steps),
+        Case("prefill in chunks, then a step", _chunked_prefill, edge=0.3),
+        Case("a second prompt", _second_prompt, edge=0.2),
+    ),
+    hints=(
+        "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
+        "One `KVCache` per layer. In `extend`: positions first, counted from `self.length`, **before** any layer appends. Then, layer by "
+        "layer: project, rotate `q` and `k`, append, attend to what `append` returned, combine. `decode_step` and `prefill` are "
+        "`extend` on one token and on chunks.",
+        "`pos = torch.arange(self.length, self.length + ids.shape[1])`; in the loop `K, V = cache.append(k, v)` and "
+        '`x = x + combine(attend_cached(q, K, V), layer["Wo"])`. `prefill`: reset every cache, then `extend` each part of '
+        "`ids.split(chunk, dim=1)`; return the last `logits[:, -1]`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "offset_zero",
+            "counted positions from 0 in every call, so a new token seems to stand at the beginning of the text",
+            "Positions go on from the cache: `torch.arange(self.length, self.length + n)`.",
+            _OffsetZero,
+        ),
+        Misconception(
+            "offset_off_by_one",
+            "left a gap of one position between the past and the new tokens",
+            "If five tokens are stored, they stand at 0 to 4, and the next one at 5: exactly `self.length`.",
+            _OffsetByOne,
+        ),
+        Misconception(
+            "counter_advanced_by_layer_0",
+            "read the length anew in each layer, after layer 0 had already appended: the deeper layers rotate by later positions",
+            "Compute the positions once, before the loop over layers.",
+            _CounterOfLayer0,
+        ),
+        Misconception(
+            "written_after_read",
+            "attended to the past before writing the new token: it can't see itself",
+            "Append first, and attend to what `append` returns.",
+            _WrittenAfterRead,
+        ),
+        Misconception(
+            "stale_cache",
+            "kept the last sequence in the caches when a new prompt came",
+            "`prefill` begins anew: call `reset()` on the cache of **every** layer first.",
+            _Stale,
+        ),
+        Misconception(
+            "keys_not_rotated",
+            "stored the keys without their rotation",
+            "Rotate `q` **and** `k` by the new positions, then append the rotated keys.",
+            _Unrotated,
+        ),
+        Misconception(
+            "one_cache_for_all_layers",
+            "used one cache for all layers: layer 1 attends to layer 0's keys too, and the length counts each token once per layer",
+            "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
+            _OneCache,
+        ),
+    ),
+    variants=(Variant("torch_cat_and_a_counter", _Decoder), Variant("rotates_on_reading", _RotatesOnReading)),
+)

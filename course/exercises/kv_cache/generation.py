@@ -1,0 +1,141 @@
+"""Greedy generation with the cache and without."""
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from course.exercises.kv_cache.toys import make_ids, make_model
+from solutions import kv_cache as ref
+
+
+def _generation(use_cache, *, batch, n0, n, **sizes):
+    """A model and a prompt whose greedy choices are clear (the best logit leads by 0.02), and not all one token."""
+
+    def make(draw: Draw):
+        while True:
+            model, ids = make_model(draw, **sizes), make_ids(draw, batch, n0, sizes.get("vocab", 11))
+            as_tensors = {
+                "embed": torch.from_numpy(model["embed"]),
+                "layers": [{name: torch.from_numpy(W) for name, W in layer.items()} for layer in model["layers"]],
+                "unembed": torch.from_numpy(model["unembed"]),
+            }
+            tokens, _ = ref.generate(as_tensors, torch.from_numpy(ids), n, use_cache=False)
+            best = ref.forward(as_tensors, tokens)[:, n0 - 1 : -1].topk(2, dim=-1).values
+            varied = all(len(set(row.tolist())) > n // 2 for row in tokens[:, n0:])
+            if (best[..., 0] - best[..., 1]).min() > 0.02 and varied:
+                return {"model": model, "ids": ids, "n": n, "use_cache": use_cache}
+
+    return make
+
+
+def _generate(model, ids, n, use_cache, *, refill=False, count_last=False, first_logit=False, feed_first=False, positions=None):
+    cached, work = ref.CachedModel(model, 64), 0
+    for step in range(n):
+        if not use_cache:
+            logits, work = ref.forward(model, ids), work + ids.shape[1]
+        elif step == 0 or refill:
+            logits, work = cached.extend(ids), work + ids.shape[1]
+        else:
+            logits, work = cached.extend(ids[:, :1] if feed_first else ids[:, -1:]), work + 1
+        chosen = logits[:, 0 if first_logit else -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, chosen], dim=1)
+    if count_last:
+        work += 1 if use_cache else ids.shape[1]
+    return ids, work
+
+
+def _variant(**options):
+    return lambda model, ids, n, use_cache: _generate(model, ids, n, use_cache, **options)
+
+
+def _without_prompt(model, ids, n, use_cache):
+    tokens, work = ref.generate(model, ids, n, use_cache)
+    return tokens[:, ids.shape[1] :], work
+
+
+def _drops_prompt_logits(model, ids, n, use_cache):
+    """Prefills the prompt, throws its logits away and steps on from the prompt's last token, which enters twice."""
+    if not use_cache:
+        return ref.generate(model, ids, n, use_cache)
+    cached, work = ref.CachedModel(model, 64), ids.shape[1]
+    cached.extend(ids)
+    for _ in range(n):
+        ids, work = torch.cat([ids, cached.decode_step(ids[:, -1]).argmax(-1, keepdim=True)], dim=1), work + 1
+    return ids, work
+
+
+def _ignores_cache(model, ids, n, use_cache):
+    return ref.generate(model, ids, n, use_cache=False)
+
+
+def _token_by_token(model, ids, n, use_cache):
+    if not use_cache:
+        lengths = range(ids.shape[1], ids.shape[1] + n)
+        return _generate(model, ids, n, False)[0], sum(lengths)
+    cached = ref.CachedModel(model, 64)
+    out, chosen = [*ids.unbind(1)], None
+    for index in range(ids.shape[1] + n - 1):
+        chosen = cached.decode_step(out[index]).argmax(-1)
+        if index + 1 >= ids.shape[1]:
+            out.append(chosen)
+    return torch.stack(out, dim=1), cached.length
+
+
+GENERATE = Exercise(
+    "generate",
+    title="Generate, with the cache and without",
+    points=2,
+    reference=ref.generate,
+    tensors=True,
+    cases=(
+        Case("two tokens, with the cache", _generation(True, batch=1, n0=2, n=2, vocab=5, d_model=3, layers=1, heads=1, d=2)),
+        Case("a batch, with the cache", _generation(True, batch=2, n0=5, n=7)),
+        Case("a batch, without", _generation(False, batch=2, n0=3, n=5)),
+    ),
+    hints=(
+        "Two phases: the prompt, in one go, then one token at a time. Whose logits choose the first new token?",
+        "Keep `logits` of the last position. In each round: take the `argmax`, put it behind `ids`; then, unless it was the last "
+        "round, process it. With the cache, `prefill` once and `decode_step` after that; without, `forward` on all of `ids`.",
+        "With the cache: `logits = cached.prefill(ids, ids.shape[1])` in round 0 (work: all of the prompt), else "
+        "`logits = cached.decode_step(ids[:, -1])` (work: 1). Without: `logits = forward(model, ids)[:, -1]` (work: `ids.shape[1]`). "
+        "Then `ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "refilled_each_step",
+            "put the whole text into the cache again at every step: the past is in it several times over",
+            "After the prompt, process only the token chosen last.",
+            _variant(refill=True),
+        ),
+        Misconception(
+            "prompt_logits_dropped",
+            "threw away the prompt's logits and processed its last token a second time",
+            "`prefill` already says what follows the prompt: choose the first new token from its logits.",
+            _drops_prompt_logits,
+        ),
+        Misconception(
+            "cache_ignored",
+            "ran a full forward pass at every step, although `use_cache` was true",
+            "Same tokens, but the work shows it: with the cache no position is processed twice.",
+            _ignores_cache,
+        ),
+        Misconception(
+            "last_token_processed",
+            "processed the last new token as well: one step more than needed",
+            "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
+            _variant(count_last=True),
+        ),
+        Misconception(
+            "first_position_logits",
+            "chose from the logits of the first position of each call, not of the last",
+            "The logits at a position say what follows **it**: take `[:, -1]`.",
+            _variant(first_logit=True),
+        ),
+        Misconception(
+            "prompt_missing",
+            "returned the new tokens only",
+            "The result begins with the prompt: (batch, n0 + n).",
+            _without_prompt,
+        ),
+    ),
+    variants=(Variant("prompt_token_by_token", _token_by_token), Variant("with_extend", _variant())),
+)

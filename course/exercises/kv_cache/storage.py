@@ -1,0 +1,197 @@
+"""The cache as a store: in the order of the text, no token lost, none left over."""
+
+import torch
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from solutions import kv_cache as ref
+
+LENGTH = Call("length", attribute=True)
+
+
+def _append(draw: Draw, *lead, n, d_k, d_v):
+    return Call("append", {"k": draw.normal(*lead, n, d_k), "v": draw.normal(*lead, n, d_v)})
+
+
+def _two_tokens(draw: Draw):
+    appends = [_append(draw, 1, 1, n=1, d_k=2, d_v=3) for _ in range(2)]
+    return Script({"capacity": 3}, None, (*appends, LENGTH))
+
+
+def _prompt_and_steps(draw: Draw):
+    heads, d_k, d_v = draw.sizes(3, low=3, high=7)
+    appends = [_append(draw, 2, heads, n=n, d_k=d_k, d_v=d_v) for n in (3, 1, 2)]
+    return Script({"capacity": 11}, None, (*appends, LENGTH))
+
+
+def _as_full_as_can_be(draw: Draw):
+    appends = [_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (2, 3)]
+    return Script({"capacity": 5}, None, (*appends, LENGTH))
+
+
+def _another_sequence(draw: Draw):
+    first, second, third = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (5, 3, 1))
+    return Script({"capacity": 11}, None, (first, Call("reset"), LENGTH, second, third, LENGTH))
+
+
+class _Cat:
+    """A cache that grows by `torch.cat`; right as it is, and wrong in what a subclass changes."""
+
+    dim = -2
+
+    def __init__(self, capacity):
+        self.capacity = capacity
+        self.reset()
+
+    def reset(self):
+        self.K = self.V = None
+
+    @property
+    def length(self):
+        return 0 if self.K is None else self.K.shape[-2]
+
+    def join(self, old, new):
+        return new if old is None else torch.cat([old, new], dim=self.dim)
+
+    def append(self, k, v):
+        self.K, self.V = self.join(self.K, k), self.join(self.V, v)
+        return self.K, self.V
+
+
+class _Prepending(_Cat):
+    def join(self, old, new):
+        return new if old is None else torch.cat([new, old], dim=-2)
+
+
+class _Forgetful(_Cat):
+    def join(self, old, new):
+        return new
+
+
+class _NeverForgets(_Cat):
+    def reset(self):
+        if not hasattr(self, "K"):
+            super().reset()
+
+
+class _WholeBuffer(ref.KVCache):
+    def append(self, k, v):
+        super().append(k, v)
+        return tuple(torch.cat([x[..., : self.length, :], torch.zeros_like(x[..., self.length :, :])], -2) for x in self._buffers)
+
+
+class _OneSlotPerCall:
+    """Preallocated, but the place to write moves on by one however many tokens came."""
+
+    def __init__(self, capacity):
+        self.capacity, self.length, self.K = capacity, 0, None
+
+    def append(self, k, v):
+        if self.K is None:
+            self.K, self.V = (x.new_zeros(*x.shape[:-2], self.capacity, x.shape[-1]) for x in (k, v))
+        stop = self.length + k.shape[-2]
+        self.K[..., self.length : stop, :], self.V[..., self.length : stop, :] = k, v
+        self.length += 1
+        return self.K[..., :stop, :], self.V[..., :stop, :]
+
+    def reset(self):
+        self.length = 0
+
+
+class _Chunks:
+    """Keeps the pieces in lists and joins them when asked."""
+
+    def __init__(self, capacity):
+        self.pieces = []
+
+    def append(self, k, v):
+        self.pieces.append((k, v))
+        keys, values = zip(*self.pieces, strict=True)
+        return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+    def reset(self):
+        self.pieces = []
+
+    @property
+    def length(self):
+        return sum(k.shape[2] for k, _ in self.pieces)
+
+
+class _IndexCopy:
+    """Preallocated, with `length` as a plain attribute and `index_copy_`."""
+
+    def __init__(self, capacity):
+        self.capacity, self.length, self.room = capacity, 0, {}
+
+    def append(self, k, v):
+        at = torch.arange(self.length, self.length + k.shape[2])
+        self.length += k.shape[2]
+        for name, x in (("k", k), ("v", v)):
+            b, h, _, d = x.shape
+            self.room.setdefault(name, x.new_zeros(b, h, self.capacity, d)).index_copy_(2, at, x)
+        return tuple(x.narrow(2, 0, self.length) for x in self.room.values())
+
+    def reset(self):
+        self.length = 0
+
+
+KV_CACHE = Exercise(
+    "KVCache",
+    title="A cache for keys and values",
+    points=2,
+    reference=ref.KVCache,
+    tensors=True,
+    cases=(
+        Case("two tokens, one after the other", _two_tokens),
+        Case("a prompt, a token, two tokens", _prompt_and_steps),
+        Case("filled to its capacity", _as_full_as_can_be),
+        Case("a second sequence after reset", _another_sequence, edge=0.25),
+    ),
+    hints=(
+        "Which axis counts the tokens? That is the one that grows. What must `append` return when nothing was stored before?",
+        "Keep one tensor for the keys and one for the values. Put the new tokens **behind** the old ones along axis -2, and return "
+        "everything. `reset` goes back to the state after `__init__`.",
+        "The short way: `self.K = k if self.K is None else torch.cat([self.K, k], dim=-2)`, the same for `V`, and `length` is "
+        "`self.K.shape[-2]`. The fast way: on the first call make `buffer = k.new_empty(B, H, capacity, d)`; then write "
+        "`buffer[..., start:stop, :] = k` and return the view `buffer[..., :stop, :]`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "prepended",
+            "put the new tokens **before** the old ones",
+            "With rotated keys, single steps would not show it: attention does not mind the order of keys. The mask of a chunk does. Keep "
+            "the order of the text: `torch.cat([old, new], dim=-2)`.",
+            _Prepending,
+        ),
+        Misconception(
+            "only_the_new",
+            "kept and returned the new tokens only: the past is lost",
+            "Store the old and the new together, and return both.",
+            _Forgetful,
+        ),
+        Misconception(
+            "joined_along_heads",
+            "joined old and new along the head axis",
+            "Axes count as (batch, head, token, width). The token axis is -2.",
+            type("_Heads", (_Cat,), {"dim": 1}),
+        ),
+        Misconception(
+            "whole_buffer",
+            "returned the whole buffer, with rows of zeros where no token has been written yet",
+            "Slice it: `buffer[..., :length, :]`. A zero key is no absent key: its score is 0, so it gets weight.",
+            _WholeBuffer,
+        ),
+        Misconception(
+            "overwritten_after_a_chunk",
+            "moved the place to write on by one, although the chunk had more tokens: the next call overwrites some of them",
+            "Move on by `k.shape[-2]`, the number of tokens written.",
+            _OneSlotPerCall,
+        ),
+        Misconception(
+            "stale_after_reset",
+            "kept the old sequence's tokens after `reset`",
+            "After `reset`, `length` is 0 and the next `append` returns its own tokens alone.",
+            _NeverForgets,
+        ),
+    ),
+    variants=(Variant("torch_cat", _Cat), Variant("list_of_pieces", _Chunks), Variant("index_copy", _IndexCopy)),
+)

@@ -1,0 +1,212 @@
+"""Latent attention with keys and values made out, and with the matrices absorbed."""
+
+import math
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from course.exercises.latent import probes
+from solutions import latent as ref
+
+
+def _whole(n: int, heads: int, d_model: int, d: int, d_c: int, d_v: int, *, lead: tuple[int, ...] = ()):
+    def make(draw: Draw):
+        return {"X": draw.normal(*lead, n, d_model), **probes.content(draw, heads, d_model, d, d_c, d_v)}
+
+    return make
+
+
+def _heads(X, C, W_Q, W_UK, W_UV):
+    shared = C.unsqueeze(-3)
+    return X.unsqueeze(-3) @ W_Q, shared @ W_UK, shared @ W_UV
+
+
+def _naive(*, width=None, weigh=ref.causal_weights, merge=None, cache=None):
+    """An answer with its own scale `1/sqrt(width(d, d_c))`, weights, merging of the heads or cached thing."""
+
+    def answer(X, W_Q, W_DKV, W_UK, W_UV, W_O):
+        C = X @ W_DKV
+        q, k, v = _heads(X, C, W_Q, W_UK, W_UV)
+        scale = 1 / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
+        O = weigh(q @ k.mT * scale) @ v
+        Y = (O @ W_O).sum(-3) if merge is None else merge(O, W_O)
+        return Y, C if cache is None else cache(C, k)
+
+    return answer
+
+
+def _merged_without_transpose(O, W_O):
+    return O.reshape(*O.shape[:-3], O.shape[-2], -1) @ W_O.flatten(0, 1)
+
+
+def _uncausal(S):
+    return torch.softmax(S, dim=-1)
+
+
+def _builtin(X, W_Q, W_DKV, W_UK, W_UV, W_O):
+    C = X @ W_DKV
+    O = scaled_dot_product_attention(*_heads(X, C, W_Q, W_UK, W_UV), is_causal=True)
+    return O.transpose(-3, -2).flatten(-2) @ W_O.flatten(0, 1), C
+
+
+def _loop(X, W_Q, W_DKV, W_UK, W_UV, W_O):
+    C = X @ W_DKV
+    Y = torch.zeros_like(X)
+    for h in range(len(W_Q)):
+        A = ref.causal_weights((X @ W_Q[h]) @ (C @ W_UK[h]).mT / W_Q.shape[-1] ** 0.5)
+        Y = Y + A @ (C @ W_UV[h]) @ W_O[h]
+    return Y, C
+
+
+MLA_NAIVE = Exercise(
+    "mla_naive",
+    title="Latent attention, with keys and values made out",
+    points=2,
+    reference=ref.mla_naive,
+    tensors=True,
+    cases=(
+        Case("three tokens, two heads", _whole(3, 2, 4, 3, 2, 5)),
+        Case("more tokens and heads", _whole(7, 3, 5, 4, 6, 2), grad=("X", "W_DKV", "W_UK")),
+        Case("a batch; more tokens than heads", _whole(5, 2, 6, 3, 4, 7, lead=(3,))),
+    ),
+    hints=(
+        "Make `C` first: everything about keys and values comes from it, not from `X`. Then each head is attention as you know it.",
+        "`X.unsqueeze(-3)` has a head axis of length 1, so `X.unsqueeze(-3) @ W_Q` gives all heads' queries at once, "
+        "(..., head, n, d). The same with `C.unsqueeze(-3)` for keys and values. Scale, `causal_weights`, mix, project, add the heads.",
+        "`A = causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))`; return `(A @ v @ W_O).sum(-3), C`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "cached_keys",
+            "returned the heads' keys as the thing to cache",
+            "Keys and values can be made from the latents again at any time: return `C`, which has no head axis.",
+            _naive(cache=lambda C, k: k),
+        ),
+        Misconception(
+            "scaled_by_latent",
+            "scaled by $1/\\sqrt{d_c}$, the width of the latent",
+            "The dot product of a query and a key runs over $d$ features: the variance is that of a sum over $d$.",
+            _naive(width=lambda d, d_c: d_c),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d}$",
+            "Divide the scores by $\\sqrt{d}$, with $d$ the width of a query, before the softmax.",
+            _naive(width=lambda d, d_c: 1.0),
+        ),
+        Misconception(
+            "not_causal",
+            "let tokens look at later ones",
+            "Use `causal_weights` from the set-up cell: it is the softmax with the causal mask.",
+            _naive(weigh=_uncausal),
+        ),
+        Misconception(
+            "merged_without_transpose",
+            "put the heads side by side by a reshape alone: that mixes up tokens and heads",
+            "Either transpose first, (..., n, head, d_v), and then flatten; or multiply each head by its own `W_O` and add.",
+            _naive(merge=_merged_without_transpose),
+        ),
+        Misconception(
+            "heads_averaged",
+            "averaged the heads' contributions",
+            "The output is their **sum**: `.sum(-3)`.",
+            _naive(merge=lambda O, W_O: (O @ W_O).mean(-3)),
+        ),
+    ),
+    variants=(Variant("builtin_and_concatenation", _builtin), Variant("loop_over_heads", _loop)),
+)
+
+
+# ---------------------------------------------------------------------------------------------- absorbed
+
+
+def _newest(new: int, key: int, heads: int, d_model: int, d: int, d_c: int, d_v: int, *, lead: tuple[int, ...] = ()):
+    def make(draw: Draw):
+        weights = probes.content(draw, heads, d_model, d, d_c, d_v)
+        del weights["W_DKV"]
+        return {"X": draw.normal(*lead, new, d_model), "C": draw.normal(*lead, key, d_c), **weights}
+
+    return make
+
+
+def _absorbed(*, width=None, scores=None, weigh=ref.causal_weights, mix=None):
+    """An answer with its own width under the root, change of the scores, weights, or second result."""
+
+    def answer(X, C, W_Q, W_UK, W_UV, W_O):
+        q, shared = X.unsqueeze(-3) @ W_Q, C.unsqueeze(-3)
+        S = q @ W_UK.mT @ shared.mT / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
+        A = weigh(S if scores is None else scores(S))
+        U = A @ shared
+        return (U @ W_UV @ W_O).sum(-3), U if mix is None else mix(A, shared, W_UV)
+
+    return answer
+
+
+def _through_keys(X, C, W_Q, W_UK, W_UV, W_O):
+    q, k, v = _heads(X, C, W_Q, W_UK, W_UV)
+    A = ref.causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
+    return torch.einsum("...hqk,...hkv,hve->...qe", A, v, W_O), A @ C.unsqueeze(-3)
+
+
+def _absorbed_loop(X, C, W_Q, W_UK, W_UV, W_O):
+    mixtures = []
+    for h in range(len(W_Q)):
+        matrix = W_Q[h] @ W_UK[h].mT / W_Q.shape[-1] ** 0.5  # multiplied beforehand
+        mixtures.append(ref.causal_weights(X @ matrix @ C.mT) @ C)
+    U = torch.stack(mixtures, dim=-3)
+    return ref.absorb_output(U, W_UV, W_O), U
+
+
+MLA_ABSORBED = Exercise(
+    "mla_absorbed",
+    title="Latent attention without keys and values",
+    points=2,
+    reference=ref.mla_absorbed,
+    tensors=True,
+    cases=(
+        Case("one new token, three latents", _newest(1, 3, 2, 4, 3, 2, 5)),
+        Case("a few new tokens", _newest(3, 7, 2, 5, 4, 6, 3), grad=("X", "C", "W_UK", "W_UV")),
+        Case("a batch", _newest(2, 5, 3, 4, 7, 3, 6, lead=(2,))),
+    ),
+    hints=(
+        "You have both halves. Which three shapes come between them: scores, weights, mixtures?",
+        "`absorb_query` turns each head's queries into questions to the latents. Scores, `causal_weights`, and the weighted "
+        "average of the **latents**. The scale is still that of a query and a key.",
+        "`A = causal_weights(absorb_query(q, W_UK) @ C.unsqueeze(-3).mT / math.sqrt(q.shape[-1]))`, `U = A @ C.unsqueeze(-3)`, "
+        "then `absorb_output(U, W_UV, W_O)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "scaled_by_latent",
+            "scaled by $1/\\sqrt{d_c}$, because the sum now runs over $d_c$ terms",
+            "Absorbing only moves brackets: the score has the same value, so it needs the same scale, $1/\\sqrt{d}$.",
+            _absorbed(width=lambda d, d_c: d_c),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d}$: `absorb_query` does not apply it",
+            "Divide the scores by $\\sqrt{d}$, with $d$ the width of the **original** query.",
+            _absorbed(width=lambda d, d_c: 1.0),
+        ),
+        Misconception(
+            "one_pattern_for_all_heads",
+            "gave all heads the same weights, as if sharing the latents meant sharing the scores",
+            "The latents are shared, the absorbed queries are not: each head has its own row of scores, softmax and mixture.",
+            _absorbed(scores=lambda S: S.mean(-3, keepdim=True).expand_as(S)),
+        ),
+        Misconception(
+            "not_causal",
+            "let the first of the new tokens look at the later ones",
+            "`causal_weights` takes the queries as the last of the tokens: use it on the (new, key) scores.",
+            _absorbed(weigh=_uncausal),
+        ),
+        Misconception(
+            "values_made",
+            "returned the mixtures of **values**: somewhere every token's value was made after all",
+            "Mix the latents, $U = A\\,C$, and let `absorb_output` bring in $W_{UV}$ once per query.",
+            _absorbed(mix=lambda A, shared, W_UV: A @ (shared @ W_UV)),
+        ),
+    ),
+    variants=(Variant("scores_through_keys", _through_keys), Variant("matrices_multiplied_beforehand", _absorbed_loop)),
+)

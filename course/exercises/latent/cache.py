@@ -1,0 +1,170 @@
+"""What is cached, and grouped-query attention as a special case."""
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from course.exercises.latent import probes
+from solutions import latent as ref
+
+
+def _sizes(draw: Draw):
+    d_c, d_rope, layers = draw.sizes(3, low=3, high=17)
+    return {"d_c": 4 * d_c, "d_rope": 2 * d_rope, "L": layers}
+
+
+MLA_CACHE_ELEMENTS = Exercise(
+    "mla_cache_elements",
+    title="Count the cache",
+    points=1,
+    reference=ref.mla_cache_elements,
+    cases=(Case("a small model", _sizes), Case("another", _sizes)),
+    hints=(
+        "Look at what `mla_decoupled` hands back as the cache: two tensors. How many numbers does one token add to each?",
+        "One latent and one rotated key per token and layer, whatever the number of heads.",
+        "`(d_c + d_rope) * L`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "factor_two",
+            "doubled the latent, once for keys and once for values",
+            "Keys and values come from the **same** latent: that is the joint compression. It is stored once.",
+            lambda d_c, d_rope, L: (2 * d_c + d_rope) * L,
+        ),
+        Misconception(
+            "everything_doubled",
+            "doubled everything, as for keys and values in the other mechanisms",
+            "There is one latent and one rotated key. Neither comes in a pair.",
+            lambda d_c, d_rope, L: 2 * (d_c + d_rope) * L,
+        ),
+        Misconception(
+            "rotated_key_forgotten",
+            "left out the rotated key",
+            "Without it no position would survive in the cache: add $d_{rope}$ per token and layer.",
+            lambda d_c, d_rope, L: d_c * L,
+        ),
+        Misconception(
+            "layers_forgotten",
+            "counted one layer",
+            "Each layer makes its own latents: multiply by `L`.",
+            lambda d_c, d_rope, L: d_c + d_rope,
+        ),
+    ),
+    variants=(Variant("sum_over_layers", lambda d_c, d_rope, L: sum(d_c + d_rope for _ in range(L))),),
+)
+
+
+# ---------------------------------------------------------------------------------------------- GQA as MLA
+
+
+def _groups(groups: int, d_model: int, d: int, d_v: int, heads: int):
+    return lambda draw: {
+        "W_K": probes.weight(draw, groups, d_model, d),
+        "W_V": probes.weight(draw, groups, d_model, d_v),
+        "H": heads,
+    }
+
+
+def _as_mla(*, group=None, latent=None, values_first=False, values_at=None):
+    """An answer with its own head-to-group map, latent, order of the columns, or column where the values start."""
+
+    def answer(W_K, W_V, H):
+        (G, _, d), d_v = W_K.shape, W_V.shape[-1]
+        parts = (W_V, W_K) if values_first else (W_K, W_V)
+        W_DKV = torch.cat([matrix for weight in parts for matrix in weight], dim=-1) if latent is None else latent(W_K, W_V)
+        eye = torch.eye(G * (d + d_v), dtype=W_K.dtype)
+        k0, v0 = (G * d_v, 0) if values_first else (0, G * d if values_at is None else values_at)
+        of = [h // (H // G) if group is None else group(h, G) for h in range(H)]
+        W_UK = torch.stack([eye[:, k0 + g * d : k0 + (g + 1) * d] for g in of])
+        W_UV = torch.stack([eye[:, v0 + g * d_v : v0 + (g + 1) * d_v] for g in of])
+        return W_DKV, W_UK, W_UV
+
+    return answer
+
+
+def _once_per_head(W_K, W_V, H):
+    r = H // len(W_K)
+    return ref.gqa_as_mla(W_K.repeat_interleave(r, dim=0), W_V.repeat_interleave(r, dim=0), H)
+
+
+def _tokens_as_latents(W_K, W_V, H):
+    r = H // len(W_K)
+    identity = torch.eye(W_K.shape[1], dtype=W_K.dtype)
+    return identity, W_K.repeat_interleave(r, dim=0), W_V.repeat_interleave(r, dim=0)
+
+
+def _reshaped(W_K, W_V):
+    d_model = W_K.shape[1]
+    return torch.cat([W_K.reshape(d_model, -1), W_V.reshape(d_model, -1)], dim=-1)
+
+
+def _kron(W_K, W_V, H):
+    """The pickers as Kronecker products of an indicator of the group with an identity."""
+    (G, _, d), d_v = W_K.shape, W_V.shape[-1]
+    group = torch.arange(H) // (H // G)
+    member = torch.nn.functional.one_hot(group, G).to(W_K.dtype)  # (H, G)
+    top = torch.stack([torch.kron(row[:, None], torch.eye(d, dtype=W_K.dtype)) for row in member])
+    low = torch.stack([torch.kron(row[:, None], torch.eye(d_v, dtype=W_K.dtype)) for row in member])
+    W_UK = torch.cat([top, top.new_zeros(H, G * d_v, d)], dim=1)
+    W_UV = torch.cat([low.new_zeros(H, G * d, d_v), low], dim=1)
+    flat = [W.transpose(0, 1).flatten(1) for W in (W_K, W_V)]
+    return torch.cat(flat, dim=-1), W_UK, W_UV
+
+
+GQA_AS_MLA = Exercise(
+    "gqa_as_mla",
+    title="Grouped-query attention is latent attention",
+    points=2,
+    reference=ref.gqa_as_mla,
+    tensors=True,
+    cases=(
+        Case("two groups, four heads", _groups(2, 3, 1, 2, 4)),
+        Case("three groups, six heads", _groups(3, 5, 2, 3, 6), grad=("W_K", "W_V")),
+        Case("two groups of three heads", _groups(2, 7, 3, 2, 6)),
+    ),
+    hints=(
+        "What does GQA cache for one token? Lay those numbers side by side: that is the latent. What must a head do to get its own key back?",
+        "`W_DKV` is all of `W_K`'s matrices, then all of `W_V`'s, side by side. For the pickers take columns of an identity matrix of "
+        "size $d_c$: those from $g d$ for a key of group $g$, those from $G d + g d_v$ for a value. Head $h$ takes group `h // (H // G)`.",
+        "`W_DKV = torch.cat([*W_K, *W_V], dim=-1)`; with `eye = torch.eye(G * (d + d_v))`, `W_UK[h]` is `eye[:, g * d : (g + 1) * d]` "
+        "and `W_UV[h]` is `eye[:, G * d + g * d_v : G * d + (g + 1) * d_v]`; `torch.stack` them.",
+    ),
+    misconceptions=(
+        Misconception(
+            "group_by_remainder",
+            "gave head `h` the group `h % G`",
+            "Neighbouring heads share a group: `h // (H // G)`.",
+            _as_mla(group=lambda h, G: h % G),
+        ),
+        Misconception(
+            "one_copy_per_head",
+            "repeated the groups before building the latent, so the cache grows to that of multi-head attention",
+            "The latent holds each **group** once. Repeat the pickers, not what is cached.",
+            _once_per_head,
+        ),
+        Misconception(
+            "tokens_as_latents",
+            "made the token itself the latent: exact, but $d_{model}$ numbers per token are cached",
+            "Put the groups' matrices into `W_DKV` and let the other two pick.",
+            _tokens_as_latents,
+        ),
+        Misconception(
+            "reshaped",
+            "laid the groups side by side by a reshape: that mixes up groups and features",
+            "Concatenate the matrices along their last axis: `torch.cat([*W_K, *W_V], dim=-1)`.",
+            _as_mla(latent=_reshaped),
+        ),
+        Misconception(
+            "values_first",
+            "put the values' columns first: latent attention too, but not in the layout that is asked for",
+            "All groups' keys first, then all groups' values.",
+            _as_mla(values_first=True),
+        ),
+        Misconception(
+            "values_from_the_keys",
+            "picked the values from the front of the latent, where the keys are",
+            "The values' columns start behind all keys, at $G d$.",
+            _as_mla(values_at=0),
+        ),
+    ),
+    variants=(Variant("columns_of_an_identity", _as_mla()), Variant("kronecker", _kron)),
+)

@@ -1,0 +1,254 @@
+"""Where rotary positions fit: what they break, and the part of their own that mends it."""
+
+import math
+
+import numpy as np
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from course.exercises.latent import probes
+from solutions import latent as ref
+
+
+def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3):
+    """Offsets that rise by 1 to `gap` from one drawn in `first`, and a small base, so that every pair turns."""
+
+    def make(draw: Draw):
+        steps = draw.rng.integers(1, gap + 1, n)
+        steps[0] = draw.integer(*first)
+        return {"W_UK": draw.normal(d_c, d), "offsets": np.cumsum(steps), "base": float(50 + draw.integer(0, 99))}
+
+    return make
+
+
+def _one_offset(draw: Draw):
+    return {"W_UK": draw.normal(3, 4), "offsets": np.full(4, draw.integer(-9, -3)), "base": 100.0}
+
+
+def _turned(W_UK, offsets, base):
+    return ref.apply_rope(W_UK, offsets[:, None], base)
+
+
+def _on_the_latent(W_UK, offsets, base):
+    turned = ref.apply_rope(W_UK.mT, offsets[:, None], base)
+    return float((turned - turned.mean(0)).norm() / turned.norm())
+
+
+def _from_unrotated(W_UK, offsets, base):
+    turned = _turned(W_UK, offsets, base)
+    return float((turned - W_UK).norm() / turned.norm())
+
+
+def _squared(W_UK, offsets, base):
+    return ref.rope_breaks_absorption(W_UK, offsets, base) ** 2
+
+
+def _absolute(W_UK, offsets, base):
+    turned = _turned(W_UK, offsets, base)
+    return float((turned - turned.mean(0)).norm())
+
+
+def _mean_of_entries(W_UK, offsets, base):
+    turned = _turned(W_UK, offsets, base)
+    return float((turned - turned.mean()).norm() / turned.norm())
+
+
+def _loop(W_UK, offsets, base):
+    matrices = [ref.apply_rope(W_UK, torch.full((len(W_UK),), int(p)), base) for p in offsets]
+    best = sum(matrices) / len(matrices)
+    missed = sum(((W - best) ** 2).sum() for W in matrices)
+    return torch.sqrt(missed / sum((W**2).sum() for W in matrices))
+
+
+def _complex(W_UK, offsets, base):
+    d = W_UK.shape[-1]
+    theta = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    energy = torch.view_as_complex(W_UK.double().unflatten(-1, (-1, 2)).contiguous()).abs().square().sum(0)  # of each pair
+    mean = torch.exp(1j * offsets[:, None] * theta).mean(0).abs().square()
+    return float(((energy * (1 - mean)).sum().clamp(min=0) / energy.sum()).sqrt())
+
+
+ROPE_BREAKS_ABSORPTION = Exercise(
+    "rope_breaks_absorption",
+    title="How much of a rotation can one matrix absorb?",
+    points=2,
+    reference=ref.rope_breaks_absorption,
+    tensors=True,
+    tolerance=Tolerance(rtol=1e-5, atol=2e-6),  # float32: equal matrices and their mean may differ by one rounding
+    cases=(
+        Case("two offsets", _one_head(2, 3, 2)),
+        Case("several offsets", _one_head(5, 6, 4)),
+        Case("offsets on both sides", _one_head(7, 2, 8, first=(-5, -2))),
+        Case("one offset, repeated", _one_offset, edge=0.2),
+    ),
+    hints=(
+        "Make all the rotated copies first, as one tensor (n, d_c, d). What is their mean, and how far is each from it?",
+        "`apply_rope` wants one position per row. All rows of one copy share an offset: positions of shape (n, 1) broadcast over "
+        "the rows. Then subtract the mean over the copies, take the norm of all that is left, and divide by the norm of all.",
+        "`turned = apply_rope(W_UK, offsets[:, None], base)`; return `float((turned - turned.mean(0)).norm() / turned.norm())`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "compared_with_unrotated",
+            "measured the distance from $W_{UK}$ itself: that is what dropping the rotation costs, not the best one matrix can do",
+            "Subtract the mean of the rotated copies: no other single matrix comes closer to all of them.",
+            _from_unrotated,
+        ),
+        Misconception(
+            "latent_rotated",
+            "rotated along the latent's axis: the columns of $W_{UK}$ in place of its rows",
+            "It is the key, of width $d$, that RoPE rotates. Each row of $W_{UK}$ is the key of one unit latent.",
+            _on_the_latent,
+        ),
+        Misconception(
+            "squared",
+            "left out the square root: this is a share of the squared length",
+            "Take the root of the quotient, or divide norms in place of squared norms.",
+            _squared,
+        ),
+        Misconception(
+            "not_relative",
+            "returned the absolute distance, which grows with the weights and with the number of offsets",
+            "Divide by the norm of all rotated copies together.",
+            _absolute,
+        ),
+        Misconception(
+            "averaged_over_everything",
+            "averaged over all axes, so a single number stands in for the best matrix",
+            "Average over the offsets only, `turned.mean(0)`: the result is a (d_c, d) matrix.",
+            _mean_of_entries,
+        ),
+    ),
+    variants=(Variant("loop", _loop), Variant("pair_by_pair", _complex)),
+)
+
+
+# ---------------------------------------------------------------------------------------------- decoupled
+
+
+def _step(new: int, past: int, heads: int, d_model: int, d: int, d_rope: int, d_c: int, d_v: int, *, lead=()):
+    def make(draw: Draw):
+        content = probes.content(draw, heads, d_model, d, d_c, d_v)
+        return {
+            "X": draw.normal(*lead, new, d_model),
+            "cache": (draw.normal(*lead, past, d_c), draw.normal(*lead, past, d_rope, scale=1.5)),
+            "W_Q": content["W_Q"],
+            "W_QR": probes.weight(draw, heads, d_model, d_rope, size=2.0),
+            "W_DKV": content["W_DKV"],
+            "W_KR": probes.weight(draw, d_model, d_rope, size=1.5),
+            **{name: content[name] for name in ("W_UK", "W_UV", "W_O")},
+        }
+
+    return make
+
+
+def _decoupled(*, width=None, first=None, turn_key=ref.apply_rope, turn_latent=None, keep=None):
+    """An answer with its own width under the root, first position, rotations, or cache `keep(C, K_R, W_UK)`."""
+
+    def answer(X, cache, W_Q, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
+        past, new = cache[0].shape[-2], X.shape[-2]
+        pos = torch.arange(new) + (past if first is None else first)
+        fresh = X @ W_DKV if turn_latent is None else turn_latent(X @ W_DKV, pos)
+        C = torch.cat([cache[0], fresh], dim=-2)
+        K_R = torch.cat([cache[1], turn_key(X @ W_KR, pos)], dim=-2)
+        q, r, shared = X.unsqueeze(-3) @ W_Q, ref.apply_rope(X.unsqueeze(-3) @ W_QR, pos), C.unsqueeze(-3)
+        S = q @ W_UK.mT @ shared.mT + r @ K_R.unsqueeze(-3).mT
+        d, d_rope, d_c = q.shape[-1], r.shape[-1], C.shape[-1]
+        A = ref.causal_weights(S / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
+        Y = (A @ shared @ W_UV @ W_O).sum(-3)
+        return Y, (C, K_R) if keep is None else keep(C, K_R, W_UK)
+
+    return answer
+
+
+def _per_head(C, K_R, W_UK):
+    return C, K_R.unsqueeze(-3).expand(*K_R.shape[:-2], len(W_UK), -1, -1)
+
+
+def _concatenated(X, cache, W_Q, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
+    """Keys and values made out, content and position side by side in one dot product."""
+    past = cache[0].shape[-2]
+    pos = torch.arange(past, past + X.shape[-2])
+    C = torch.cat([cache[0], X @ W_DKV], dim=-2)
+    K_R = torch.cat([cache[1], ref.apply_rope(X @ W_KR, pos)], dim=-2)
+    tokens, k = X.unsqueeze(-3), C.unsqueeze(-3) @ W_UK
+    q = torch.cat([tokens @ W_Q, ref.apply_rope(tokens @ W_QR, pos)], dim=-1)
+    k = torch.cat([k, K_R.unsqueeze(-3).expand(*k.shape[:-1], -1)], dim=-1)
+    A = ref.causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
+    return torch.einsum("...hqv,hve->...qe", A @ (C.unsqueeze(-3) @ W_UV), W_O), (C, K_R)
+
+
+def _token_by_token(X, cache, **weights):
+    rows = []
+    for i in range(X.shape[-2]):
+        row, cache = ref.mla_decoupled(X[..., i : i + 1, :], cache, **weights)
+        rows.append(row)
+    return torch.cat(rows, dim=-2), cache
+
+
+MLA_DECOUPLED = Exercise(
+    "mla_decoupled",
+    title="Latent attention with positions and a cache",
+    points=3,
+    reference=ref.mla_decoupled,
+    tensors=True,
+    cases=(
+        Case("one new token after two", _step(1, 2, 2, 3, 3, 2, 4, 5)),
+        Case("a chunk of new tokens", _step(3, 5, 2, 5, 3, 4, 6, 7), grad=("X", "W_QR", "W_KR", "W_UK")),
+        Case("a batch", _step(2, 3, 3, 4, 5, 2, 6, 7, lead=(2,))),
+        Case("an empty cache", _step(5, 0, 2, 5, 3, 4, 6, 7), edge=0.2),
+    ),
+    hints=(
+        "Write first, read afterwards: extend both parts of the cache, then attend to all of it. Which position has the first new token?",
+        "`pos = torch.arange(past, past + new)`. Append `X @ W_DKV` to the latents as it is and the rotated `X @ W_KR` to the rotated "
+        "keys. The content score is absorbed as before. The position score is a plain dot product of the rotated queries, one set per "
+        "head, with the rotated keys, one set for all. Add, scale, `causal_weights`, mix the latents, `absorb_output`.",
+        "`S = absorb_query(q, W_UK) @ C.unsqueeze(-3).mT + r @ K_R.unsqueeze(-3).mT`, where "
+        "`r = apply_rope(X.unsqueeze(-3) @ W_QR, pos)`; scale by `math.sqrt(q.shape[-1] + r.shape[-1])`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "scale_without_rope",
+            "scaled by $1/\\sqrt{d}$, the width of the content part alone",
+            "The two parts are one dot product over $d + d_{rope}$ features: scale by the root of that.",
+            _decoupled(width=lambda d, d_rope, d_c: d),
+        ),
+        Misconception(
+            "scaled_by_latent",
+            "scaled by $1/\\sqrt{d_c + d_{rope}}$, the width of what is cached",
+            "Absorbing changes no score, so it changes no scale: $d + d_{rope}$, with $d$ the width of a head's query.",
+            _decoupled(width=lambda d, d_rope, d_c: d_c + d_rope),
+        ),
+        Misconception(
+            "rotated_key_per_head",
+            "kept a rotated key for every head in the cache",
+            "All heads share **one** rotated key per token; only the queries are per head. Let it broadcast, and cache it once.",
+            _decoupled(keep=_per_head),
+        ),
+        Misconception(
+            "cached_keys",
+            "put the heads' up-projected keys into the cache in place of the latents",
+            "Cache the latents `C`. That is what makes the cache small.",
+            _decoupled(keep=lambda C, K_R, W_UK: (C.unsqueeze(-3) @ W_UK, K_R)),
+        ),
+        Misconception(
+            "latent_rotated",
+            "rotated the new latents. Values are made from them too, and absorbed scores no longer depend on relative positions",
+            "Append `X @ W_DKV` as it is. Positions enter through `W_QR` and `W_KR` alone.",
+            _decoupled(turn_latent=ref.apply_rope),
+        ),
+        Misconception(
+            "positions_from_zero",
+            "numbered the new tokens from 0, whatever is in the cache",
+            "The first new token stands at position `past`, the number of rows in the cache.",
+            _decoupled(first=0),
+        ),
+        Misconception(
+            "key_not_rotated",
+            "rotated the queries only: the new keys went into the cache as they were",
+            "Rotate `X @ W_KR` to its positions before appending. Old keys are rotated already; leave them alone.",
+            _decoupled(turn_key=lambda x, pos: x),
+        ),
+    ),
+    variants=(Variant("made_out_and_concatenated", _concatenated), Variant("token_by_token", _token_by_token)),
+)

@@ -1,0 +1,223 @@
+"""Attention that obeys a mask."""
+
+import math
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from course.exercises.masking.scores import INFINITY, draw_keep
+from solutions import masking as ref
+
+WEIGHTS_ARE_WEIGHTS = (Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1))
+BUILTIN = ("F.scaled_dot_product_attention", "scaled_dot_product_attention")
+
+
+def _tiny(draw: Draw):
+    return {"Q": draw.normal(2, 5), "K": draw.normal(3, 5), "V": draw.normal(3, 7), "keep": draw_keep(draw, 2, 3)}
+
+
+def _padded_batch(draw: Draw):
+    n, m, d_k, d_v = draw.sizes(4, high=7)
+    shapes = {"Q": (3, n, d_k), "K": (3, m, d_k), "V": (3, m, d_v)}
+    return {name: draw.normal(*shape) for name, shape in shapes.items()} | {"keep": draw_keep(draw, 3, 1, m)}
+
+
+def _square(draw: Draw):
+    """Self-attention, causal, of a batch as long as each sequence: no wrong axis is stopped by a shape error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    keep = torch.ones(n, n).tril().bool().numpy()
+    return {name: draw.normal(n, n, d) for name in "QKV"} | {"keep": keep}
+
+
+def _empty_rows(draw: Draw):
+    inputs = _padded_batch(draw)
+    n, m = inputs["Q"].shape[-2], inputs["K"].shape[-2]
+    keep = draw_keep(draw, 3, n, m)
+    keep[draw.integer(0, 2)] = False  # one sequence without a token,
+    keep[:, draw.integer(0, n - 1)] = False  # and one query of all sequences
+    keep[0, 0], keep[1, 1] = draw_keep(draw, m), draw_keep(draw, m)  # but something stays
+    return inputs | {"keep": keep}
+
+
+def _forbidden_giant(draw: Draw):
+    """In each row the forbidden key's score is about 1000 above the kept ones, which lie a few apart."""
+    d_k, d_v = draw.sizes(2, low=5, high=7)
+    Q, K = draw.normal(2, d_k), draw.normal(3, d_k)
+    Q[:, 0], keep = 50.0, torch.ones(2, 3).bool().numpy()
+    K[:, 0], giant = draw.normal(3) / 50, draw.integer(0, 2)
+    K[giant, 0], keep[:, giant] = 50.0, False
+    return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
+
+
+def _scores(Q, K):
+    return Q @ K.mT / math.sqrt(Q.shape[-1])
+
+
+def _of_scores(change, finish=lambda O, A: (O, A)):
+    """An answer that changes the scores by `change(S, keep)`, takes the softmax and then does `finish(O, A)`."""
+
+    def answer(Q, K, V, keep):
+        A = torch.softmax(change(_scores(Q, K), keep), dim=-1)
+        return finish(A @ V, A)
+
+    return answer
+
+
+def _of_weights(change):
+    """An answer that takes the softmax of all scores and then changes the weights by `change(A, keep)`."""
+
+    def answer(Q, K, V, keep):
+        A = change(torch.softmax(_scores(Q, K), dim=-1), keep)
+        return A @ V, A
+
+    return answer
+
+
+def _values_zeroed(Q, K, V, keep):
+    A = torch.softmax(_scores(Q, K), dim=-1)
+    return (A * keep) @ V, A
+
+
+def _flipped(Q, K, V, keep):
+    return ref.masked_sdpa(Q, K, V, ~keep)
+
+
+def _additive(S, keep):
+    return S + torch.zeros(keep.shape, dtype=S.dtype).masked_fill(~keep, -INFINITY)
+
+
+def _nan_to_zero(O, A):
+    return torch.nan_to_num(O), torch.nan_to_num(A)
+
+
+def _repaired_after_adding(Q, K, V, keep):
+    A = torch.softmax(_additive(_scores(Q, K), keep), dim=-1).nan_to_num()
+    return A @ V, A
+
+
+def _unscaled(Q, K, V, keep):
+    return ref.masked_sdpa(Q * math.sqrt(Q.shape[-1]), K, V, keep)
+
+
+def _finite_fill(Q, K, V, keep):
+    S = _scores(Q, K)
+    A = torch.softmax(S.masked_fill(~keep, torch.finfo(S.dtype).min), dim=-1) * keep
+    return A @ V, A
+
+
+def _own_exponentials(Q, K, V, keep):
+    S = _scores(Q, K)
+    top = S.detach().masked_fill(~keep, torch.finfo(S.dtype).min).amax(-1, keepdim=True)
+    E = torch.exp(torch.where(keep, S - top, -INFINITY))
+    total = E.sum(-1, keepdim=True)
+    A = E / torch.where(total > 0, total, 1.0)
+    return A @ V, A
+
+
+def _repaired_weights(Q, K, V, keep):
+    """Right, though it would hide other NaNs: the fill's own backward pass drops the NaN that the softmax makes."""
+    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -INFINITY), dim=-1).nan_to_num()
+    return A @ V, A
+
+
+def _identity_values(Q, K, V, keep):
+    eye = torch.eye(K.shape[-2], dtype=V.dtype).expand(*V.shape[:-1], -1)
+    return scaled_dot_product_attention(Q, K, V, keep), scaled_dot_product_attention(Q, K, eye, keep)
+
+
+MASKED_SDPA = Exercise(
+    "masked_sdpa",
+    title="Attention that obeys a mask",
+    points=3,
+    reference=ref.masked_sdpa,
+    tensors=True,
+    properties=WEIGHTS_ARE_WEIGHTS,
+    forbid=BUILTIN,
+    cases=(
+        Case("two queries, three keys", _tiny, grad=("Q", "K", "V")),
+        Case("a padded batch", _padded_batch, grad=("Q", "K", "V")),
+        Case("causal self-attention", _square),
+        Case("queries that may see nothing", _empty_rows, edge=0.2),
+        Case("gradients where queries see nothing", _empty_rows, grad=("Q", "K", "V"), edge=0.2),
+        Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
+    ),
+    hints=(
+        "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
+        "right, then ask which rows have nothing left.",
+        "A row of only $-\\infty$ gives NaN, and what is NaN once stays NaN in the backward pass. So don't let it arise: `keep.any(-1, "
+        "keepdim=True)` finds the rows with something to see. Leave the others unmasked, then set **their weights** to 0.",
+        "`dead = ~keep.any(-1, keepdim=True)`; scores `apply_mask(scaled_scores(Q, K), keep | dead)`; softmax over the keys; then "
+        "`.masked_fill(dead, 0.0)` on the weights; return the weights times `V`, and the weights.",
+    ),
+    misconceptions=(
+        Misconception(
+            "masked_after_softmax",
+            "masked the weights **after** the softmax, so what is left sums to less than 1",
+            "Mask the scores instead. The softmax then divides by the kept keys alone.",
+            _of_weights(lambda A, keep: A * keep),
+        ),
+        Misconception(
+            "renormalised_after_softmax",
+            "masked the weights after the softmax and divided by their new sum. Where a forbidden key had nearly all the weight, nothing is "
+            "left to divide: NaN, or precision lost",
+            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
+            _of_weights(lambda A, keep: A * keep / (A * keep).sum(-1, keepdim=True)),
+        ),
+        Misconception(
+            "values_zeroed",
+            "made the forbidden **values** vanish, but left their weights standing",
+            "A zero value still takes its share of the 1. Mask the scores: then the weights of what is kept sum to 1.",
+            _values_zeroed,
+        ),
+        Misconception(
+            "multiplied_scores",
+            "set the forbidden scores to 0, which the softmax takes for an ordinary score",
+            "Give them $-\\infty$: use `apply_mask`.",
+            _of_scores(lambda S, keep: S * keep),
+        ),
+        Misconception(
+            "polarity_flipped",
+            "attended to exactly what is forbidden",
+            "True means keep. If you call `masked_fill`, it wants `~keep`.",
+            _flipped,
+        ),
+        Misconception(
+            "unscaled",
+            "masked well, but left out the scale $1/\\sqrt{d_k}$",
+            "Start from `scaled_scores(Q, K)`, which is given.",
+            _unscaled,
+        ),
+        Misconception(
+            "minus_infinity_only",
+            "have it right wherever something may be seen; but a row of only $-\\infty$ becomes NaN",
+            "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
+            _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY)),
+        ),
+        Misconception(
+            "minus_1e9",
+            "filled in a large finite number: a query that may see nothing gets the mean of **all** values, the forbidden ones",
+            "Set the weights to 0 where nothing is kept.",
+            _of_scores(lambda S, keep: S.masked_fill(~keep, -1e9)),
+        ),
+        Misconception(
+            "nan_to_num_on_the_output",
+            "repaired the results with `nan_to_num`. The values are right; but the weights were NaN when they met `V`, so its gradient is NaN",
+            "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
+            _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY), _nan_to_zero),
+        ),
+        Misconception(
+            "nan_to_num_after_adding",
+            "added $-\\infty$ and repaired the weights with `nan_to_num`. The values are right; but the backward pass of the softmax computes "
+            "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
+            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            _repaired_after_adding,
+        ),
+    ),
+    variants=(
+        Variant("finite_fill_then_zero", _finite_fill),
+        Variant("own_exponentials", _own_exponentials),
+        Variant("nan_to_num_on_filled_weights", _repaired_weights),
+        Variant("builtin_with_identity_values", _identity_values),
+    ),
+)

@@ -1,0 +1,136 @@
+"""Attention from one sequence to another."""
+
+import math
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from course.exercises.masking.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
+from course.exercises.masking.scores import draw_keep
+from solutions import masking as ref
+
+
+def _cross(draw: Draw, lead: tuple[int, ...], n: int, m: int, d_q: int, d_kv: int, d_k: int, d_v: int):
+    shapes = {"Xq": (*lead, n, d_q), "Xkv": (*lead, m, d_kv), "Wq": (d_q, d_k), "Wk": (d_kv, d_k), "Wv": (d_kv, d_v)}
+    inputs = {name: draw.normal(*shape) for name, shape in shapes.items()}
+    for name in ("Wq", "Wk", "Wv"):
+        inputs[name] /= math.sqrt(len(inputs[name]))  # projections of unit variance: the softmax does not saturate
+    return inputs | {"keep": draw_keep(draw, *lead, 1, m)}
+
+
+def _cross_tiny(draw: Draw):
+    return _cross(draw, (), 2, 3, 3, 2, 5, 4)
+
+
+def _cross_batch(draw: Draw):
+    n, m, d_q, d_kv = draw.sizes(4, low=3)
+    return _cross(draw, (2,), n, m, d_q, d_kv, 4, 6)
+
+
+def _cross_square(draw: Draw):
+    """Two sequences of one length and width, all projections square: no wrong turn is stopped by a shape error."""
+    n, d = draw.sizes(2, low=3, high=5)
+    return _cross(draw, (), n, n, d, d, d, d)
+
+
+def _cross_dead(draw: Draw):
+    inputs = _cross(draw, (2,), 2, 3, 3, 2, 5, 4)
+    inputs["keep"][draw.integer(0, 1)] = False
+    return inputs
+
+
+def _sides(q: str, k: str, v: str):
+    """Cross-attention whose queries, keys and values come from the named sides."""
+
+    def answer(Xq, Xkv, Wq, Wk, Wv, keep):
+        X = {"q": Xq, "kv": Xkv}
+        return ref.masked_sdpa(X[q] @ Wq, X[k] @ Wk, X[v] @ Wv, keep)
+
+    return answer
+
+
+def _linear(Xq, Xkv, Wq, Wk, Wv, keep):
+    return ref.masked_sdpa(Xq @ Wq.T, Xkv @ Wk.T, Xkv @ Wv.T, keep)
+
+
+def _model_width(Xq, Xkv, Wq, Wk, Wv, keep):
+    return ref.masked_sdpa(Xq @ Wq * math.sqrt(Wq.shape[1] / Wq.shape[0]), Xkv @ Wk, Xkv @ Wv, keep)
+
+
+def _no_mask(Xq, Xkv, Wq, Wk, Wv, keep):
+    return ref.masked_sdpa(Xq @ Wq, Xkv @ Wk, Xkv @ Wv, torch.ones_like(keep))
+
+
+def _one_matrix_for_scores(Xq, Xkv, Wq, Wk, Wv, keep):
+    S = Xq @ (Wq @ Wk.T) @ Xkv.mT / math.sqrt(Wq.shape[1])
+    A = (torch.softmax(S.masked_fill(~keep, -1e30), dim=-1)) * keep
+    return A @ Xkv @ Wv, A
+
+
+def _einsum(Xq, Xkv, Wq, Wk, Wv, keep):
+    Q, K = torch.einsum("...ia,ak->...ik", Xq, Wq), torch.einsum("...ja,ak->...jk", Xkv, Wk)
+    return ref.masked_sdpa(Q, K, torch.einsum("...ja,av->...jv", Xkv, Wv), keep)
+
+
+CROSS_ATTENTION = Exercise(
+    "cross_attention",
+    title="From one sequence to another",
+    points=2,
+    reference=ref.cross_attention,
+    tensors=True,
+    properties=WEIGHTS_ARE_WEIGHTS,
+    forbid=BUILTIN,
+    cases=(
+        Case("two tokens look at three", _cross_tiny, grad=("Xq", "Xkv")),
+        Case("a batch", _cross_batch),
+        Case("equal lengths and widths", _cross_square),
+        Case("a source of padding alone", _cross_dead, edge=0.1),
+    ),
+    hints=(
+        "Three projections. Which of the two sequences asks, and which one is looked up? What is looked up has keys **and** values.",
+        "Project each with `@`, rows times matrix: queries from `Xq`, keys and values from `Xkv`. The rest you have written already.",
+        "`masked_sdpa(Xq @ Wq, Xkv @ Wk, Xkv @ Wv, keep)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "self_attention",
+            "took queries, keys and values all from `Xq`: this is self-attention",
+            "Keys and values belong to the sequence that is looked up, `Xkv`.",
+            _sides("q", "q", "q"),
+        ),
+        Misconception(
+            "roles_swapped",
+            "let the sequences trade places: `Xkv` asks and `Xq` answers",
+            "The output has one row per row of `Xq`: that is where the queries come from.",
+            _sides("kv", "q", "q"),
+        ),
+        Misconception(
+            "values_from_the_asker",
+            "took the values from `Xq`",
+            "Keys and values come in pairs, from the same tokens: both from `Xkv`.",
+            _sides("q", "kv", "q"),
+        ),
+        Misconception(
+            "transposed_weights",
+            "multiplied by the transposed matrices, as `nn.Linear` stores them",
+            "Here $W$ has shape (d_in, d_out) and acts from the right: `X @ W`.",
+            _linear,
+        ),
+        Misconception(
+            "scaled_by_the_model_width",
+            "scaled the scores by the width of the **tokens** instead of $\\sqrt{d_k}$",
+            "The dot product sums over the $d_k$ columns of the projected queries: divide by $\\sqrt{d_k}$.",
+            _model_width,
+        ),
+        Misconception(
+            "mask_forgotten",
+            "did not pass `keep` on: the blanks of the source take part",
+            "The source is padded too. Hand `keep` to `masked_sdpa`.",
+            _no_mask,
+        ),
+    ),
+    variants=(
+        Variant("einsum", _einsum),
+        Variant("one_matrix_for_the_scores", _one_matrix_for_scores),
+    ),
+)

@@ -1,0 +1,288 @@
+"""The masks themselves: padding, causal, and both together."""
+
+import functools
+
+import numpy as np
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import masking as ref
+
+# ---------------------------------------------------------------------------------------------- padding
+
+
+def _lengths(draw: Draw, m: int, count: int):
+    """`count` lengths from 1 to m - 1, at least two of them different."""
+    lengths = draw.rng.integers(1, m, count)
+    lengths[0] = 1 + int(lengths[-1]) % (m - 1)
+    return lengths
+
+
+def _two_sequences(draw: Draw):
+    return {"lengths": _lengths(draw, 5, 2), "m": 5}
+
+
+def _batch_of_lengths(draw: Draw):
+    batch, m = draw.sizes(2, low=5)
+    return {"lengths": _lengths(draw, m, batch), "m": m}
+
+
+def _empty_and_full(draw: Draw):
+    m = draw.sizes(1, low=5)[0]
+    return {"lengths": np.concatenate([draw.rng.permutation([0, m]), _lengths(draw, m, 2)]), "m": m}
+
+
+def _positions(lengths, m):
+    return torch.arange(m), lengths[:, None, None]
+
+
+def _real_by_loop(lengths, m):
+    keep = torch.zeros(len(lengths), 1, m, dtype=torch.bool)
+    for b, length in enumerate(lengths.tolist()):
+        keep[b, 0, :length] = True
+    return keep
+
+
+PADDING_MASK = Exercise(
+    "padding_mask",
+    title="A mask for padded sequences",
+    points=1,
+    reference=ref.padding_mask,
+    tensors=True,
+    cases=(
+        Case("two sequences", _two_sequences),
+        Case("a batch", _batch_of_lengths),
+        Case("an empty and a full sequence", _empty_and_full, edge=0.1),
+    ),
+    hints=(
+        "Position $j$ holds a real token if it is one of the first `lengths[b]`. Positions start at 0.",
+        "Compare all positions `torch.arange(m)` with all lengths at once. Give `lengths` two more axes, so that the comparison "
+        "broadcasts to (batch, 1, m).",
+        "`torch.arange(m, device=lengths.device) < lengths[:, None, None]`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "one_too_many",
+            "kept one position too many: `<=` lets the first blank of each sequence through",
+            "Positions start at 0, so the last real token stands at `lengths[b] - 1`. Compare with `<`.",
+            lambda lengths, m: _positions(lengths, m)[0] <= lengths[:, None, None],
+        ),
+        Misconception(
+            "polarity_flipped",
+            "marked the blanks with True and the tokens with False",
+            "In this course True means **keep**. (`key_padding_mask` of `nn.MultiheadAttention` is the other way round.)",
+            lambda lengths, m: ~ref.padding_mask(lengths, m),
+        ),
+        Misconception(
+            "padded_on_the_left",
+            "took the blanks to stand on the left: you kept the **last** `lengths[b]` positions",
+            "The tokens come first and the blanks fill up on the right: keep the positions below `lengths[b]`.",
+            lambda lengths, m: _positions(lengths, m)[0] >= m - lengths[:, None, None],
+        ),
+        Misconception(
+            "no_query_axis",
+            "left out the query axis: against scores of shape (batch, query, key) the batch would be taken for the queries",
+            "Return shape (batch, 1, key): index `lengths[:, None, None]`, or `unsqueeze(1)` at the end.",
+            lambda lengths, m: ref.padding_mask(lengths, m)[:, 0],
+        ),
+        Misconception(
+            "masked_queries",
+            "put the positions on the query axis: (batch, key, 1) hides rows, and every blank **key** stays visible",
+            "What must not be looked at is a key, and keys are the last axis.",
+            lambda lengths, m: ref.padding_mask(lengths, m).mT,
+        ),
+        Misconception(
+            "masked_queries_too",
+            "masked the blanks as queries as well: their rows are now empty, with nothing to normalise",
+            "Mask the keys only, shape (batch, 1, key). What a blank query computes is dropped later, by the loss.",
+            lambda lengths, m: ref.padding_mask(lengths, m) & ref.padding_mask(lengths, m).mT,
+        ),
+    ),
+    variants=(
+        Variant("loop", _real_by_loop),
+        Variant("count_up", lambda lengths, m: torch.ones(len(lengths), 1, m).cumsum(-1) <= lengths.view(-1, 1, 1)),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- causal
+
+
+def _square(draw: Draw):
+    n = draw.choice((3, 4, 5))
+    return {"n_q": n, "n_k": n}
+
+
+def _chunk(draw: Draw):
+    n_q, n_k = sorted(draw.sizes(2))
+    return {"n_q": n_q, "n_k": n_k}
+
+
+def _decode_step(draw: Draw):
+    return {"n_q": 1, "n_k": draw.sizes(1, low=3)[0]}
+
+
+def _more_queries(draw: Draw):
+    n_k, n_q = sorted(draw.sizes(2))
+    return {"n_q": n_q, "n_k": n_k}
+
+
+def _triangle(shift: int):
+    """Bottom-right aligned, with the diagonal moved by `shift`."""
+    return lambda n_q, n_k: torch.ones(n_q, n_k).tril(n_k - n_q + shift).bool()
+
+
+def _causal_by_loop(n_q, n_k):
+    return torch.tensor([[j - (n_k - n_q) <= i for j in range(n_k)] for i in range(n_q)])
+
+
+CAUSAL_MASK = Exercise(
+    "causal_mask",
+    title="A causal mask, aligned at the end",
+    points=2,
+    reference=ref.causal_mask,
+    tensors=True,
+    cases=(
+        Case("as many queries as keys", _square),
+        Case("fewer queries than keys", _chunk),
+        Case("one query", _decode_step),
+        Case("more queries than keys", _more_queries, edge=0.1),
+    ),
+    hints=(
+        "Which absolute position does query $i$ have, if the last query stands where the last key stands?",
+        "Query $i$ stands at position $i + (n_k - n_q)$, and key $j$ at position $j$. Keep the pairs whose key is not later: build both "
+        "with `torch.arange`, one as a column, and compare.",
+        "`torch.arange(n_k) <= torch.arange(n_q)[:, None] + (n_k - n_q)`; or `tril` with `diagonal=n_k - n_q`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "cannot_see_itself",
+            "left out the query's own position: with as many queries as keys the first row is empty",
+            "A position may look at itself: $j \\le i + (n_k - n_q)$, not $<$.",
+            _triangle(-1),
+        ),
+        Misconception(
+            "sees_one_ahead",
+            "let each query see one position into the future",
+            "The diagonal itself is the last one to keep: `tril(diagonal=n_k - n_q)`, without a `+ 1`.",
+            _triangle(1),
+        ),
+        Misconception(
+            "top_left",
+            "aligned the triangle at the **top left**: a query that comes after four cached keys sees only the first of them",
+            "The queries are the **last** `n_q` positions. Query $i$ stands at $i + (n_k - n_q)$.",
+            lambda n_q, n_k: torch.ones(n_q, n_k).tril().bool(),
+        ),
+        Misconception(
+            "sees_the_future",
+            "kept the upper triangle: each query sees itself and the future, and nothing of the past",
+            "Keep keys at positions up to the query's own: the lower triangle, `tril`.",
+            lambda n_q, n_k: torch.ones(n_q, n_k).triu(n_k - n_q).bool(),
+        ),
+        Misconception(
+            "polarity_flipped",
+            "marked what is **forbidden** with True",
+            "In this course True means **keep**: turn the comparison round, or put `~` in front.",
+            lambda n_q, n_k: ~ref.causal_mask(n_q, n_k),
+        ),
+        Misconception(
+            "numbers_not_booleans",
+            "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
+            "Return the comparison itself: its entries are True and False.",
+            lambda n_q, n_k: ref.additive_mask(ref.causal_mask(n_q, n_k), torch.float32),
+        ),
+    ),
+    variants=(
+        Variant("tril", lambda n_q, n_k: torch.ones(n_q, n_k, dtype=torch.bool).tril(diagonal=n_k - n_q)),
+        Variant("not_triu", lambda n_q, n_k: ~torch.ones(n_q, n_k).triu(n_k - n_q + 1).bool()),
+        Variant("loop", _causal_by_loop),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- combined
+
+
+def _bits(draw: Draw, *shape: int):
+    """A random mask that holds True and False (of two or more entries)."""
+    keep = draw.rng.random(shape) < 0.6
+    first, second = draw.rng.permutation(keep.size)[:2]
+    keep.flat[first], keep.flat[second] = True, False
+    return keep
+
+
+def _two_by_hand(draw: Draw):
+    """Of one shape, with all four combinations of True and False."""
+    one, other = np.array([[True, True, False], [False, True, False]]), np.array([[True, False, True], [False, True, True]])
+    order = draw.rng.permutation(6)
+    return {"masks": [one.flat[order].reshape(2, 3), other.flat[order].reshape(2, 3)]}
+
+
+def _padding_and_causal(draw: Draw):
+    lengths, n, m = _lengths(draw, 7, 3), draw.choice((2, 5)), 7
+    return {"masks": [np.arange(m) < lengths[:, None, None], np.tri(n, m, m - n).astype(bool)]}
+
+
+def _three(draw: Draw):
+    """The largest first; the third decides somewhere."""
+    b, n, m = draw.sizes(3, high=5)
+    masks = [_bits(draw, b, n, m), _bits(draw, n, m), _bits(draw, b, 1, m)]
+    masks[0][0, 0, 0], masks[1][0, 0], masks[2][0, 0, 0] = True, True, False
+    return {"masks": masks}
+
+
+def _in_place(masks):
+    keep = masks[0]
+    for mask in masks[1:]:
+        keep &= mask
+    return keep
+
+
+COMBINE_MASKS = Exercise(
+    "combine_masks",
+    title="Several masks at once",
+    points=1,
+    reference=ref.combine_masks,
+    tensors=True,
+    cases=(
+        Case("two masks of one shape", _two_by_hand),
+        Case("padding and causal", _padding_and_causal),
+        Case("three masks, the largest first", _three),
+    ),
+    hints=(
+        "A pair may pass only if **no** mask forbids it. Which logical operation says so for True = keep?",
+        "`&` is the logical *and* of boolean tensors, and it broadcasts. Start with the first mask and go on through the rest.",
+        "`keep = masks[0]`, then for each further `mask`: `keep = keep & mask` (not `&=`, which writes into the caller's mask).",
+    ),
+    misconceptions=(
+        Misconception(
+            "or_instead_of_and",
+            "kept what **any** mask keeps (`|`, or a sum of booleans)",
+            "With True = keep all masks must agree: `&`. (*Or* is right where True means blocked.)",
+            lambda masks: functools.reduce(torch.logical_or, masks),
+        ),
+        Misconception(
+            "first_two_only",
+            "combined the first two masks and forgot the others",
+            "Loop over `masks[1:]`, however many there are.",
+            lambda masks: masks[0] & masks[1],
+        ),
+        Misconception(
+            "in_place",
+            "wrote into the first mask (`&=` and the like): the caller's mask is changed, or too small to hold the result",
+            "`keep = keep & mask` makes a new tensor of the broadcast shape.",
+            _in_place,
+        ),
+        Misconception(
+            "no_broadcast",
+            "stacked the masks, which works only for masks of one shape",
+            "`&` broadcasts (batch, 1, key) against (query, key) by itself; or use `torch.broadcast_tensors` before stacking.",
+            lambda masks: torch.stack(list(masks)).all(0),
+        ),
+    ),
+    variants=(
+        Variant("reduce", lambda masks: functools.reduce(torch.logical_and, masks)),
+        Variant("broadcast_and_stack", lambda masks: torch.stack(torch.broadcast_tensors(*masks)).all(dim=0)),
+        Variant("none_forbids", lambda masks: ~functools.reduce(torch.logical_or, [~mask for mask in masks])),
+    ),
+)

@@ -1,0 +1,9 @@
+"""Lesson 05 multi_head: from one attention to H of them, side by side in one matrix product."""
+
+from course.exercises.multi_head.as_sum import MHA_AS_SUM
+from course.exercises.multi_head.attention import MHA
+from course.exercises.multi_head.heads import MERGE_HEADS, PREDICT_CHUNKS, SPLIT_HEADS
+from course.exercises.multi_head.module import MULTI_HEAD
+from course.exercises.multi_head.parameters import PARAM_COUNT, PREDICT_PARAMS
+
+EXERCISES = (SPLIT_HEADS, MERGE_HEADS, PREDICT_CHUNKS, MHA, MHA_AS_SUM, MULTI_HEAD, PREDICT_PARAMS, PARAM_COUNT)

@@ -1,0 +1,221 @@
+"""Multi-head attention as a concatenation."""
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from autograder import Case, Draw, Exercise, Misconception, Property, Tolerance, Variant
+from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape
+from solutions import multi_head as ref
+
+BUILTIN = ("multi_head_attention_forward", "MultiheadAttention")
+FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
+
+
+def weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int):
+    """Weights that make scores of standard deviation near 1.5: neither saturated nor flat."""
+    narrow = d_model**-0.5
+    return {
+        "Wq": draw.normal(d_model, H * d_k, scale=1.5 * narrow),
+        "Wk": draw.normal(d_model, H * d_k, scale=narrow),
+        "Wv": draw.normal(d_model, H * d_v, scale=narrow),
+        "Wo": draw.normal(H * d_v, d_model, scale=(H * d_v) ** -0.5),
+    }
+
+
+def _two_heads(draw: Draw):
+    return {"X": draw.normal(3, 4), **weights(draw, 4, 2, 5, 3), "H": 2, "keep": None}
+
+
+def _causal(draw: Draw):
+    n, d_k = draw.sizes(2, low=5, high=7)
+    return {"X": draw.normal(n, 6), **weights(draw, 6, 3, d_k, 2), "H": 3, "keep": torch.ones(n, n).tril().bool().numpy()}
+
+
+def _mask_per_sequence(draw: Draw):
+    """As many sequences as heads: a mask that lands on the wrong axis raises no error."""
+    lengths = draw.rng.permutation([2, 3, 5])
+    keep = (torch.arange(5) < torch.from_numpy(lengths)[:, None, None]).expand(3, 5, 5)
+    return {"X": draw.normal(3, 5, 6), **weights(draw, 6, 3, 2, 7), "H": 3, "keep": keep.contiguous().numpy()}
+
+
+def _usual_sizes(draw: Draw):
+    """H d_k = H d_v = d_model, as in most models: every weight is square, and no wrong turn is stopped by a shape."""
+    return {"X": draw.normal(2, 5, 6), **weights(draw, 6, 2, 3, 3), "H": 2, "keep": None}
+
+
+def _unsqueezed(keep):
+    return None if keep is None else keep.unsqueeze(-3)
+
+
+def attend(Q, K, V, keep, scale=None):
+    """Masked attention of heads `(..., H, n, d)`; `scale` other than 1/sqrt(d_k) where a mistake wants one."""
+    factor = 1.0 if scale is None else scale * Q.shape[-1] ** 0.5
+    return ref.masked_sdpa(factor * Q, K, V, keep)
+
+
+def _mha(*, split=ref.split_heads, merge=ref.merge_heads, scale=None, mask=_unsqueezed, project=True):
+    """Multi-head attention with one part replaced by a mistake."""
+
+    def answer(X, Wq, Wk, Wv, Wo, H, keep=None):
+        Q, K, V = (split(X @ W, H) for W in (Wq, Wk, Wv))
+        outputs, A = attend(Q, K, V, mask(keep), None if scale is None else scale(X))
+        return (merge(outputs) @ Wo if project else merge(outputs)), A
+
+    return answer
+
+
+def _split_before_projection(X, Wq, Wk, Wv, Wo, H, keep=None):
+    slices = ref.split_heads(X, H)  # (..., H, n, d_model / H)
+    Q, K, V = (slices @ torch.stack([w.chunk(H, 0)[h] for h, w in enumerate(W.chunk(H, 1))]) for W in (Wq, Wk, Wv))
+    outputs, A = ref.masked_sdpa(Q, K, V, _unsqueezed(keep))
+    return ref.merge_heads(outputs) @ Wo, A
+
+
+def _weights_as_linear_keeps_them(X, Wq, Wk, Wv, Wo, H, keep=None):
+    return ref.mha(X, Wq.T, Wk.T, Wv.T, Wo.T, H, keep)
+
+
+def _weights_stacked_in_front(X, Wq, Wk, Wv, Wo, H, keep=None):
+    Y, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
+    return Y, A.movedim(-3, 0)
+
+
+def _averaged(X, Wq, Wk, Wv, Wo, H, keep=None):
+    Y, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
+    return Y, A.mean(-3)
+
+
+def _one_head_after_another(X, Wq, Wk, Wv, Wo, H, keep=None):
+    heads = [
+        ref.masked_sdpa(X @ wq, X @ wk, X @ wv, keep)
+        for wq, wk, wv in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), strict=True)
+    ]
+    return torch.cat([O for O, _ in heads], dim=-1) @ Wo, torch.stack([A for _, A in heads], dim=-3)
+
+
+def _einsum(X, Wq, Wk, Wv, Wo, H, keep=None):
+    Q, K, V = (torch.einsum("...nm,mhd->...hnd", X, W.reshape(W.shape[0], H, -1)) for W in (Wq, Wk, Wv))
+    S = torch.einsum("...hid,...hjd->...hij", Q, K) * Q.shape[-1] ** -0.5
+    if keep is not None:
+        S = S.masked_fill(~keep[..., None, :, :], -torch.inf)
+    A = torch.softmax(S, dim=-1)
+    return torch.einsum("...hij,...hjd,hdm->...im", A, V, Wo.reshape(H, -1, Wo.shape[1])), A
+
+
+def _builtin_attention(X, Wq, Wk, Wv, Wo, H, keep=None):
+    Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+    eye = torch.eye(X.shape[-2], dtype=X.dtype).expand(*Q.shape[:-1], -1)
+    A = scaled_dot_product_attention(Q, K, eye, attn_mask=_unsqueezed(keep))
+    return ref.merge_heads(A @ V) @ Wo, A
+
+
+MHA = Exercise(
+    "mha",
+    title="Multi-head attention",
+    points=3,
+    reference=ref.mha,
+    tensors=True,
+    tolerance=FLOAT32,
+    properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
+    forbid=BUILTIN,
+    cases=(
+        Case("three tokens, two heads", _two_heads, grad=("X", "Wq", "Wk", "Wv", "Wo")),
+        Case("three heads, causal", _causal),
+        Case("as many sequences as heads, each with its own padding", _mask_per_sequence),
+        Case("the usual sizes: every weight is square", _usual_sizes),
+    ),
+    hints=(
+        "Five steps: project, split, attend, merge, project. You have written two of them, and `masked_sdpa` is given: it takes "
+        "any leading axes, also a head axis.",
+        "Project the **whole** of `X` with `Wq`, `Wk` and `Wv`, then split each result into heads. The mask has no head axis: give "
+        "it one of size 1, third from the end, so that it serves every head.",
+        "`masked_sdpa` of `split_heads(X @ Wq, H)` and its two sisters, with `keep.unsqueeze(-3)` unless it is None. The output "
+        "is `merge_heads(...) @ Wo`; the weights go out as they are.",
+    ),
+    misconceptions=(
+        Misconception(
+            "scaled_by_sqrt_d_model",
+            "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
+            "Each head's dot product sums over its own $d_k$ features. Its scale is $\\sqrt{d_k}$, as `masked_sdpa` does it.",
+            _mha(scale=lambda X: X.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "split_before_projection",
+            "split `X` before projecting it: each head sees only its slice of the token, through one block of each weight",
+            "Every head reads the **whole** token. Project first, then split the result.",
+            _split_before_projection,
+        ),
+        Misconception(
+            "split_without_transpose",
+            "split the heads by a reshape alone, so they hold pieces of other tokens",
+            "Use your `split_heads`: reshape the last axis to (H, d), then swap tokens and heads.",
+            _mha(split=split_by_reshape),
+        ),
+        Misconception(
+            "merge_without_transpose",
+            "merged the heads by a reshape alone: your weights are right, but rows of the output mix tokens",
+            "Use your `merge_heads`: tokens to the front again, then join.",
+            _mha(merge=merge_by_reshape),
+        ),
+        Misconception(
+            "split_and_merge_without_transpose",
+            "split **and** merged by reshapes alone: the round trip is exact, the attention between them is not",
+            "Each head must hold *all* tokens. Use your `split_heads` and `merge_heads`, which swap tokens and heads.",
+            _mha(split=split_by_reshape, merge=merge_by_reshape),
+        ),
+        Misconception(
+            "head_order_at_wo",
+            "joined the heads in another order than the rows of `Wo` have: head $h$ meets rows that belong to others",
+            "First all features of head 0, then all of head 1, … Training from scratch would forgive it; loaded weights do not.",
+            _mha(merge=merge_interleaved),
+        ),
+        Misconception(
+            "mask_on_head_axis",
+            "put no head axis between the mask's batch axis and its last two: the mask of sequence $b$ falls on head $b$ of "
+            "all sequences",
+            "`keep` is (..., n, n), the scores are (..., H, n, n). Put an axis of size 1 in between: `keep.unsqueeze(-3)`.",
+            _mha(mask=lambda keep: keep),
+        ),
+        Misconception(
+            "mask_needs_a_batch",
+            "most likely counted the mask's axes from the front: an (n, n) mask, without a batch, does not fit",
+            "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
+            _mha(mask=lambda keep: None if keep is None else keep.unsqueeze(1)),
+        ),
+        Misconception(
+            "mask_ignored",
+            "did not use `keep`",
+            "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
+            _mha(mask=lambda keep: None),
+        ),
+        Misconception(
+            "mask_inverted",
+            "turned the mask round: your queries look exactly where they may not",
+            "In `keep`, True means *may look*, also for `masked_sdpa`. `nn.MultiheadAttention` has it the other way round.",
+            _mha(mask=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
+        ),
+        Misconception(
+            "weights_transposed",
+            "multiplied by the transposed weights, as `nn.Linear` keeps them",
+            "Here a weight is (in, out) and rows are tokens: `X @ Wq`, without `.T`. Square weights hide the difference.",
+            _weights_as_linear_keeps_them,
+        ),
+        Misconception(
+            "weights_averaged_over_heads",
+            "averaged the attention weights over the heads, as `nn.MultiheadAttention` does unless told otherwise",
+            "Return them head by head, (..., H, n, n): what distinguishes the heads is the point.",
+            _averaged,
+        ),
+        Misconception(
+            "weights_stacked_in_front",
+            "stacked the heads' weights in front of the batch: your $A$ is (H, ..., n, n)",
+            "The head axis stands third from the end, (..., H, n, n): `torch.stack(..., dim=-3)`.",
+            _weights_stacked_in_front,
+        ),
+    ),
+    variants=(
+        Variant("one_head_after_another", _one_head_after_another),
+        Variant("einsum_only", _einsum),
+        Variant("builtin_attention_per_head", _builtin_attention),
+    ),
+)

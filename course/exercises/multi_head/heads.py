@@ -1,0 +1,224 @@
+"""Dealing the features of each token out to heads, and putting them side by side again."""
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import multi_head as ref
+
+# ---------------------------------------------------------------------------------------------- split
+
+
+def _three_tokens(draw: Draw):
+    """The numbers 0 to 17 in some order: each can be followed by eye."""
+    return {"X": draw.rng.permutation(18).reshape(3, 6).astype(float), "H": 2}
+
+
+def _batch(draw: Draw):
+    B, n, H, d = draw.sizes(4, high=7)
+    return {"X": draw.normal(B, n, H * d), "H": H}
+
+
+def _as_many_tokens_as_heads(draw: Draw):
+    """n = H: a forgotten transpose keeps the shape."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"X": draw.normal(2, n, n * d), "H": n}
+
+
+def split_by_reshape(X, H):
+    return X.reshape(*X.shape[:-2], H, X.shape[-2], X.shape[-1] // H)
+
+
+def _split_needs_a_batch(X, H):
+    B, n, width = X.shape
+    return X.reshape(B, n, H, width // H).transpose(1, 2)
+
+
+def _axes_from_the_front(X, H):
+    return _inside(X, H).transpose(1, 2)
+
+
+def _inside(X, H):
+    return X.reshape(*X.shape[:-1], H, X.shape[-1] // H)
+
+
+def split_interleaved(X, H):
+    return X.reshape(*X.shape[:-1], X.shape[-1] // H, H).movedim(-1, -3)
+
+
+def _h_as_width(X, H):
+    return X.reshape(*X.shape[:-1], X.shape[-1] // H, H).transpose(-3, -2)
+
+
+SPLIT_HEADS = Exercise(
+    "split_heads",
+    title="Deal the features out to heads",
+    points=1,
+    reference=ref.split_heads,
+    tensors=True,
+    cases=(
+        Case("three tokens, two heads", _three_tokens),
+        Case("a batch", _batch),
+        Case("as many tokens as heads", _as_many_tokens_as_heads),
+    ),
+    hints=(
+        "Two steps: first make the width into two axes, then bring the heads in front of the tokens. Which step only changes "
+        "how memory is read, and which one changes the order?",
+        "Reshape the **last** axis alone, from width to (H, d): now the shape is (..., n, H, d). Then swap the axes of the "
+        "tokens and the heads, counted from the end.",
+        "`X.reshape(*X.shape[:-1], H, -1).transpose(-3, -2)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "reshape_without_transpose",
+            "reshaped straight to (..., H, n, d): the shape is right, but your heads hold pieces of other tokens",
+            "A reshape never changes the order in memory, where tokens come before heads. Reshape to (..., n, H, d), then swap.",
+            split_by_reshape,
+        ),
+        Misconception(
+            "heads_left_inside",
+            "stopped at (..., n, H, d): the heads still stand inside the tokens",
+            "Attention works on the last two axes, which must be (n, d): swap the axes of tokens and heads.",
+            _inside,
+        ),
+        Misconception(
+            "heads_interleaved",
+            "dealt the features out like cards: head $h$ got every $H$-th feature, not a run of neighbours",
+            "Reshape the width to (H, d) in this order: the head is the slow index, $h d + a$.",
+            split_interleaved,
+        ),
+        Misconception(
+            "H_taken_for_width",
+            "took `H` for the width of a head: you made heads of width $H$",
+            "There are `H` heads, each as wide as the width divided by `H`.",
+            _h_as_width,
+        ),
+        Misconception(
+            "needs_a_batch",
+            "assumed exactly one batch axis",
+            "Count the axes from the end, `transpose(-3, -2)`, and keep `X.shape[:-1]` as it is: then any leading axes work.",
+            _split_needs_a_batch,
+        ),
+        Misconception(
+            "axes_counted_from_the_front",
+            "swapped axes 1 and 2: these are tokens and heads only behind exactly one batch axis",
+            "Tokens and heads stand third and second from the end, whatever leads: `transpose(-3, -2)`.",
+            _axes_from_the_front,
+        ),
+    ),
+    variants=(
+        Variant("stack_of_slices", lambda X, H: torch.stack(X.chunk(H, dim=-1), dim=-3)),
+        Variant(
+            "index_gather",
+            lambda X, H: torch.stack(
+                [X[..., h * (X.shape[-1] // H) : (h + 1) * (X.shape[-1] // H)] for h in range(H)], dim=-3
+            ).contiguous(),
+        ),
+        Variant("movedim", lambda X, H: _inside(X, H).movedim(-2, -3)),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- merge
+
+
+def _two_heads(draw: Draw):
+    return {"Y": draw.rng.permutation(18).reshape(2, 3, 3).astype(float)}
+
+
+def _batch_of_heads(draw: Draw):
+    return {"Y": draw.normal(*draw.sizes(4, high=7))}
+
+
+def _square_heads(draw: Draw):
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"Y": draw.normal(2, n, n, d)}
+
+
+def merge_by_reshape(Y):
+    return Y.reshape(*Y.shape[:-3], Y.shape[-2], Y.shape[-3] * Y.shape[-1])
+
+
+def merge_interleaved(Y):
+    return Y.movedim(-3, -1).flatten(-2)
+
+
+def _merge_needs_a_batch(Y):
+    B, H, n, d = Y.shape
+    return Y.transpose(1, 2).reshape(B, n, H * d)
+
+
+MERGE_HEADS = Exercise(
+    "merge_heads",
+    title="Put the heads side by side again",
+    points=1,
+    reference=ref.merge_heads,
+    tensors=True,
+    cases=(
+        Case("two heads, three tokens", _two_heads),
+        Case("a batch", _batch_of_heads),
+        Case("as many tokens as heads", _square_heads),
+    ),
+    hints=(
+        "It is `split_heads` run backwards: undo its two steps, the last one first.",
+        "Bring the tokens in front of the heads again, (..., n, H, d). Then join the last two axes into one. (After a "
+        "transpose `.view` refuses: the entries no longer lie in order. `.reshape` and `.flatten` copy where they must.)",
+        "`Y.transpose(-3, -2).flatten(-2)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "reshape_without_transpose",
+            "reshaped without bringing the tokens to the front: each of your rows holds pieces of several tokens",
+            "In memory the heads come first. Swap the axes of heads and tokens before you join.",
+            merge_by_reshape,
+        ),
+        Misconception(
+            "heads_interleaved",
+            "wove the heads together: first feature 0 of every head, then feature 1, …",
+            "All features of head 0 come first: the order of the axes before joining is (..., n, H, d).",
+            merge_interleaved,
+        ),
+        Misconception(
+            "heads_summed",
+            "added the heads up",
+            "The heads stand **side by side**, as different features. $W_O$ mixes them later.",
+            lambda Y: Y.sum(-3),
+        ),
+        Misconception(
+            "heads_below_each_other",
+            "laid the heads below each other, so there are $H n$ tokens",
+            "A token stays one row. The heads are joined along the features, the last axis.",
+            lambda Y: Y.flatten(-3, -2),
+        ),
+        Misconception(
+            "needs_a_batch",
+            "assumed exactly one batch axis",
+            "Count the axes from the end, `transpose(-3, -2)`, then `flatten(-2)`: any leading axes work.",
+            _merge_needs_a_batch,
+        ),
+        Misconception(
+            "first_axis_taken_for_heads",
+            "joined along the first axis: with a batch, you put sequences side by side instead of heads",
+            "The heads are the third axis from the end, whatever leads: `Y.unbind(-3)`.",
+            lambda Y: torch.cat(Y.unbind(0), dim=-1),
+        ),
+    ),
+    variants=(
+        Variant("concatenation", lambda Y: torch.cat(Y.unbind(-3), dim=-1)),
+        Variant("contiguous_view", lambda Y: Y.transpose(-3, -2).contiguous().view(*Y.shape[:-3], Y.shape[-2], -1)),
+    ),
+)
+
+PREDICT_CHUNKS = Exercise(
+    "predict_chunks",
+    title="Predict: what does the wrong pair of reshapes see?",
+    points=0.5,
+    choices={
+        "a": "all tokens up to its own: wrong split and wrong merge cancel, as the round trip does",
+        "b": "also tokens after its own: the mask is broken",
+        "c": "only the tokens of its own third, up to its own",
+        "d": "only itself",
+    },
+    reveal="**c.** The wrong split cuts the *sequence* in H pieces: its “head” $h$ holds the tokens of the $h$-th third, H rows of "
+    "each. So each token sees its own third, and the rest of the past is lost. Shapes fit, the round trip is exact, nothing "
+    "leaks from the future, and a model may well train: the worst kind of bug.",
+)

@@ -1,0 +1,196 @@
+"""Multi-head attention as a module with its own parameters."""
+
+import torch
+from torch import nn
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from course.exercises.multi_head.attention import BUILTIN, FLOAT32, attend
+from course.exercises.multi_head.heads import merge_by_reshape, split_by_reshape
+from solutions import multi_head as ref
+
+
+def _script(draw: Draw, d_model: int, H: int, d_k: int, d_v: int, *calls: Call, bias: bool = True) -> Script:
+    sizes = {"WQ": (d_model, H * d_k), "WK": (d_model, H * d_k), "WV": (d_model, H * d_v), "WO": (H * d_v, d_model)}
+    weights = {}
+    for name, (inputs, outputs) in sizes.items():
+        weights[f"{name}.weight"] = draw.normal(outputs, inputs, scale=inputs**-0.5 * (1.5 if name == "WQ" else 1.0))
+        if bias:
+            weights[f"{name}.bias"] = draw.normal(outputs, scale=0.5)
+    return Script({"d_model": d_model, "H": H, "d_k": d_k, "d_v": d_v, "bias": bias}, weights, calls)
+
+
+def _call(Xq, Xkv, keep=None):
+    return Call(arguments={"Xq": Xq, "Xkv": Xkv, "keep": keep})
+
+
+def _made(draw: Draw):
+    """No call but a look: only `__init__` and the loading of weights can go wrong."""
+    return _script(draw, 4, 2, 5, 3, Call("training", attribute=True))
+
+
+def _self(draw: Draw):
+    X = draw.normal(1, 3, 4)
+    return _script(draw, 4, 2, 5, 3, _call(X, X))
+
+
+def _cross(draw: Draw):
+    n, m = draw.sizes(2, high=5)
+    return _script(draw, 6, 3, 2, 5, _call(draw.normal(2, n, 6), draw.normal(2, m, 6)))
+
+
+def _cross_masked(draw: Draw):
+    n, m = draw.sizes(2, low=3, high=7)
+    keep = draw.rng.permuted(torch.arange(m).expand(2, n, m).numpy(), axis=-1) < 2  # each query may look at two keys
+    return _script(draw, 4, 3, 2, 5, _call(draw.normal(2, n, 4), draw.normal(2, m, 4), keep))
+
+
+def _no_bias(draw: Draw):
+    X = draw.normal(5, 6)
+    return _script(draw, 6, 2, 3, 3, _call(X, X, torch.ones(5, 5).tril().bool().numpy()), bias=False)
+
+
+def in_double(cls):
+    """`cls` computing in float64, whatever it is given: expected values are made in float64."""
+
+    class Double(cls):
+        def __init__(self, **init):
+            super().__init__(**init)
+            self.double()
+
+        def forward(self, Xq, Xkv, keep=None):
+            return super().forward(Xq.double(), Xkv.double(), keep)
+
+    return Double
+
+
+def _head_axis(keep):
+    return None if keep is None else keep.unsqueeze(-3)
+
+
+def _module(
+    *,
+    split=ref.split_heads,
+    merge=ref.merge_heads,
+    scale=None,
+    inputs=lambda Xq, Xkv: (Xq, Xkv, Xkv),
+    mask=_head_axis,
+):
+    """The reference with one part of `forward` replaced by a mistake. `inputs`: of what the queries, keys and values are made."""
+
+    class Wrong(ref.MultiHead):
+        def forward(self, Xq, Xkv, keep=None):
+            layers = (self.WQ, self.WK, self.WV)
+            Q, K, V = (split(layer(X), self.H) for layer, X in zip(layers, inputs(Xq, Xkv), strict=True))
+            outputs, _ = attend(Q, K, V, mask(keep), None if scale is None else scale(Xq))
+            return self.WO(merge(outputs))
+
+    return in_double(Wrong)
+
+
+class MissingSuper(nn.Module):
+    """As printed in many a blog post."""
+
+    def __init__(self, d_model, H, d_k, d_v, bias=True):
+        self.H = H
+        self.WQ = nn.Linear(d_model, H * d_k, bias=bias)
+
+
+class ByFunctional(ref.MultiHead):
+    """The same through the functional `mha_as_sum` form: one head after another."""
+
+    def forward(self, Xq, Xkv, keep=None):
+        Q, K, V = self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)
+        total = 0.0 if self.WO.bias is None else self.WO.bias
+        for q, k, v, w in zip(*(t.chunk(self.H, -1) for t in (Q, K, V, self.WO.weight)), strict=True):
+            total = total + ref.masked_sdpa(q, k, v, keep)[0] @ w.T
+        return total
+
+
+class ByBuiltin(ref.MultiHead):
+    """The same through torch's attention."""
+
+    def forward(self, Xq, Xkv, keep=None):
+        Q, K, V = (ref.split_heads(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
+        return self.WO(ref.merge_heads(nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=_head_axis(keep))))
+
+
+MULTI_HEAD = Exercise(
+    "MultiHead",
+    title="The module, repaired",
+    points=3,
+    reference=in_double(ref.MultiHead),
+    tensors=True,
+    tolerance=FLOAT32,
+    forbid=BUILTIN,
+    cases=(
+        Case("made, and given weights", _made),
+        Case("self-attention, two heads", _self),
+        Case("cross-attention", _cross),
+        Case("cross-attention with a mask for each sequence", _cross_masked),
+        Case("causal, no biases, no batch", _no_bias, edge=0.2),
+    ),
+    hints=(
+        "`__init__` makes four layers and remembers `H`. `forward` is your `mha`, with layers in the place of `X @ W` and with two "
+        "inputs: one asks, the other offers.",
+        "First line of `__init__`: `super().__init__()`. Then `self.WQ = nn.Linear(d_model, H * d_k, bias=bias)` and so on; the "
+        "names must be those of the docstring, for weights are loaded by name. Queries come from `Xq`, keys **and** values "
+        "from `Xkv`.",
+        "`forward`: split `self.WQ(Xq)`, `self.WK(Xkv)` and `self.WV(Xkv)` into `self.H` heads, call `masked_sdpa` with "
+        "`keep.unsqueeze(-3)` (or None), and return `self.WO(merge_heads(...))` of its output.",
+    ),
+    misconceptions=(
+        Misconception(
+            "missing_super",
+            "most likely left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
+            "Make `super().__init__()` the first line of your `__init__`. (If it is: the message below says which name is missing.)",
+            MissingSuper,
+        ),
+        Misconception(
+            "scaled_by_sqrt_d_model",
+            "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
+            "Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
+            _module(scale=lambda X: X.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "split_without_transpose",
+            "split the heads by a reshape alone, so they hold pieces of other tokens",
+            "Use your `split_heads`; or `.view(B, n, H, d)` **and then** `.transpose(1, 2)`.",
+            _module(split=split_by_reshape),
+        ),
+        Misconception(
+            "merge_without_transpose",
+            "merged the heads by a reshape alone, so each row mixes several tokens",
+            "Use your `merge_heads`: swap tokens and heads back before you join.",
+            _module(merge=merge_by_reshape),
+        ),
+        Misconception(
+            "self_attention_only",
+            "took keys and values from `Xq` as well: that is self-attention, whatever `Xkv` holds",
+            "Feed `Xkv` to `self.WK` and `self.WV`.",
+            _module(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
+        ),
+        Misconception(
+            "roles_swapped",
+            "exchanged the two inputs: your queries come from `Xkv`, keys and values from `Xq`",
+            "`Xq` asks, so it goes through `self.WQ`; there is one output for each of **its** tokens. `Xkv` offers the rest.",
+            _module(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
+        ),
+        Misconception(
+            "mask_without_head_axis",
+            "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
+            "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
+            _module(mask=lambda keep: keep),
+        ),
+        Misconception(
+            "mask_ignored",
+            "did not use `keep`",
+            "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
+            _module(mask=lambda keep: None),
+        ),
+    ),
+    variants=(
+        Variant("as_released", ref.MultiHead),
+        Variant("one_head_after_another", ByFunctional),
+        Variant("builtin_attention_per_head", ByBuiltin),
+    ),
+)

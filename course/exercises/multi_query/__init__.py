@@ -1,0 +1,44 @@
+"""Lesson 08 multi_query: one set of keys and values for all heads, and the memory traffic that it saves."""
+
+from autograder import Exercise
+from course.exercises.multi_query.attention import MQA, MQA_STEP
+from course.exercises.multi_query.costs import ARITHMETIC_INTENSITY, DECODE_TIME_FLOOR, KV_ELEMENTS
+
+PREDICT_BATCH = Exercise(
+    "predict_batch",
+    title="Predict: does a larger batch help?",
+    points=0.5,
+    choices={
+        "a": "yes: everything is read once for the whole batch, so the time per token falls towards 0",
+        "b": "at first; then the time per token stays at the time it takes to read one sequence's cache",
+        "c": "no: twice the sequences take twice the time from the start",
+    },
+    reveal="**b.** The parameters are read once for the whole batch: their share of each token falls like 1/B. But each sequence "
+    "brings a cache of its own, and that is read for nobody else. So the time per token falls to the time of one cache, and "
+    "no batch brings it lower. Only a smaller cache does.",
+)
+
+PREDICT_TRAINING = Exercise(
+    "predict_training",
+    title="Predict: training and decoding with MQA",
+    points=0.5,
+    choices={
+        "a": "training and decoding both become several times faster",
+        "b": "training becomes faster, decoding stays about as it was",
+        "c": "training stays about as it was, decoding becomes several times faster",
+        "d": "both stay about as they were: the FLOPs are the same",
+    },
+    reveal="**c.** Shazeer (2019, table 3) measured 13.2 → 13.0 µs per token in training and 46 → 3.8 µs in the decoder. In "
+    "training all positions are processed at once: keys that were read serve many queries, so their bytes hardly matter. In "
+    "decoding they serve one query per head, and the bytes are nearly all of the cost.",
+)
+
+EXERCISES = (
+    MQA,
+    KV_ELEMENTS,
+    MQA_STEP,
+    ARITHMETIC_INTENSITY,
+    PREDICT_BATCH,
+    DECODE_TIME_FLOOR,
+    PREDICT_TRAINING,
+)

@@ -1,0 +1,272 @@
+"""Multi-query attention over a whole sequence, and one step of it with a cache."""
+
+import math
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from solutions import multi_query as ref
+
+FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
+WEIGHTS = ("Wq", "Wk", "Wv", "Wo")
+
+
+def draw_weights(draw: Draw, d_model, H, d_k, d_v):
+    """Projections that give queries, keys and values of about unit variance; the queries a little more."""
+    widths = {"Wq": (d_model, H * d_k, 1.5), "Wk": (d_model, d_k, 1.0), "Wv": (d_model, d_v, 1.0), "Wo": (H * d_v, d_model, 1.0)}
+    return {name: draw.normal(a, b, scale=factor / math.sqrt(a)) for name, (a, b, factor) in widths.items()} | {"H": H}
+
+
+def _by_hand(draw: Draw):
+    return {"X": draw.normal(3, 2)} | draw_weights(draw, 2, 2, 1, 1)
+
+
+def _batch(draw: Draw):
+    H, n, d_k, d_v = draw.sizes(4, low=2, high=7)
+    return {"X": draw.normal(2, n, 5)} | draw_weights(draw, 5, H, d_k, d_v)
+
+
+def _as_many_sequences_as_heads(draw: Draw):
+    """Batch = heads, d_k = d_v: no wrong turn is stopped by a shape error."""
+    n, d = draw.sizes(2, low=5, high=7)
+    return {"X": draw.normal(3, n, 5)} | draw_weights(draw, 5, 3, d, d)
+
+
+def _mqa(*, queries=lambda Q: Q, outputs=lambda O: O, merge=ref.merge_heads, attend=ref.causal_attention):
+    """Multi-query attention with one part replaced by a mistake."""
+
+    def answer(X, Wq, Wk, Wv, Wo, H):
+        Q, K, V = queries(ref.split_heads(X @ Wq, H)), X @ Wk, X @ Wv
+        return merge(outputs(attend(Q, K.unsqueeze(-3), V.unsqueeze(-3)))) @ Wo, K, V
+
+    return answer
+
+
+def _same(heads):
+    """Every head is the mean over the heads."""
+    return heads.mean(-3, keepdim=True).expand_as(heads)
+
+
+def _reshaped(O):
+    return O.reshape(*O.shape[:-3], O.shape[-2], -1)
+
+
+def _feature_first(O):
+    return O.movedim(-3, -1).flatten(-2)
+
+
+def _repeated_in_cache(X, Wq, Wk, Wv, Wo, H):
+    Y, K, V = ref.mqa(X, Wq, Wk, Wv, Wo, H)
+    return Y, *(T.unsqueeze(-3).expand(*T.shape[:-2], H, -1, -1) for T in (K, V))
+
+
+def _everything_visible(Q, K, V):
+    return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ V
+
+
+def _head_after_head(X, Wq, Wk, Wv, Wo, H):
+    K, V = X @ Wk, X @ Wv
+    return sum(ref.causal_attention(X @ wq, K, V) @ wo for wq, wo in zip(Wq.chunk(H, 1), Wo.chunk(H, 0), strict=True)), K, V
+
+
+def _einsum(X, Wq, Wk, Wv, Wo, H):
+    Q, K, V = torch.einsum("...nm,mhk->...hnk", X, Wq.reshape(Wq.shape[0], H, -1)), X @ Wk, X @ Wv
+    S = torch.einsum("...hik,...jk->...hij", Q, K) * Q.shape[-1] ** -0.5
+    future = torch.ones(X.shape[-2], X.shape[-2], dtype=torch.bool).triu(1)
+    A = torch.softmax(S.masked_fill(future, -torch.inf), dim=-1)
+    return torch.einsum("...hij,...jv,hvm->...im", A, V, Wo.reshape(H, -1, Wo.shape[1])), K, V
+
+
+MQA = Exercise(
+    "mqa",
+    title="Multi-query attention",
+    points=3,
+    reference=ref.mqa,
+    tensors=True,
+    tolerance=FLOAT32,
+    cases=(
+        Case("three tokens, two heads of width 1", _by_hand),
+        Case("a batch", _batch, grad=("X", *WEIGHTS)),
+        Case("as many sequences as heads", _as_many_sequences_as_heads),
+    ),
+    hints=(
+        "Only the queries are split into heads. What shape do keys and values have, and what must stand where the queries have "
+        "their head axis?",
+        "Project: `X @ Wq` is split into `H` heads, `X @ Wk` and `X @ Wv` stay as they are. An axis of size 1, third from the end, "
+        "lets one K and one V serve every head. Merge the heads, multiply by `Wo`, and return K and V **without** that axis.",
+        "`O = causal_attention(split_heads(X @ Wq, H), K.unsqueeze(-3), V.unsqueeze(-3))`; then `merge_heads(O) @ Wo, K, V`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "shared_queries_too",
+            "shared the queries as well: all heads ask the same question, so all get the same answer",
+            "Keep $H$ runs of $d_k$ columns in `Wq`, one for each head. Only keys and values are shared.",
+            _mqa(queries=_same),
+        ),
+        Misconception(
+            "averaged_values",
+            "gave every head the average of what the heads received",
+            "The heads share the values they choose **from**. What each head mixes out of them is its own: concatenate, don't average.",
+            _mqa(outputs=_same),
+        ),
+        Misconception(
+            "repeated_in_cache",
+            "returned one copy of keys and values per head: the output is right, and the cache is as large as before",
+            "Return `X @ Wk` and `X @ Wv` themselves. A head axis, if you need one to attend, is not for storage.",
+            _repeated_in_cache,
+        ),
+        Misconception(
+            "merged_without_transpose",
+            "merged the heads by a reshape alone, which keeps the memory order (head, token, feature)",
+            "Each row must hold all heads of **one** token: swap heads and tokens first, as `merge_heads` does.",
+            _mqa(merge=_reshaped),
+        ),
+        Misconception(
+            "merged_feature_first",
+            "laid the heads out feature by feature, where `Wo` expects head by head",
+            "Row $h d_v + b$ of `Wo` meets feature $b$ of head $h$: first all of head 0, then all of head 1.",
+            _mqa(merge=_feature_first),
+        ),
+        Misconception(
+            "future_visible",
+            "let tokens look at later ones",
+            "Sharing changes nothing about the mask: use `causal_attention`.",
+            _mqa(attend=_everything_visible),
+        ),
+    ),
+    variants=(
+        Variant("one_head_after_another_summed", _head_after_head),
+        Variant("einsum", _einsum),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- one step
+
+
+def _step(d_model, H, d_k, d_v, n, *lead):
+    def make(draw: Draw):
+        cache = {"K": draw.normal(*lead, n, d_k), "V": draw.normal(*lead, n, d_v)}
+        return {"x": draw.normal(*lead, d_model)} | draw_weights(draw, d_model, H, d_k, d_v) | cache
+
+    return make
+
+
+def _batch_step(draw: Draw):
+    H, n, d_k, d_v = draw.sizes(4, low=2, high=7)
+    return _step(5, H, d_k, d_v, n, 2)(draw)
+
+
+def _square_step(draw: Draw):
+    """Five cached tokens, and heads, batch and widths in the way of each other."""
+    (d,) = draw.sizes(1, low=3, high=5)
+    return _step(6, 3, d, d, 5, 3)(draw)
+
+
+def _decode(*, behind=True, late=False, queries=lambda Q: Q, tokens=False):
+    """One decode step with one part replaced by a mistake."""
+
+    def answer(x, Wq, Wk, Wv, Wo, H, K, V):
+        Q, k, v = queries((x @ Wq).unflatten(-1, (H, -1))), (x @ Wk).unsqueeze(-2), (x @ Wv).unsqueeze(-2)
+        grown = [torch.cat(pair if behind else pair[::-1], dim=-2) for pair in ((K, k), (V, v))]
+        seen_K, seen_V = (K, V) if late else grown
+        if tokens:
+            O = ref.causal_attention(Q, seen_K, seen_V)
+        else:
+            O = torch.softmax(Q @ seen_K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ seen_V
+        return O.flatten(-2) @ Wo, *grown
+
+    return answer
+
+
+def _overwritten(x, Wq, Wk, Wv, Wo, H, K, V):
+    return ref.mqa_step(x, Wq, Wk, Wv, Wo, H, K[..., :-1, :], V[..., :-1, :])
+
+
+def _repeated_in_step(x, Wq, Wk, Wv, Wo, H, K, V):
+    y, K, V = ref.mqa_step(x, Wq, Wk, Wv, Wo, H, K, V)
+    return y, *(T.unsqueeze(-3).expand(*T.shape[:-2], H, -1, -1) for T in (K, V))
+
+
+def _token_axis(x, Wq, Wk, Wv, Wo, H, K, V):
+    """As `mqa` does it: heads on an axis of their own, one query in each."""
+    Q = ref.split_heads(x.unsqueeze(-2) @ Wq, H)
+    K = torch.cat([K, x.unsqueeze(-2) @ Wk], dim=-2)
+    V = torch.cat([V, x.unsqueeze(-2) @ Wv], dim=-2)
+    O = ref.causal_attention(Q, K.unsqueeze(-3), V.unsqueeze(-3))
+    return (ref.merge_heads(O) @ Wo).squeeze(-2), K, V
+
+
+def _loop_over_heads(x, Wq, Wk, Wv, Wo, H, K, V):
+    K, V = (torch.cat([T, (x @ W)[..., None, :]], dim=-2) for T, W in ((K, Wk), (V, Wv)))
+    parts = []
+    for wq in Wq.chunk(H, 1):
+        a = torch.softmax((K @ (x @ wq)[..., None])[..., 0] / math.sqrt(K.shape[-1]), dim=-1)
+        parts.append((a[..., None] * V).sum(-2))
+    return torch.cat(parts, dim=-1) @ Wo, K, V
+
+
+MQA_STEP = Exercise(
+    "mqa_step",
+    title="One decode step: the heads as rows",
+    points=2.5,
+    reference=ref.mqa_step,
+    tensors=True,
+    tolerance=FLOAT32,
+    cases=(
+        Case("two heads, three cached tokens", _step(2, 2, 1, 1, 3)),
+        Case("a batch", _batch_step),
+        Case("as many sequences as heads", _square_step),
+        Case("an empty cache", _step(5, 3, 2, 7, 0, 2), edge=0.2),
+    ),
+    hints=(
+        "There is one token, so the queries of all heads fit in one matrix: a row for each head. What does a row of the scores mean "
+        "then, and which of the cached tokens may it see?",
+        "Append first: `torch.cat` along the token axis, second from the end. Then `x @ Wq`, reshaped to `(..., H, d_k)`, is the "
+        "query matrix: scores, softmax, values as for one head. No mask: the cache holds no token later than `x`.",
+        "`Q = (x @ Wq).reshape(*x.shape[:-1], H, -1)`; `A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)` with the grown K; "
+        "`(A @ V).flatten(-2) @ Wo`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "attended_before_append",
+            "attended first and stored afterwards, so the new token does not see itself",
+            "Append, then attend: each token is among its own keys.",
+            _decode(late=True),
+        ),
+        Misconception(
+            "heads_masked_as_tokens",
+            "put a causal mask over rows that are **heads**: head 0 misses the newest tokens, only the last head sees all",
+            "The rows of the query matrix are $H$ heads of one token, not $H$ tokens. One decode step needs no mask.",
+            _decode(tokens=True),
+        ),
+        Misconception(
+            "prepended",
+            "put the new token in front of the old ones",
+            "Append it **behind** them. Without positions the output is the same; the cache is not.",
+            _decode(behind=False),
+        ),
+        Misconception(
+            "overwrote_the_last",
+            "wrote the new token over the last cached one: the cache did not grow",
+            "The returned cache has $n + 1$ tokens: all the old ones, then the new one.",
+            _overwritten,
+        ),
+        Misconception(
+            "repeated_in_cache",
+            "stored one copy of keys and values per head",
+            "The cache keeps the shape it came in, `(..., n, d)`, and is one token longer. Nothing in it depends on $H$.",
+            _repeated_in_step,
+        ),
+        Misconception(
+            "shared_queries_too",
+            "let all heads ask the same question",
+            "Every head has its own run of $d_k$ columns in `Wq`.",
+            _decode(queries=lambda Q: Q.mean(-2, keepdim=True).expand_as(Q)),
+        ),
+    ),
+    variants=(
+        Variant("with_a_token_axis", _token_axis),
+        Variant("loop_over_heads", _loop_over_heads),
+    ),
+)

@@ -1,0 +1,267 @@
+"""The angles and the rotation, in the interleaved layout."""
+
+import torch
+
+from autograder import Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from course.exercises.positions import probes
+from solutions import positions as ref
+
+ROTATION = Tolerance(rtol=1e-4, atol=5e-5)  # float32: an angle of 60 radians is known to 4e-6, and entries reach 4
+
+
+# ---------------------------------------------------------------------------------------------- angles
+
+
+def _few(draw: Draw):
+    pos = probes.positions(draw, 3).tolist()
+    return {"pos": Code(f"torch.tensor({pos})"), "d": 6, "base": probes.base(draw)}
+
+
+def _any_order(draw: Draw):
+    n, half = draw.sizes(2, low=3, high=7)
+    return {"pos": draw.rng.permutation(probes.positions(draw, n, last=60, gap=9)), "d": 2 * half, "base": probes.base(draw)}
+
+
+def _batch(draw: Draw):
+    pos = probes.positions(draw, 15, gap=5).reshape(5, 3)
+    return {"pos": pos, "d": 14, "base": probes.base(draw)}
+
+
+def _bfloat16(draw: Draw):
+    """Positions near 1000 that bfloat16 holds exactly (multiples of 4): what it does not hold are the angles."""
+    numbers = [4.0 * draw.integer(225, 255) for _ in range(3)]
+    return {"pos": Code(f"torch.tensor({numbers}, dtype=torch.bfloat16)"), "d": 10, "base": probes.base(draw)}
+
+
+def _angles(rule):
+    """An answer with its own frequencies `rule(i, d, base)` for the pairs i = 0 … d/2 - 1."""
+
+    def answer(pos, d, base):
+        theta = rule(torch.arange(d // 2, dtype=torch.float64), d, base)
+        return pos[..., None].double() * theta
+
+    return answer
+
+
+def _narrow(pos, d, base):
+    dtype = pos.dtype if pos.is_floating_point() else torch.float64
+    theta = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    return pos[..., None] * theta.to(dtype)
+
+
+def _outer(pos, d, base):
+    theta = torch.exp(-torch.arange(0, d, 2).float() * torch.log(torch.tensor(base)) / d)
+    return torch.outer(pos.flatten().float(), theta).view(*pos.shape, d // 2)
+
+
+ROPE_ANGLES = Exercise(
+    "rope_angles",
+    title="The angles of rotary positions",
+    points=1,
+    reference=ref.rope_angles,
+    tensors=True,
+    cases=(
+        Case("three positions", _few),
+        Case("positions in any order", _any_order),
+        Case("a batch with positions of its own", _batch),
+        Case("positions in bfloat16", _bfloat16, edge=0.2),
+    ),
+    hints=(
+        "One angle for each position and each pair. Which part depends on the position alone, and which on the pair alone?",
+        "Make the d/2 numbers $\\theta_i = b^{-2i/d}$ in float32. Give the positions a new last axis and multiply.",
+        "`theta = base ** (-torch.arange(0, d, 2, dtype=torch.float32) / d)`; then `pos[..., None].float() * theta`. (For the "
+        "device, pass `device=pos.device`.)",
+    ),
+    misconceptions=(
+        Misconception(
+            "exponent_i_over_d",
+            "used the exponent $-i/d$: the slowest pair turns far too fast",
+            "The exponent is $-2i/d$ for pair $i$: `torch.arange(0, d, 2) / d`.",
+            _angles(lambda i, d, base: base ** (-i / d)),
+        ),
+        Misconception(
+            "exponent_doubled",
+            "doubled the exponent: `arange(0, d, 2)` holds $2i$ already, and you multiplied it by 2 once more",
+            "Divide `torch.arange(0, d, 2)` by `d`, without another factor.",
+            _angles(lambda i, d, base: base ** (-4 * i / d)),
+        ),
+        Misconception(
+            "pairs_from_one",
+            "counted the pairs from 1, so that even the fastest one turns slower than one radian a step",
+            "The paper counts $i$ from 1 and writes $2(i-1)/d$. Counted from 0 it is $2i/d$: the first frequency is 1.",
+            _angles(lambda i, d, base: base ** (-2 * (i + 1) / d)),
+        ),
+        Misconception(
+            "frequencies_rise",
+            "let the frequencies grow from 1 to nearly $b$: the sign of the exponent is missing",
+            "$\\theta_i = b^{-2i/d}$ falls from 1 to nearly $1/b$.",
+            _angles(lambda i, d, base: base ** (2 * i / d)),
+        ),
+        Misconception(
+            "base_ignored",
+            "used 10000 whatever `base` says",
+            "Use the argument `base`. Models differ in it: 10000, 100000, 500000 and more are in use.",
+            _angles(lambda i, d, base: 10_000.0 ** (-2 * i / d)),
+        ),
+        Misconception(
+            "angles_in_the_dtype_of_pos",
+            "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by whole radians near 1000",
+            "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: `pos.float()`.",
+            _narrow,
+        ),
+    ),
+    variants=(
+        Variant("outer", _outer),
+        Variant("divide", lambda pos, d, base: pos[..., None] / base ** (torch.arange(0, d, 2) / d)),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- rotation
+
+
+def _two_rows(draw: Draw):
+    return {"x": draw.normal(2, 4), "pos": probes.positions(draw, 2), "base": probes.base(draw)}
+
+
+def _heads(draw: Draw):
+    heads, n, half = draw.sizes(3, high=5)
+    return {"x": draw.normal(heads, n, 2 * half), "pos": probes.positions(draw, n, last=40), "base": probes.base(draw)}
+
+
+def _own_positions(draw: Draw):
+    """(batch, head, n, d) with (batch, 1, n) positions: a batch whose sequences are padded on the left."""
+    pos = probes.positions(draw, 6, gap=4).reshape(3, 2).T.copy()
+    return {"x": draw.normal(2, 5, 3, 6), "pos": pos[:, None, :], "base": probes.base(draw)}
+
+
+def _rotated(x, angles, *, weave=True, first=lambda x: x[..., 0::2], second=lambda x: x[..., 1::2]):
+    """The rotation with its own choice of partners; `weave=False` leaves the two halves side by side."""
+    cos, sin, a, b = angles.cos(), angles.sin(), first(x), second(x)
+    parts = a * cos - b * sin, a * sin + b * cos
+    return torch.stack(parts, dim=-1).flatten(-2) if weave else torch.cat(parts, dim=-1)
+
+
+def _two_terms(swap, line_up=lambda a: a.repeat_interleave(2, dim=-1)):
+    """The form `x cos + swap(x) sin`, with its own idea of `swap` and of how the angles line up with the columns."""
+
+    def answer(x, pos, base):
+        angles = line_up(ref.rope_angles(pos, x.shape[-1], base))
+        return x * angles.cos() + swap(x) * angles.sin()
+
+    return answer
+
+
+def _turned(x):
+    return torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
+
+
+def _unsigned(x):
+    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+
+
+def _overwrites(x, pos, base):
+    angles, y = ref.rope_angles(pos, x.shape[-1], base), x.clone()
+    even, odd = y[..., 0::2], y[..., 1::2]  # views of y: writing one changes what the other line reads
+    y[..., 0::2] = even * angles.cos() - odd * angles.sin()
+    y[..., 1::2] = even * angles.sin() + odd * angles.cos()
+    return y
+
+
+def _complex(x, pos, base):
+    angles = ref.rope_angles(pos, x.shape[-1], base).to(x.dtype)
+    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(z).flatten(-2)
+
+
+def _matrices(x, pos, base):
+    angles = ref.rope_angles(pos, x.shape[-1], base).to(x.dtype)
+    cos, sin = angles.cos(), angles.sin()
+    R = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)  # (..., n, d/2, 2, 2)
+    return (R @ x.unflatten(-1, (-1, 2)).unsqueeze(-1)).squeeze(-1).flatten(-2)
+
+
+APPLY_ROPE = Exercise(
+    "apply_rope",
+    title="Rotate queries and keys to their positions",
+    points=3,
+    reference=ref.apply_rope,
+    tensors=True,
+    tolerance=ROTATION,
+    cases=(
+        Case("two rows, two pairs", _two_rows),
+        Case("heads that share their positions", _heads, grad=("x",)),
+        Case("sequences with positions of their own", _own_positions),
+    ),
+    hints=(
+        "Take one row and one pair of neighbours: two numbers, one angle, one turn of the plane. Slices with a step of 2 do "
+        "this for all pairs at once.",
+        "`rope_angles(pos, x.shape[-1], base)` has one angle per row and pair, the shape of `x[..., 0::2]` and of "
+        "`x[..., 1::2]`. Rotate these two into each other, then put the results back side by side, as they came.",
+        "With `a, b = x[..., 0::2], x[..., 1::2]` and `cos`, `sin` of the angles: "
+        "`torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)`, and `.to(x.dtype)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "identity",
+            "returned `x` as it was: nothing is rotated",
+            "Only the row at position 0 stays. All others turn by $p\\,\\theta_i$.",
+            lambda x, pos, base: x.clone(),
+        ),
+        Misconception(
+            "positions_ignored",
+            "numbered the rows 0, 1, 2, … and did not look at `pos`",
+            "A row's place in the tensor is not its position in the text. Hand `pos` on to `rope_angles`.",
+            lambda x, pos, base: _rotated(x, ref.rope_angles(torch.arange(x.shape[-2]), x.shape[-1], base)),
+        ),
+        Misconception(
+            "half_split_pairs",
+            "paired entries $i$ and $i + d/2$: that is the half-split layout, which comes later",
+            "Here neighbours form a pair: `x[..., 0::2]` with `x[..., 1::2]`.",
+            ref.rotate_half_rope,
+        ),
+        Misconception(
+            "angles_tiled",
+            "paired neighbours, but lined the angles up as $\\theta_0, \\theta_1, \\dots, \\theta_0, \\theta_1, \\dots$, which fits "
+            "the half-split layout",
+            "Neighbours share an angle: $\\theta_0, \\theta_0, \\theta_1, \\theta_1, \\dots$ (`repeat_interleave`, not `cat`).",
+            _two_terms(_turned, lambda a: torch.cat([a, a], dim=-1)),
+        ),
+        Misconception(
+            "rotated_backwards",
+            "rotated by $-p\\,\\theta_i$: the minus stands at the wrong sine",
+            "A pair (a, b) becomes (`a * cos - b * sin`, `a * sin + b * cos`). Scores between your own rows would survive this; "
+            "weights trained by others would not.",
+            lambda x, pos, base: ref.apply_rope(x, -pos, base),
+        ),
+        Misconception(
+            "minus_forgotten",
+            "left out the minus: both members of a pair got a plus, which is no rotation, for lengths change",
+            "The sine comes once with a minus and once with a plus: `a * cos - b * sin`, `a * sin + b * cos`.",
+            _two_terms(_unsigned),
+        ),
+        Misconception(
+            "overwrote_its_own_input",
+            "wrote the first half of each pair before the second was computed, so the second used the **new** value",
+            "Slices of a tensor are views. Compute both results from the old values, then put them together.",
+            _overwrites,
+        ),
+        Misconception(
+            "not_woven_back",
+            "rotated rightly, but returned all first members and then all second ones",
+            "Put the pairs back where they were: `torch.stack([...], dim=-1).flatten(-2)` in place of `cat`.",
+            lambda x, pos, base: _rotated(x, ref.rope_angles(pos, x.shape[-1], base), weave=False),
+        ),
+        Misconception(
+            "base_not_passed_on",
+            "did not hand `base` on, so `rope_angles` used its default",
+            "Call `rope_angles(pos, x.shape[-1], base)`.",
+            lambda x, pos, base: ref.apply_rope(x, pos),
+        ),
+    ),
+    variants=(
+        Variant("complex_numbers", _complex),
+        Variant("rotation_matrices", _matrices),
+        Variant("repeat_interleave", _two_terms(_turned)),
+    ),
+)

@@ -1,0 +1,188 @@
+"""The Gaussian's exponent and the dot product, for all pairs."""
+
+import math
+
+import numpy as np
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import scoring_functions as ref
+
+Inputs = dict[str, np.ndarray]
+
+
+def _by_hand(draw: Draw) -> Inputs:
+    """Entries in -2..2, no two rows equal, no zero row."""
+    rows = [(a, b, c) for a in (-2, -1, 1, 2) for b in (-1, 0, 1) for c in (-2, 0, 1)]
+    drawn = np.array(rows, dtype=float)[draw.rng.permutation(len(rows))[:7]]
+    return {"Q": drawn[:2], "K": drawn[2:]}
+
+
+def _larger(draw: Draw) -> Inputs:
+    n, m, d = draw.sizes(3, low=3)
+    return {"Q": draw.normal(n, d), "K": draw.normal(m, d)}
+
+
+def _as_many_keys_as_queries(draw: Draw) -> Inputs:
+    """n = m: here norms along the wrong axis raise no error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"Q": draw.normal(n, d), "K": draw.normal(n, d)}
+
+
+def _as_many_keys_as_entries(draw: Draw) -> Inputs:
+    """K is square: here a forgotten transpose raises no error."""
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"Q": draw.normal(n, d), "K": draw.normal(d, d)}
+
+
+CASES = (Case("two queries, five keys", _by_hand), Case("more of everything", _larger))
+
+
+def _squares(X):
+    return (X**2).sum(axis=-1)
+
+
+def _log_kernel(Q, K):
+    S = np.zeros((len(Q), len(K)))
+    for i, q in enumerate(Q):
+        S[i] = [-sum((a - b) ** 2 for a, b in zip(q, k, strict=True)) / 2 for k in K]
+    return S
+
+
+def _one_feature_more(Q, K):
+    """The Gaussian's exponent, up to |q|^2/2, is a dot product of vectors with one more entry."""
+    longer_q = np.hstack([Q, np.ones((len(Q), 1))])
+    longer_k = np.hstack([K, -_squares(K)[:, None] / 2])
+    return longer_q @ longer_k.T - _squares(Q)[:, None] / 2
+
+
+GAUSSIAN_SCORES = Exercise(
+    "gaussian_scores",
+    title="The Gaussian's exponent, for all pairs",
+    points=2,
+    reference=ref.gaussian_scores,
+    cases=(*CASES, Case("as many keys as queries", _as_many_keys_as_queries)),
+    hints=(
+        "Multiply out $\\lVert q - k \\rVert^2$ on paper. Which of the three terms needs both a query and a key?",
+        "$-\\frac{1}{2}\\lVert q - k \\rVert^2 = q \\cdot k - \\frac{1}{2}\\lVert q \\rVert^2 - \\frac{1}{2}\\lVert k \\rVert^2$. "
+        "The first term, for all pairs, is one matrix product. The second is a column (one number per query), the third a row.",
+        "`Q @ K.T - (Q**2).sum(axis=-1)[:, None] / 2 - (K**2).sum(axis=-1)[None, :] / 2`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "kernel_not_exponent",
+            "took the exponential: that is the kernel of lesson 01, and here its exponent is wanted",
+            "Return $-\\frac{1}{2}\\lVert q - k \\rVert^2$ itself. The softmax takes the exponential later, and only once.",
+            lambda Q, K: np.exp(ref.gaussian_scores(Q, K)),
+        ),
+        Misconception(
+            "no_half",
+            "left out the factor 1/2",
+            "Halve the whole squared distance; in its expansion the product $q \\cdot k$ then has the factor 1.",
+            lambda Q, K: 2 * ref.gaussian_scores(Q, K),
+        ),
+        Misconception(
+            "cross_term_halved",
+            "halved the product $q \\cdot k$, too: the 2 of $2\\,q \\cdot k$ got lost in the expansion",
+            "$\\lVert q - k \\rVert^2 = \\lVert q \\rVert^2 - 2\\,q \\cdot k + \\lVert k \\rVert^2$: halving leaves the product whole.",
+            lambda Q, K: (Q @ K.T - _squares(Q)[:, None] - _squares(K)) / 2,
+        ),
+        Misconception(
+            "norms_not_halved",
+            "halved neither of the two squared norms",
+            "The 1/2 stands before the whole square: it cancels the 2 of $2\\,q \\cdot k$, and the norms keep it.",
+            lambda Q, K: Q @ K.T - _squares(Q)[:, None] - _squares(K),
+        ),
+        Misconception(
+            "norms_not_squared",
+            "halved the norms themselves, not their squares (`np.linalg.norm` takes a root)",
+            "Use the sums of squares, `(Q**2).sum(axis=-1)`.",
+            lambda Q, K: Q @ K.T - np.sqrt(_squares(Q))[:, None] / 2 - np.sqrt(_squares(K)) / 2,
+        ),
+        Misconception(
+            "no_minus",
+            "lost the minus sign: your scores grow with the distance",
+            "The best key is the nearest one. Return $-\\frac{1}{2}\\lVert q - k \\rVert^2$, which is never positive.",
+            lambda Q, K: -ref.gaussian_scores(Q, K),
+        ),
+        Misconception(
+            "key_norms_dropped",
+            "dropped $-\\frac{1}{2}\\lVert k \\rVert^2$, which differs from key to key",
+            "Keep all three terms here. Whether this one may go is the question of the next section.",
+            lambda Q, K: Q @ K.T - _squares(Q)[:, None] / 2,
+        ),
+        Misconception(
+            "query_norms_dropped",
+            "dropped $-\\frac{1}{2}\\lVert q \\rVert^2$. The softmax would not mind, but these are not the scores asked for",
+            "Keep all three terms: a query's score with an equal key is 0.",
+            lambda Q, K: Q @ K.T - _squares(K) / 2,
+        ),
+        Misconception(
+            "norms_do_not_line_up",
+            "subtracted the queries' norms along the wrong axis: they are `n` numbers, and the last axis counts `m` keys",
+            "Make them a column, shape `(n, 1)`: `(Q**2).sum(axis=-1)[:, None]`, or sum with `keepdims=True`.",
+            lambda Q, K: Q @ K.T - _squares(Q) / 2 - _squares(K) / 2,
+        ),
+    ),
+    variants=(
+        Variant("broadcast", lambda Q, K: -0.5 * ((Q[:, None] - K[None]) ** 2).sum(-1)),
+        Variant("loops", _log_kernel),
+        Variant("one_feature_more", _one_feature_more),
+        Variant("einsum", lambda Q, K: np.einsum("nd,md->nm", Q, K) - 0.5 * np.add.outer(_squares(Q), _squares(K))),
+    ),
+)
+
+DOT_SCORES = Exercise(
+    "dot_scores",
+    title="Dot products of every query with every key",
+    points=1,
+    reference=ref.dot_scores,
+    cases=(*CASES, Case("as many keys as entries", _as_many_keys_as_entries)),
+    hints=(
+        "`n` queries and `m` keys make `n * m` numbers. Which product of two matrices has all of them?",
+        "In `Q @ B`, rows of `Q` meet columns of `B`. The keys are the **rows** of `K`: turn it over.",
+        "`Q @ K.T`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "keys_by_queries",
+            "put the keys on the rows: your result is (key, query)",
+            "One row per **query**: `Q` stands on the left of the product, and `K` is the one to transpose.",
+            lambda Q, K: K @ Q.T,
+        ),
+        Misconception(
+            "K_not_transposed",
+            "multiplied by `K` as it stands: only a square `K` allows that, and then the entries of different keys are mixed",
+            "The keys are the rows of `K`. Columns are what a product needs on its right: `K.T`.",
+            lambda Q, K: Q @ K,
+        ),
+        Misconception(
+            "reshaped_not_transposed",
+            "reshaped `K` to `(d, m)`: the shape is right, but the entries of different keys are mixed",
+            "`reshape` reads the same numbers in the same order into other rows. Use `K.T`, which swaps the axes.",
+            lambda Q, K: Q @ K.reshape(K.shape[::-1]),
+        ),
+        Misconception(
+            "cosine",
+            "divided by the norms: these are cosines",
+            "A dot product keeps the lengths of its vectors. Don't normalise anything.",
+            lambda Q, K: (Q / np.linalg.norm(Q, axis=1, keepdims=True)) @ (K / np.linalg.norm(K, axis=1, keepdims=True)).T,
+        ),
+        Misconception(
+            "already_scaled",
+            "divided by $\\sqrt{d}$ already",
+            "That is the topic of lesson 03. Here the plain dot products are wanted.",
+            lambda Q, K: Q @ K.T / math.sqrt(K.shape[1]),
+        ),
+        Misconception(
+            "already_weights",
+            "applied the softmax already: your rows sum to 1",
+            "Return the scores. Turning them into weights is the softmax's part.",
+            lambda Q, K: ref.softmax(Q @ K.T),
+        ),
+    ),
+    variants=(
+        Variant("einsum", lambda Q, K: np.einsum("id,jd->ij", Q, K)),
+        Variant("broadcast", lambda Q, K: (Q[:, None, :] * K[None, :, :]).sum(axis=-1)),
+        Variant("loops", lambda Q, K: np.array([[float(np.dot(q, k)) for k in K] for q in Q])),
+    ),
+)

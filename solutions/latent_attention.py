@@ -1,0 +1,249 @@
+"""Latent attention as a module, with a preallocated latent cache: what lesson 10 builds, ready for use."""
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from solutions.latent import apply_rope
+
+Mode = Literal["naive", "absorbed"]
+
+
+class LatentCache:
+    """Latents and rotated keys of all tokens so far, of one layer, side by side in one preallocated buffer.
+
+    One row per token, `d_c + d_rope` wide: the layout in which absorbed attention reads both by a single matrix product.
+    For inference: no gradient passes through a cache.
+
+    >>> cache = LatentCache(batch=2, capacity=8, d_c=4, d_rope=2)
+    >>> cache.append(torch.zeros(2, 3, 4), torch.zeros(2, 3, 2)).shape, cache.length
+    (torch.Size([2, 3, 6]), 3)
+    >>> cache.bytes_per_token
+    24
+    >>> cache.reset()
+    >>> cache.length
+    0
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        capacity: int,
+        d_c: int,
+        d_rope: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:
+        """An empty cache with room for `capacity` tokens in each of `batch` sequences."""
+        self.d_c, self.d_rope = d_c, d_rope
+        self._buffer = torch.empty(batch, capacity, d_c + d_rope, dtype=dtype, device=device)
+        self._length = 0
+
+    @property
+    def length(self) -> int:
+        """How many tokens the cache holds."""
+        return self._length
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens it has room for."""
+        return self._buffer.shape[1]
+
+    @property
+    def bytes_per_token(self) -> int:
+        """The bytes of one token of one sequence."""
+        return self._buffer.shape[-1] * self._buffer.element_size()
+
+    def append(
+        self, c: Float[Tensor, "batch new d_c"], k_rope: Float[Tensor, "batch new d_rope"]
+    ) -> Float[Tensor, "batch n d_c+d_rope"]:
+        """Store the new tokens behind the old ones; a view of all rows stored, the new ones included.
+
+        Raises ValueError where they do not fit: more than `capacity`, or another shape or dtype.
+        """
+        start, stop = self._length, self._length + c.shape[1]
+        if stop > self.capacity:
+            raise ValueError(
+                f"expected at most {self.capacity} tokens, got {start} + {stop - start}. Make a larger cache, or reset()."
+            )
+        for name, x, width in (("c", c, self.d_c), ("k_rope", k_rope, self.d_rope)):
+            expected = (self._buffer.shape[0], stop - start, width)
+            if x.shape != expected or x.dtype != self._buffer.dtype:
+                raise ValueError(
+                    f"{name}: expected {expected} in {self._buffer.dtype}, got {tuple(x.shape)} in {x.dtype}. Another batch's?"
+                )
+        self._buffer[:, start:stop, : self.d_c] = c.detach()
+        self._buffer[:, start:stop, self.d_c :] = k_rope.detach()
+        self._length = stop
+        return self._buffer[:, :stop]
+
+    def reset(self) -> None:
+        """Forget all tokens, so that another sequence can begin."""
+        self._length = 0
+
+
+class LatentAttention(nn.Module):
+    r"""Causal multi-head latent attention with decoupled RoPE, as in DeepSeek-V2 and V3.
+
+    Two ways to the same output, chosen by `mode` or per call:
+
+    - `"naive"` makes the keys and values of all heads out of the latents: for training and long prompts;
+    - `"absorbed"` asks the latents directly, all heads in one matrix product: for decoding with a `LatentCache`.
+
+    Weights act from the right, `X @ W`; per-head ones have a leading head axis. With `d_cq` the queries come from a latent of
+    their own. With `norm`, both latents pass through an RMS norm, as in DeepSeek's models; what is cached is the normed one.
+
+    >>> module = LatentAttention(d_model=24, H=3, d=8, d_v=5, d_c=12, d_rope=4)
+    >>> x = torch.randn(2, 7, 24)
+    >>> torch.allclose(module(x, mode="naive"), module(x, mode="absorbed"), atol=1e-5)
+    True
+    >>> cache = module.new_cache(batch=2, capacity=7)
+    >>> steps = [module(x[:, i : i + 1], cache) for i in range(7)]
+    >>> torch.allclose(torch.cat(steps, dim=1), module(x), atol=1e-5)
+    True
+
+    Source: DeepSeek-AI (2024), "DeepSeek-V2", section 2.1 and appendix C.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        H: int,
+        d: int,
+        d_v: int,
+        d_c: int,
+        d_rope: int,
+        *,
+        d_cq: int | None = None,
+        norm: bool = False,
+        eps: float = 1e-6,
+        base: float = 10_000.0,
+        mode: Mode = "absorbed",
+    ) -> None:
+        """Make the weights, normal with variance one over the width that they act on."""
+        super().__init__()
+        if d_rope % 2:
+            raise ValueError(f"expected an even d_rope (RoPE rotates pairs), got {d_rope}.")
+        self.d_c, self.d_rope, self.base, self.mode = d_c, d_rope, base, mode
+        self.scale = 1 / math.sqrt(d + d_rope)
+        from_query = d_model if d_cq is None else d_cq
+        self.W_DQ = None if d_cq is None else _weight(d_model, d_cq)
+        self.W_Q, self.W_QR = _weight(H, from_query, d), _weight(H, from_query, d_rope)
+        self.W_DKV, self.W_KR = _weight(d_model, d_c), _weight(d_model, d_rope)
+        self.W_UK, self.W_UV = _weight(H, d_c, d), _weight(H, d_c, d_v)
+        self.W_O = _weight(H, d_v, d_model)
+        self.norm_q = nn.RMSNorm(d_cq, eps) if norm and d_cq is not None else nn.Identity()
+        self.norm_kv = nn.RMSNorm(d_c, eps) if norm else nn.Identity()
+
+    def new_cache(self, batch: int, capacity: int) -> LatentCache:
+        """An empty cache that fits this module, in its dtype and on its device."""
+        like = self.W_DKV
+        return LatentCache(batch, capacity, self.d_c, self.d_rope, dtype=like.dtype, device=like.device)
+
+    def forward(
+        self, x: Float[Tensor, "batch new d_model"], cache: LatentCache | None = None, *, mode: Mode | None = None
+    ) -> Float[Tensor, "batch new d_model"]:
+        """The output for the tokens `x`, which follow those in `cache` (and enter it), or begin a sequence without one."""
+        chosen = self.mode if mode is None else mode
+        if chosen not in ("naive", "absorbed"):
+            raise ValueError(f'expected mode "naive" or "absorbed", got {chosen!r}.')
+        past = 0 if cache is None else cache.length
+        pos = torch.arange(past, past + x.shape[1], device=x.device)
+        from_query = (x if self.W_DQ is None else self.norm_q(x @ self.W_DQ)).unsqueeze(1)
+        q = from_query @ self.W_Q  # (batch, H, new, d)
+        r = apply_rope(from_query @ self.W_QR, pos, self.base)  # (batch, H, new, d_rope)
+        c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
+        rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
+        heads = self._naive(q, r, rows) if chosen == "naive" else self._absorbed(q, r, rows)
+        return heads.transpose(1, 2).flatten(2) @ self.W_O.flatten(0, 1)  # one matrix product: it also adds the heads
+
+    def _naive(
+        self,
+        q: Float[Tensor, "batch head new d"],
+        r: Float[Tensor, "batch head new d_rope"],
+        rows: Float[Tensor, "batch n row"],
+    ) -> Float[Tensor, "batch head new d_v"]:
+        C, k_rope = rows[:, None, :, : self.d_c], rows[:, None, :, self.d_c :]  # (batch, 1, n, ·): the same for all heads
+        k, v = C @ self.W_UK, C @ self.W_UV
+        keys = torch.cat([k, k_rope.expand(-1, k.shape[1], -1, -1)], dim=-1)
+        keep = _keep(q.shape[-2], rows)
+        return F.scaled_dot_product_attention(torch.cat([q, r], dim=-1), keys, v, attn_mask=keep, scale=self.scale)
+
+    def _absorbed(
+        self,
+        q: Float[Tensor, "batch head new d"],
+        r: Float[Tensor, "batch head new d_rope"],
+        rows: Float[Tensor, "batch n row"],
+    ) -> Float[Tensor, "batch head new d_v"]:
+        H, new = q.shape[1:3]
+        asks = torch.cat([q @ self.W_UK.mT, r], dim=-1).flatten(1, 2)  # (batch, H * new, d_c + d_rope): heads are just queries
+        S = (asks * self.scale) @ rows.mT  # one product for all heads: the rows are read once and never copied
+        if (keep := _keep(new, rows)) is not None:
+            S = S.view(-1, H, new, rows.shape[1]).masked_fill(~keep, -math.inf).flatten(1, 2)
+        U = torch.softmax(S, dim=-1) @ rows[..., : self.d_c]  # a view: latents are keys and values at once
+        return U.view(-1, H, new, self.d_c) @ self.W_UV
+
+
+def from_deepseek(
+    state: Mapping[str, Tensor], *, H: int, d: int, d_rope: int, eps: float = 1e-6, base: float = 10_000.0
+) -> LatentAttention:
+    """A `LatentAttention` with the weights of one attention layer of DeepSeek-V2 or V3, by the names of their checkpoints.
+
+    `state` has `q_a_proj`, `q_a_layernorm`, `q_b_proj` (or `q_proj` alone), `kv_a_proj_with_mqa`, `kv_a_layernorm`, `kv_b_proj`
+    and `o_proj`, each with `.weight`. The remaining sizes are read off the shapes. RoPE is interleaved and unscaled: models
+    with a YaRN scale need their own angles and softmax scale.
+
+    Raises ValueError where the layer has biases, for which there is no place.
+
+    >>> sizes = {"q_proj": (18, 8), "kv_a_proj_with_mqa": (7, 8), "kv_b_proj": (27, 5), "o_proj": (8, 15)}
+    >>> state = {f"{name}.weight": torch.randn(shape) for name, shape in sizes.items()} | {"kv_a_layernorm.weight": torch.ones(5)}
+    >>> from_deepseek(state, H=3, d=4, d_rope=2).W_UV.shape
+    torch.Size([3, 5, 5])
+
+    Source: the layouts in Hugging Face's `DeepseekV2Attention` and `DeepseekV3Attention`.
+    """
+    if biases := sorted(name for name in state if name.endswith(".bias")):
+        raise ValueError(f"expected no biases, got {', '.join(biases)}.")
+    down, up, out = (state[f"{name}.weight"].T for name in ("kv_a_proj_with_mqa", "kv_b_proj", "o_proj"))
+    compressed = "q_a_proj.weight" in state
+    d_c, d_v, d_model = up.shape[0], out.shape[0] // H, out.shape[1]
+    d_cq = state["q_a_proj.weight"].shape[0] if compressed else None
+    module = LatentAttention(d_model, H, d, d_v, d_c, d_rope, d_cq=d_cq, norm=True, eps=eps, base=base).to(out)
+    queries = _per_head(state["q_b_proj.weight" if compressed else "q_proj.weight"].T, H)
+    pairs = _per_head(up, H)
+    weights = {
+        "W_Q": queries[..., :d],
+        "W_QR": queries[..., d:],
+        "W_DKV": down[:, :d_c],
+        "W_KR": down[:, d_c:],
+        "W_UK": pairs[..., :d],
+        "W_UV": pairs[..., d:],
+        "W_O": out.reshape(H, d_v, d_model),
+        "norm_kv.weight": state["kv_a_layernorm.weight"],
+    }
+    if compressed:
+        weights |= {"W_DQ": state["q_a_proj.weight"].T, "norm_q.weight": state["q_a_layernorm.weight"]}
+    module.load_state_dict(weights)
+    return module
+
+
+def _weight(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.randn(*shape) / math.sqrt(shape[-2]))
+
+
+def _per_head(W: Float[Tensor, "d_in H_d"], H: int) -> Float[Tensor, "head d_in d"]:
+    return W.reshape(W.shape[0], H, -1).transpose(0, 1)
+
+
+def _keep(new: int, rows: Float[Tensor, "batch n row"]) -> Tensor | None:
+    """The causal mask for the last `new` of all tokens; None where it would hide nothing."""
+    if new == 1:
+        return None
+    n = rows.shape[1]
+    return torch.ones(new, n, dtype=torch.bool, device=rows.device).tril(n - new)

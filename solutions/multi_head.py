@@ -1,0 +1,207 @@
+"""Lesson 05: several attention heads side by side, as a concatenation, as a sum and as a module."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+def masked_sdpa(
+    Q: Float[Tensor, "... query d_k"],
+    K: Float[Tensor, "... key d_k"],
+    V: Float[Tensor, "... key d_v"],
+    keep: Bool[Tensor, "... #query #key"] | None = None,
+) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
+    r"""Output and weights $(O, A)$ of scaled dot-product attention where `keep` is true; all keys where it is None.
+
+    A query that may look at no key gets zero weights and a zero output. Given in the lesson's first cell.
+
+    >>> masked_sdpa(torch.zeros(1, 1), torch.zeros(2, 1), torch.tensor([[3.0], [5.0]]), torch.tensor([[True, False]]))
+    (tensor([[3.]]), tensor([[1., 0.]]))
+    """
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if keep is not None:
+        S = S.masked_fill(~keep, torch.finfo(S.dtype).min)
+    A = torch.softmax(S, dim=-1)
+    if keep is not None:
+        A = A * keep  # changes only the rows where nothing is left to look at
+    return A @ V, A
+
+
+def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... head n d"]:
+    r"""The features of each token dealt out to `H` heads: $Y_{hia} = X_{i,\; h d + a}$.
+
+    Head $h$ gets the $h$-th run of $d = \text{width} / H$ neighbouring features of **every** token
+    (all counts from 0). `H` divides the width. Any number of leading axes, or none, is carried along.
+
+    >>> split_heads(torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), 2)
+    tensor([[[1., 2.],
+             [5., 6.]],
+    <BLANKLINE>
+            [[3., 4.],
+             [7., 8.]]])
+
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.2: the $W_i$, side by side.
+    """
+    X = X.reshape(*X.shape[:-1], H, X.shape[-1] // H)  # (..., n, H, d)
+    return X.transpose(-3, -2)  # (..., H, n, d)
+
+
+def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
+    r"""The heads of each token side by side again, $X_{i,\; h d + a} = Y_{hia}$: `split_heads` undone.
+
+    This is the concatenation of the paper: one row per token, first all features of head 0, then all of
+    head 1, … Any number of leading axes, or none, is carried along.
+
+    >>> merge_heads(torch.tensor([[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]]))
+    tensor([[1., 2., 3., 4.],
+            [5., 6., 7., 8.]])
+
+    Source: Vaswani et al. (2017), section 3.2.2, $\mathrm{Concat}(head_1, \dots, head_h)$.
+    """
+    return Y.transpose(-3, -2).flatten(-2)  # (..., H, n, d) -> (..., n, H, d) -> (..., n, H d)
+
+
+def mha(
+    X: Float[Tensor, "... n d_model"],
+    Wq: Float[Tensor, "d_model H_d_k"],
+    Wk: Float[Tensor, "d_model H_d_k"],
+    Wv: Float[Tensor, "d_model H_d_v"],
+    Wo: Float[Tensor, "H_d_v d_model"],
+    H: int,
+    keep: Bool[Tensor, "... n n"] | None = None,
+) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
+    r"""Output and weights $(Y, A)$ of multi-head self-attention.
+
+    $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\; W_O$, where
+    $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$. Here $W_Q^{(h)}$ is the
+    $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and $W_V^{(h)}$ the $h$-th run of $d_v$ columns of
+    `Wv`. $d_k$ and $d_v$ may differ, and $H d_k$ need not be the width of `X`. The weights come head by
+    head, not averaged. `keep` (True = may look) is one mask per sequence, the **same for all its heads**,
+    or None: it has no head axis.
+
+    >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
+    >>> Y, A = mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, H=5)
+    >>> Y.shape, A.shape
+    (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
+
+    Source: Vaswani et al. (2017), section 3.2.2. There a head has a $W_i^Q$ of its own; here they stand
+    side by side in `Wq`.
+    """
+    Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+    outputs, A = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))  # (..., H, n, d_v), (..., H, n, n)
+    return merge_heads(outputs) @ Wo, A
+
+
+def mha_as_sum(
+    X: Float[Tensor, "... n d_model"],
+    Wq: Float[Tensor, "d_model H_d_k"],
+    Wk: Float[Tensor, "d_model H_d_k"],
+    Wv: Float[Tensor, "d_model H_d_v"],
+    Wo: Float[Tensor, "H_d_v d_model"],
+    bo: Float[Tensor, " d_model"],
+    H: int,
+) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n d_model"]]:
+    r"""Output and summands $(Y, C)$ of multi-head self-attention as a sum: $Y = \sum_h C_h + b_O$.
+
+    $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha` (no mask here) and $W_O^{(h)}$
+    the $h$-th run of $d_v$ **rows** of `Wo`: the rows that meet head $h$ in the concatenation. $C_h$,
+    without the bias, is what head $h$ alone writes into each token.
+
+    >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
+    >>> Y, C = mha_as_sum(torch.randn(3, 4), Wq, Wk, Wv, Wo, torch.zeros(4), H=5)
+    >>> Y.shape, C.shape
+    (torch.Size([3, 4]), torch.Size([5, 3, 4]))
+
+    Source: Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits", "Attention Heads are
+    Independent and Additive".
+    """
+    Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+    outputs, _ = masked_sdpa(Q, K, V)
+    blocks = Wo.reshape(H, -1, Wo.shape[-1])  # (H, d_v, d_model)
+    C = outputs @ blocks  # (..., H, n, d_v) @ (H, d_v, d_model)
+    return C.sum(-3) + bo, C
+
+
+class MultiHead(nn.Module):
+    r"""Multi-head attention from one sequence to another, or to itself; its weights are parameters.
+
+    The layers are four `nn.Linear`, by name: `WQ` and `WK` from `d_model` to `H * d_k`, `WV` from `d_model`
+    to `H * d_v`, and `WO` back from `H * d_v` to `d_model`; all with a bias, or all without. (`nn.Linear`
+    keeps the **transpose** of our $W$ in `weight`, of shape (out, in), and applies it the right way round.)
+
+    >>> module = MultiHead(d_model=6, H=2, d_k=5, d_v=7)
+    >>> module(torch.randn(3, 4, 6), torch.randn(3, 11, 6)).shape
+    torch.Size([3, 4, 6])
+    >>> [tuple(p.shape) for p in module.parameters()]
+    [(10, 6), (10,), (10, 6), (10,), (14, 6), (14,), (6, 14), (6,)]
+
+    Source: Vaswani et al. (2017), section 3.2.2; with biases as in `torch.nn.MultiheadAttention`.
+    """
+
+    def __init__(self, d_model: int, H: int, d_k: int, d_v: int, bias: bool = True) -> None:
+        """Make the four layers, with PyTorch's own initial weights."""
+        super().__init__()
+        self.H = H
+        self.WQ = nn.Linear(d_model, H * d_k, bias=bias)
+        self.WK = nn.Linear(d_model, H * d_k, bias=bias)
+        self.WV = nn.Linear(d_model, H * d_v, bias=bias)
+        self.WO = nn.Linear(H * d_v, d_model, bias=bias)
+
+    def forward(
+        self,
+        Xq: Float[Tensor, "... query d_model"],
+        Xkv: Float[Tensor, "... key d_model"],
+        keep: Bool[Tensor, "... query key"] | None = None,
+    ) -> Float[Tensor, "... query d_model"]:
+        """The output for each token of `Xq`, which asks; `Xkv` offers keys and values.
+
+        Self-attention where both are the same. `keep` (True = may look) is one mask per pair of sequences,
+        the same for all heads, or None.
+        """
+        Q, K, V = (split_heads(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
+        outputs, _ = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))
+        Y: Tensor = self.WO(merge_heads(outputs))
+        return Y
+
+
+def param_count(d_model: int, H: int, d_k: int, d_v: int, bias: bool) -> int:
+    r"""The number of parameters in `MultiHead(d_model, H, d_k, d_v, bias)`, by arithmetic.
+
+    >>> param_count(d_model=3, H=2, d_k=1, d_v=1, bias=True)
+    33
+
+    Source: Vaswani et al. (2017), section 3.2.2, the shapes of $W_i^Q$, $W_i^K$, $W_i^V$ and $W^O$.
+    """
+    weights = 2 * d_model * H * d_k + 2 * d_model * H * d_v
+    return weights + (2 * H * d_k + H * d_v + d_model if bias else 0)
+
+
+def from_torch_mha(module: nn.MultiheadAttention) -> MultiHead:
+    """A `MultiHead` that computes what `module` computes in evaluation: its weights, device and dtype, copied.
+
+    Differences in calling: `MultiHead` is batch first whatever `module.batch_first` says, `keep` is the negation of torch's
+    boolean `attn_mask`, and no weights are returned (torch averages them over heads by default).
+
+    Raises ValueError for what `MultiHead` has no place for: other key or value widths, `bias_k`, `add_zero_attn`.
+
+    >>> theirs = nn.MultiheadAttention(6, 2, batch_first=True).eval()
+    >>> x = torch.randn(3, 5, 6)
+    >>> torch.allclose(from_torch_mha(theirs)(x, x), theirs(x, x, x)[0], atol=1e-5)
+    True
+    """
+    d_model, H = module.embed_dim, module.num_heads
+    if module.in_proj_weight is None:
+        raise ValueError(f"expected kdim = vdim = embed_dim = {d_model}, got kdim = {module.kdim}, vdim = {module.vdim}.")
+    if module.bias_k is not None or module.add_zero_attn:
+        raise ValueError("expected add_bias_kv=False and add_zero_attn=False: MultiHead has no extra key.")
+    biased = module.in_proj_bias is not None
+    ours = MultiHead(d_model, H, d_model // H, d_model // H, bias=biased).to(module.in_proj_weight)
+    names, parts = ("WQ", "WK", "WV"), module.in_proj_weight.chunk(3)  # rows: all queries' weights, then keys', then values'
+    state = {f"{name}.weight": part for name, part in zip(names, parts, strict=True)} | {"WO.weight": module.out_proj.weight}
+    if biased:
+        state |= {f"{name}.bias": part for name, part in zip(names, module.in_proj_bias.chunk(3), strict=True)}
+        state["WO.bias"] = module.out_proj.bias
+    ours.load_state_dict(state)
+    return ours

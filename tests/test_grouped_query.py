@@ -1,0 +1,340 @@
+"""Lesson 09: the references and the module against independent oracles, and every number that the lesson's text states."""
+
+import math
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F
+from beartype import beartype
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from solutions import device
+from solutions import grouped_query as reference
+from solutions.grouped_query import (
+    Attention,
+    causal_attention,
+    gqa,
+    gqa_grouped,
+    grouped_sdpa,
+    merge_heads,
+    mha_to_gqa,
+    repeat_kv,
+    split_heads,
+)
+from solutions.kv_cache import KVCache, cache_bytes
+from solutions.multi_head import mha
+from solutions.multi_query import decode_time_floor, mqa
+from solutions.positions import apply_rope, rope_angles, rotate_half_rope
+
+DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
+SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off
+FLOAT32_INSIDE: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}  # transformers' softmax and RoPE tables are float32
+
+P, L, H, D = 7_000_000_000, 32, 32, 128  # the lesson's example model
+BANDWIDTH, PEAK = 4.3e12, 790e12  # its assumed machine
+
+HEADS = st.sampled_from([(6, 1), (6, 2), (6, 3), (6, 6), (4, 2), (1, 1)])
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def qkv(*lead: int, heads: int = 6, groups: int = 3, n: int = 4, m: int = 7, d: int = 5, seed: int = 0) -> tuple[Tensor, ...]:
+    shapes = (heads, n, d), (groups, m, d), (groups, m, d)
+    return tuple(normal(*lead, *shape, seed=3 * seed + i) for i, shape in enumerate(shapes))
+
+
+def layer(d_model: int, heads: int, groups: int, d_k: int, d_v: int) -> tuple[Tensor, ...]:
+    shapes = (d_model, heads * d_k), (d_model, groups * d_k), (d_model, groups * d_v), (heads * d_v, d_model)
+    return tuple(normal(*shape, seed=i) / math.sqrt(shape[0]) for i, shape in enumerate(shapes))
+
+
+def builtin(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+
+
+# ---------------------------------------------------------------------------------------------- the taught functions
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_head_h_gets_group_h_over_r(lead: tuple[int, ...]) -> None:
+    x = normal(*lead, 3, 4, 2)
+    repeated = repeat_kv(x, 5)
+    assert repeated.shape == (*lead, 15, 4, 2)
+    for h in range(15):
+        assert_close(repeated[..., h, :, :], x[..., h // 5, :, :], rtol=0, atol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=HEADS, n=st.integers(1, 5), past=st.integers(0, 4), d=st.integers(1, 5), seed=st.integers(0, 99))
+def test_grouped_attention_is_the_builtin_whatever_the_past(sizes: tuple[int, int], n: int, past: int, d: int, seed: int) -> None:
+    heads, groups = sizes
+    q, k, v = qkv(2, heads=heads, groups=groups, n=n, m=n + past, d=d, seed=seed)
+    output, weights = gqa_grouped(q, k, v)
+    assert_close(output, builtin(q, k, v), **DOUBLE)
+    assert_close(output, causal_attention(q, *(repeat_kv(x, heads // groups) for x in (k, v))), **DOUBLE)
+    assert_close(grouped_sdpa(q, k, v), output, **DOUBLE)
+    assert_close(weights.sum(-1), torch.ones(2, groups, heads // groups, n, dtype=torch.float64), **DOUBLE)
+    assert weights.shape == (2, groups, heads // groups, n, n + past)
+
+
+def test_weights_are_ordered_group_by_group() -> None:
+    q, k, v = qkv(m=6, d=5)
+    eye = torch.eye(6, dtype=torch.float64).expand(3, -1, -1)
+    _, weights = gqa_grouped(q, k, v)
+    assert_close(weights.flatten(0, 1), builtin(q, k, eye), **DOUBLE)
+
+
+def test_inputs_need_not_be_contiguous() -> None:
+    q, k, v = (x.transpose(-3, -2).contiguous().transpose(-3, -2) for x in qkv(2))
+    assert not k.is_contiguous()
+    assert_close(gqa_grouped(q, k, v)[0], builtin(q, k, v), **DOUBLE)
+    assert_close(grouped_sdpa(q, k, v), builtin(q, k, v), **DOUBLE)
+
+
+def test_the_ends_are_multi_head_and_multi_query_attention() -> None:
+    x, causal = normal(2, 7, 5, seed=9), torch.ones(7, 7, dtype=torch.bool).tril()
+    wide = layer(5, 4, 4, 3, 2)
+    assert_close(gqa(x, *wide, 4, 4)[0], mha(x, *wide, 4, causal)[0], **DOUBLE)
+    narrow = layer(5, 4, 1, 3, 2)
+    output, k, v = gqa(x, *narrow, 4, 1)
+    assert_close((output, k.squeeze(-3), v.squeeze(-3)), mqa(x, *narrow, 4), **DOUBLE)
+
+
+def test_the_other_order_of_heads_changes_the_output_by_about_its_own_size() -> None:
+    generator = torch.Generator().manual_seed(0)  # as in the lesson
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    x, wq, wo = random(2, 5, 10), random(10, 24) / 3, random(24, 10) / 5
+    wk, wv = random(2, 10, 24) / 3
+    y, k, v = gqa(x, wq, wk[:, :12], wv[:, :12], wo, 6, 3)
+    other = merge_heads(causal_attention(split_heads(x @ wq, 6), k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1))) @ wo
+    assert float((other - y).norm() / y.norm()) == pytest.approx(0.89, abs=0.01)
+
+
+class NewMemory(TorchDispatchMode):
+    """The bytes of all tensors that are not views of an operation's inputs."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = operation(*args, **(kwargs or {}))
+        given = [t.untyped_storage().data_ptr() for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        if isinstance(out, Tensor) and out.untyped_storage().data_ptr() not in given:
+            self.bytes += out.nbytes
+        return out
+
+
+def test_repeating_and_broadcasting_copy_the_cache_and_folding_does_not() -> None:
+    q, (k, v) = normal(32, 1, 64, dtype=torch.float32), normal(2, 8, 1024, 64, dtype=torch.float32)
+    one_copy_per_head = 4 * (k.nbytes + v.nbytes)
+    assert k.nbytes + v.nbytes == 4 * 2**20
+    with NewMemory() as repeated:
+        causal_attention(q, repeat_kv(k, 4), repeat_kv(v, 4))
+    with NewMemory() as broadcast:
+        causal_attention(q.reshape(8, 4, 1, 64), k.unsqueeze(-3), v.unsqueeze(-3))
+    with NewMemory() as folded:
+        gqa_grouped(q, k, v)
+    assert one_copy_per_head == 16 * 2**20
+    assert repeated.bytes == pytest.approx(16.5 * 2**20, rel=0.01)
+    assert broadcast.bytes == pytest.approx(16.5 * 2**20, rel=0.01)
+    assert folded.bytes == pytest.approx(0.5 * 2**20, rel=0.05)
+
+
+def test_the_fused_decode_step_reads_the_cache_in_place() -> None:
+    q, (k, v) = normal(1, 32, 1, 64, dtype=torch.float32), normal(2, 1, 8, 1024, 64, dtype=torch.float32)
+    with NewMemory() as new:
+        grouped_sdpa(q, k, v)
+    assert new.bytes < k.nbytes / 8
+
+
+def test_mean_pooling_keeps_equal_heads_and_is_the_closest_of_all_starts() -> None:
+    w = normal(5, 2 * 3)
+    copies = w.reshape(5, 2, 1, 3).expand(5, 2, 4, 3).flatten(1)
+    assert_close(mha_to_gqa(copies, 8, 2), w, **DOUBLE)
+    assert_close(mha_to_gqa(copies, 8, 8), copies, **DOUBLE)
+    assert_close(split_heads(mha_to_gqa(copies, 8, 1), 1)[0], w.reshape(5, 2, 3).mean(1), **DOUBLE)
+
+
+def distances(own: float) -> dict[str, float]:
+    generator = torch.Generator().manual_seed(0)  # as in the lesson
+    common, parts = (torch.randn(32, count, 16, generator=generator) for count in (1, 8))
+    w = (common + own * parts).flatten(1)
+    starts = {
+        "mean": mha_to_gqa(w, 8, 2),
+        "first": w.reshape(32, 2, -1, 16)[:, :, 0].flatten(1),
+        "random": torch.randn(32, 2 * 16, generator=generator) * w.std(),
+    }
+    per_head = {name: repeat_kv(split_heads(start, 2), 4) for name, start in starts.items()}
+    return {name: float((split_heads(w, 8) - start).norm() / w.norm()) ** 2 for name, start in per_head.items()}
+
+
+def test_mean_is_closer_than_first_and_first_closer_than_random() -> None:
+    found = {own: list(distances(own).values()) for own in (0.0, 0.5, 2.0)}
+    assert found[0.0][:2] == pytest.approx([0, 0], abs=1e-10)
+    assert found[0.5] == pytest.approx([0.14, 0.30, 2.03], abs=0.01)
+    assert found[2.0] == pytest.approx([0.59, 1.22, 2.03], abs=0.01)
+
+
+def test_converted_projections_of_equal_heads_compute_the_same_attention() -> None:
+    x, causal = normal(2, 7, 5, seed=9), torch.ones(7, 7, dtype=torch.bool).tril()
+    wq, wk, wv, wo = layer(5, 6, 2, 3, 4)
+    wide = [w.reshape(5, 2, -1).repeat_interleave(3, 1).flatten(1) for w in (wk, wv)]
+    expected, _ = mha(x, wq, *wide, wo, 6, causal)
+    assert_close(gqa(x, wq, *(mha_to_gqa(w, 6, 2) for w in wide), wo, 6, 2)[0], expected, **DOUBLE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -> None:
+    q, k, v = (x.to(device(), dtype) for x in qkv(2))
+    weights = [w.to(device(), dtype) for w in layer(5, 6, 2, 3, 4)]
+    results = [*gqa_grouped(q, k, v), grouped_sdpa(q, k, v), repeat_kv(k, 2), mha_to_gqa(weights[0], 6, 2)]
+    results += gqa(normal(2, 7, 5).to(device(), dtype), *weights, 6, 2)
+    assert all(y.dtype == dtype and y.device.type == device().type for y in results)
+
+
+def test_annotated_shapes_hold_at_run_time() -> None:
+    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_sdpa")
+    checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
+    q, k, v = qkv(2)
+    checked["repeat_kv"](k, 2)
+    checked["gqa"](normal(2, 7, 5), *layer(5, 6, 2, 3, 4), 6, 2)
+    checked["gqa_grouped"](q, k, v)
+    checked["grouped_sdpa"](q, k, v)
+    checked["mha_to_gqa"](normal(5, 12), 6, 2)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        checked["gqa_grouped"](q, k, v[..., :-1, :])
+
+
+# ---------------------------------------------------------------------------------------------- the module
+
+
+def module(groups: int | None, *, bias: bool = False) -> Attention:
+    torch.manual_seed(0)
+    return Attention(24, 6, groups, head_dim=8, bias=bias).double()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6, None])
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_module_is_the_builtin_between_its_projections(groups: int | None, bias: bool) -> None:
+    attention, x = module(groups, bias=bias), normal(2, 7, 24)
+    parts = ((attention.q_proj, 6), (attention.k_proj, groups or 6), (attention.v_proj, groups or 6))
+    q, k, v = (projection(x).unflatten(-1, (heads, 8)).transpose(1, 2) for projection, heads in parts)
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    assert_close(attention(x), attention.o_proj(expected.transpose(1, 2).flatten(2)), **DOUBLE)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("rope", [None, apply_rope, rotate_half_rope])
+@pytest.mark.parametrize("chunks", [[7], [1] * 7, [4, 3], [3, 1, 2, 1]])
+def test_any_split_into_chunks_gives_the_whole_with_a_cache_of_one_head_per_group(
+    groups: int, rope: Any, chunks: list[int]
+) -> None:
+    attention, x, cache = module(groups), normal(2, 7, 24), KVCache(capacity=9)
+    with torch.no_grad():
+        pieces = [attention(part, cache=cache, rope=rope) for part in x.split(chunks, dim=1)]
+        assert_close(torch.cat(pieces, dim=1), attention(x, rope=rope), **DOUBLE)
+    assert cache.length == 7
+    buffers = cache.append(*torch.zeros(2, 2, groups, 1, 8, dtype=torch.float64))
+    assert [b.shape for b in buffers] == [(2, groups, 8, 8)] * 2
+
+
+def test_tables_of_cosines_and_sines_are_the_half_split_function() -> None:
+    attention, x = module(2), normal(2, 7, 24)
+    angles = rope_angles(torch.arange(7, dtype=torch.float64), 8)
+    cos, sin = (torch.cat([part, part], dim=-1) for part in (angles.cos(), angles.sin()))
+    expected = attention(x, rope=lambda heads, pos: rotate_half_rope(heads, pos.double()))
+    assert_close(attention(x, rope=(cos, sin)), expected, **DOUBLE)
+    assert_close(attention(x, rope=(cos.expand(2, -1, -1), sin.expand(2, -1, -1))), expected, **DOUBLE)
+
+
+def test_gradients_reach_every_parameter_and_pass_gradcheck() -> None:
+    attention, x = module(3, bias=True), normal(1, 3, 24).requires_grad_()
+    assert torch.autograd.gradcheck(attention, x)
+    attention(x).sum().backward()
+    assert all(parameter.grad is not None for parameter in attention.parameters())
+
+
+def test_a_module_without_a_batch_axis_is_the_batch_of_one() -> None:
+    attention, x = module(2), normal(7, 24)
+    assert_close(attention(x), attention(x[None])[0], **DOUBLE)
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(6, 4), (6, 0), (6, 12)])
+def test_groups_must_divide_the_heads(heads: int, groups: int) -> None:
+    with pytest.raises(ValueError, match=rf"expected a divisor of num_heads = {heads}, got {groups}"):
+        Attention(24, heads, groups)
+
+
+def test_a_width_that_the_heads_do_not_divide_needs_a_head_dim() -> None:
+    with pytest.raises(ValueError, match="expected a multiple of num_heads = 6, got 25"):
+        Attention(25, 6)
+    assert Attention(25, 6, head_dim=4)(torch.zeros(1, 2, 25)).shape == (1, 2, 25)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_the_module_is_transformers_llama_attention(groups: int) -> None:
+    modeling = pytest.importorskip("transformers.models.llama.modeling_llama")
+    configuration = pytest.importorskip("transformers.models.llama.configuration_llama")
+    config = configuration.LlamaConfig(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=groups, head_dim=8, attn_implementation="eager"
+    )
+    theirs = modeling.LlamaAttention(config, layer_idx=0).double().eval()
+    ours, x = module(groups), normal(2, 7, 24)
+    ours.load_state_dict(theirs.state_dict())
+    cos, sin = (t.double() for t in modeling.LlamaRotaryEmbedding(config)(x, torch.arange(7)[None]))
+    future = torch.full((7, 7), -torch.inf, dtype=torch.float64).triu(1)[None, None]  # eager, mask=None is not causal
+    expected = theirs(x, position_embeddings=(cos, sin), attention_mask=future)[0]
+    assert_close(ours(x, rope=(cos, sin)), expected, **FLOAT32_INSIDE)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_single_precision_is_the_builtin_too(groups: int) -> None:
+    q, k, v = (x.float() for x in qkv(2, heads=6, groups=groups, n=1, m=33, d=16))
+    assert_close(grouped_sdpa(q, k, v), builtin(q, k, v), **SINGLE)
+
+
+# ---------------------------------------------------------------------------------------------- the lesson's numbers
+
+
+def step_ms(groups: int) -> float:
+    return 1e3 * decode_time_floor(P, 64, 8192, L, H, groups, D, 2, BANDWIDTH, PEAK)
+
+
+def caches_gb(groups: int) -> float:
+    return cache_bytes(64, 8192, L, groups, D, 2) / 1e9
+
+
+def test_bytes_and_floors_of_the_groups_are_those_printed() -> None:
+    assert [caches_gb(g) for g in (32, 8, 4, 1)] == pytest.approx([274.9, 68.7, 34.4, 8.6], abs=0.05)
+    assert [step_ms(g) for g in (32, 8, 4, 2, 1)] == pytest.approx([67.18, 19.24, 11.25, 7.25, 5.25], abs=0.006)
+
+
+def test_written_question_2_eight_groups_fit_and_four_are_fast_enough() -> None:
+    budget = 141 - 2 * P / 1e9
+    assert budget == 127
+    assert budget / caches_gb(1) == pytest.approx(14.8, abs=0.02)
+    assert max(g for g in range(1, H + 1) if H % g == 0 and caches_gb(g) <= budget) == 8
+    assert max(g for g in range(1, H + 1) if H % g == 0 and step_ms(g) <= 15) == 4
+    assert 15 / step_ms(4) == pytest.approx(4 / 3, abs=0.01)
+
+
+def test_a_step_with_copies_moves_two_and_a_quarter_times_the_bytes_of_multi_head() -> None:
+    assert [(groups + 2 * H) / H for groups in (8, 4, 1)] == [2.25, 2.125, 2.03125]
+
+
+def test_eight_groups_lie_below_the_straight_line_between_one_and_64() -> None:
+    line = 0.24 + (1.51 - 0.24) * (8 - 1) / (64 - 1)  # Ainslie et al. (2023), table 1
+    assert round(line, 2) == 0.38
+    assert line > 0.28

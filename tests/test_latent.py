@@ -1,0 +1,380 @@
+"""Lesson 10: the references against independent oracles, and every number that the lesson's text states."""
+
+import inspect
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F
+from beartype import beartype
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from autograder import registry
+from solutions import device
+from solutions import latent as reference
+from solutions.latent import (
+    absorb_output,
+    absorb_query,
+    apply_rope,
+    causal_weights,
+    gqa_as_mla,
+    mla_absorbed,
+    mla_cache_elements,
+    mla_decoupled,
+    mla_naive,
+    rope_breaks_absorption,
+)
+
+DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
+SINGLE: dict[str, Any] = {"rtol": 1e-4, "atol": 2e-5}  # float32 through five matrix products
+HALF: dict[str, Any] = {"rtol": 5e-2, "atol": 5e-2}  # bfloat16 keeps 8 bits
+
+H, D_MODEL, D, D_C, D_V, D_ROPE = 3, 11, 5, 7, 2, 4
+V2 = SimpleNamespace(layers=60, d_model=5120, heads=128, d=128, d_c=512, d_cq=1536, d_rope=64)  # section 3.1.2
+sizes = st.integers(1, 5)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def weights(
+    heads: int = H, d_model: int = D_MODEL, d: int = D, d_c: int = D_C, d_v: int = D_V, dtype: torch.dtype = torch.float64
+) -> dict[str, Tensor]:
+    shapes = {
+        "W_Q": (heads, d_model, d),
+        "W_QR": (heads, d_model, D_ROPE),
+        "W_DKV": (d_model, d_c),
+        "W_KR": (d_model, D_ROPE),
+        "W_UK": (heads, d_c, d),
+        "W_UV": (heads, d_c, d_v),
+        "W_O": (heads, d_v, d_model),
+    }
+    return {name: normal(*s, seed=i, dtype=dtype) / math.sqrt(s[-2]) for i, (name, s) in enumerate(shapes.items())}
+
+
+def content(w: dict[str, Tensor], *without: str) -> dict[str, Tensor]:
+    """The weights of attention without positions, less those named."""
+    return {name: weight for name, weight in w.items() if name not in ("W_QR", "W_KR", *without)}
+
+
+def decoupled(x: Tensor, w: dict[str, Tensor], *pieces: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """`mla_decoupled` on a sequence that arrives in pieces."""
+    cache, rows = (x.new_empty(*x.shape[:-2], 0, D_C), x.new_empty(*x.shape[:-2], 0, D_ROPE)), []
+    for piece in x.split(list(pieces), dim=-2):
+        y, cache = mla_decoupled(piece, cache, **w)
+        rows.append(y)
+    return torch.cat(rows, dim=-2), cache
+
+
+def by_the_builtin(x: Tensor, w: dict[str, Tensor]) -> Tensor:
+    """Decoupled latent attention on a whole sequence: keys and values made out, concatenated, PyTorch's own attention."""
+    pos = torch.arange(x.shape[-2], device=x.device)
+    C, tokens = x @ w["W_DKV"], x.unsqueeze(-3)
+    q = torch.cat([tokens @ w["W_Q"], apply_rope(tokens @ w["W_QR"], pos)], dim=-1)
+    k_rope = apply_rope(x @ w["W_KR"], pos).unsqueeze(-3).expand(*q.shape[:-1], -1)
+    k = torch.cat([C.unsqueeze(-3) @ w["W_UK"], k_rope], dim=-1)
+    o = F.scaled_dot_product_attention(q, k, C.unsqueeze(-3) @ w["W_UV"], is_causal=True)  # its own scale: 1/sqrt(d + d_rope)
+    return torch.einsum("...hnv,hve->...ne", o, w["W_O"])
+
+
+# ---------------------------------------------------------------------------------------------- without positions
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, DOUBLE), (torch.float32, SINGLE)])
+def test_naive_is_the_builtin_on_made_out_keys_and_values(
+    lead: tuple[int, ...], dtype: torch.dtype, tolerance: dict[str, Any]
+) -> None:
+    x, w = normal(*lead, 6, D_MODEL, seed=9, dtype=dtype), weights(dtype=dtype)
+    y, c = mla_naive(x, **content(w))
+    shared = c.unsqueeze(-3)
+    o = F.scaled_dot_product_attention(x.unsqueeze(-3) @ w["W_Q"], shared @ w["W_UK"], shared @ w["W_UV"], is_causal=True)
+    assert_close(y, torch.einsum("...hnv,hve->...ne", o, w["W_O"]), **tolerance)
+    assert_close(c, x @ w["W_DKV"], **tolerance)
+
+
+@settings(max_examples=40, deadline=None)
+@given(new=sizes, past=st.integers(0, 4), heads=sizes, d=sizes, d_c=sizes, d_v=sizes)
+def test_absorbed_is_the_end_of_naive(new: int, past: int, heads: int, d: int, d_c: int, d_v: int) -> None:
+    w, x = content(weights(heads, 6, d, d_c, d_v)), normal(past + new, 6, seed=9)
+    y, c = mla_naive(x, **w)
+    got, mixtures = mla_absorbed(x[past:], c, **content(w, "W_DKV"))
+    assert_close(got, y[past:], **DOUBLE)
+    assert mixtures.shape == (heads, new, d_c)
+    assert_close(absorb_output(mixtures, w["W_UV"], w["W_O"]), got, **DOUBLE)
+
+
+@settings(max_examples=20, deadline=None)
+@given(heads=sizes, n=sizes, d=sizes, d_c=sizes)
+def test_an_absorbed_query_asks_a_latent_what_the_query_asks_its_key(heads: int, n: int, d: int, d_c: int) -> None:
+    q, w_uk, c = normal(heads, n, d), normal(heads, d_c, d, seed=1), normal(4, d_c, seed=2)
+    assert_close(absorb_query(q, w_uk) @ c.mT, q @ (c @ w_uk).mT, **DOUBLE)
+
+
+def test_absorbed_attention_is_multi_query_attention_on_the_latents() -> None:
+    x, w = normal(6, D_MODEL, seed=9), weights()
+    y, c = mla_naive(x, **content(w))
+    rows = c.expand(1, 1, -1, -1)  # one key and value head
+    asks = absorb_query(x @ w["W_Q"], w["W_UK"])[None]
+    u = F.scaled_dot_product_attention(asks, rows, rows, is_causal=True, scale=D**-0.5, enable_gqa=True)[0]
+    assert_close(absorb_output(u, w["W_UV"], w["W_O"]), y, **DOUBLE)
+
+
+def test_all_keys_and_values_together_have_the_rank_of_the_latent() -> None:
+    w = weights(heads=6, d_model=64, d=16, d_c=24, d_v=12)
+    _, c = mla_naive(normal(100, 64, seed=9), **content(w))
+    wide = torch.cat([c @ w["W_UK"], c @ w["W_UV"]], dim=-1).transpose(0, 1).flatten(1)
+    assert wide.shape[1] == 168
+    assert torch.linalg.matrix_rank(wide) == 24
+    assert torch.linalg.matrix_rank(c @ w["W_UK"][0]) == 16
+
+
+def test_no_token_sees_a_later_one() -> None:
+    x, w = normal(6, D_MODEL, seed=9), weights()
+    changed = torch.cat([x[:4], normal(2, D_MODEL, seed=10)])
+    assert_close(mla_naive(changed, **content(w))[0][:4], mla_naive(x, **content(w))[0][:4], **DOUBLE)
+    assert_close(decoupled(changed, w, 6)[0][:4], decoupled(x, w, 6)[0][:4], **DOUBLE)
+
+
+def test_other_strides_give_the_same() -> None:
+    x, w = normal(6, D_MODEL, seed=9), weights()
+    strided = {name: weight.mT.contiguous().mT for name, weight in w.items()}
+    assert not strided["W_UK"].is_contiguous()
+    assert_close(decoupled(x.T.contiguous().T, strided, 2, 4), decoupled(x, w, 2, 4), **DOUBLE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -> None:
+    w = {name: weight.to(device()) for name, weight in weights(dtype=dtype).items()}
+    x = normal(5, D_MODEL, seed=9, dtype=dtype).to(device())
+    y, c = mla_naive(x, **content(w))
+    z, cache = decoupled(x, w, 2, 3)
+    results = [y, c, z, *cache, *mla_absorbed(x, c, **content(w, "W_DKV")), *gqa_as_mla(w["W_UK"], w["W_UV"], 6)]
+    assert all(r.dtype == dtype and r.device.type == device().type for r in results)
+    tolerance = SINGLE if dtype == torch.float32 else HALF
+    assert_close(z.double(), by_the_builtin(x.double(), {name: weight.double() for name, weight in w.items()}), **tolerance)
+
+
+def test_annotated_shapes_hold_at_run_time() -> None:
+    checked = {
+        name: jaxtyping.jaxtyped(typechecker=beartype)(f)
+        for name, f in inspect.getmembers(reference, inspect.isfunction)
+        if f.__module__ == reference.__name__
+    }
+    assert len(checked) == 10
+    x, w = normal(2, 6, D_MODEL, seed=9), weights()
+    _, c = checked["mla_naive"](x, **content(w))
+    _, u = checked["mla_absorbed"](x[:, 4:], c, **content(w, "W_DKV"))
+    checked["absorb_output"](u, w["W_UV"], w["W_O"])
+    checked["absorb_query"](x.unsqueeze(1) @ w["W_Q"], w["W_UK"])
+    checked["mla_decoupled"](x, (c, normal(2, 6, D_ROPE)), **w)
+    checked["gqa_as_mla"](normal(2, 5, 3), normal(2, 5, 4), 4)
+    checked["rope_breaks_absorption"](normal(5, 4), torch.arange(3))
+    checked["mla_cache_elements"](4, 2, 3)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        checked["absorb_query"](x @ w["W_Q"][0], w["W_UK"].mT)
+
+
+# ---------------------------------------------------------------------------------------------- positions
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(1, 9), d_c=st.integers(1, 6), pairs=st.integers(1, 4), seed=st.integers(0, 99))
+def test_the_gap_lies_between_zero_and_one_and_no_other_matrix_does_better(n: int, d_c: int, pairs: int, seed: int) -> None:
+    w_uk, offsets = normal(d_c, 2 * pairs, seed=seed), -torch.arange(n)
+    gap = rope_breaks_absorption(w_uk, offsets)
+    assert 0 <= gap <= 1
+    turned = apply_rope(w_uk, offsets[:, None])
+    other = turned.mean(0) + 0.1 * normal(d_c, 2 * pairs, seed=seed + 1)
+    assert (turned - other).norm() / turned.norm() > gap
+
+
+def test_the_gap_is_what_the_mean_angles_predict_pair_by_pair() -> None:
+    w_uk, offsets = normal(5, 8), torch.tensor([-9, -4, -3, 0, 2])
+    theta = 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    energy = w_uk.square().unflatten(-1, (4, 2)).sum(-1).sum(0)  # type: ignore[no-untyped-call]  # torch's own stub
+    lost = 1 - torch.exp(1j * offsets[:, None] * theta).mean(0).abs().square()
+    expected = ((energy * lost).sum() / energy.sum()).sqrt().item()
+    assert rope_breaks_absorption(w_uk, offsets) == pytest.approx(expected, rel=1e-10)
+
+
+def test_one_offset_can_be_absorbed_and_shifting_all_offsets_changes_nothing() -> None:
+    w_uk = normal(5, 8)
+    assert rope_breaks_absorption(w_uk, torch.full((4,), -7)) < 1e-12
+    assert rope_breaks_absorption(w_uk, torch.arange(6)) == pytest.approx(rope_breaks_absorption(w_uk, torch.arange(6) + 40))
+
+
+@pytest.mark.parametrize(("n", "gap", "kept"), [(8, 0.37, 0.86), (512, 0.76, 0.42), (4096, 0.90, 0.19), (32_768, 0.99, 0.01)])
+def test_a_fifth_of_a_rotation_can_be_absorbed_at_4096_tokens_and_most_of_it_at_8(n: int, gap: float, kept: float) -> None:
+    w_uk = torch.randn(8, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = rope_breaks_absorption(w_uk, -torch.arange(n))
+    assert found == pytest.approx(gap, abs=0.006)
+    assert 1 - found**2 == pytest.approx(kept, abs=0.006)
+
+
+def test_no_cheat_gives_the_scores_of_rotated_keys() -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, c, w_uk = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((200, 128), (512, 64), (64, 128)))
+    last, pos = torch.full((200,), 511), torch.arange(512)
+    true = apply_rope(q, last) @ apply_rope(c @ w_uk, pos).T
+    best = torch.stack([apply_rope(w_uk, torch.full((64,), p)) for p in range(-511, 1)]).mean(0)
+    tries = q @ w_uk.T @ c.T, apply_rope(q @ w_uk.T, last) @ apply_rope(c, pos).T, q @ best.T @ c.T
+    dropped, rotated, single = (((s - true).norm() / true.norm()).item() for s in tries)
+    assert 1 < dropped < 1.2 < rotated < 1.5
+    assert single == pytest.approx(rope_breaks_absorption(w_uk, pos - 511), abs=0.03)
+    assert single == pytest.approx(0.76, abs=0.02)
+
+
+def test_forgetting_the_rotation_moves_a_quarter_of_the_weight() -> None:
+    q, k = normal(2, 6, 40, 16, seed=3)
+    pos = torch.arange(40)
+    rotated = causal_weights(apply_rope(q, pos) @ apply_rope(k, pos).mT / 4)
+    assert (rotated - causal_weights(q @ k.mT / 4)).abs().sum(-1).mean().item() / 2 == pytest.approx(0.25, abs=0.03)
+
+
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_decoupled_is_the_builtin_with_content_and_position_side_by_side(lead: tuple[int, ...]) -> None:
+    x, w = normal(*lead, 9, D_MODEL, seed=9), weights()
+    assert_close(decoupled(x, w, 9)[0], by_the_builtin(x, w), **DOUBLE)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.integers(1, 11)))
+def test_a_sequence_in_pieces_gives_what_it_gives_at_once(cuts: set[int]) -> None:
+    x, w = normal(12, D_MODEL, seed=9), weights()
+    pieces = [b - a for a, b in pairwise([0, *sorted(cuts), 12])]
+    assert_close(decoupled(x, w, *pieces), decoupled(x, w, 12), **DOUBLE)
+
+
+def test_order_matters_with_positions_and_does_not_without() -> None:
+    x, w = normal(10, D_MODEL, seed=9), weights()
+    swapped = x[[1, 0, *range(2, 10)]]
+    assert (decoupled(x, w, 10)[0][-1] - decoupled(swapped, w, 10)[0][-1]).abs().max() > 1e-3
+    assert_close(mla_naive(x, **content(w))[0][-1], mla_naive(swapped, **content(w))[0][-1], **DOUBLE)
+
+
+def test_the_cache_given_is_left_as_it_was() -> None:
+    x, w = normal(3, D_MODEL, seed=9), weights()
+    given_cache = normal(4, D_C), normal(4, D_ROPE)
+    copies = [part.clone() for part in given_cache]
+    _, (c, k_rope) = mla_decoupled(x, given_cache, **w)
+    assert_close(list(given_cache), copies, rtol=0, atol=0)
+    assert_close([c[:4], k_rope[:4]], copies, rtol=0, atol=0)
+
+
+# ---------------------------------------------------------------------------------------------- GQA as MLA
+
+
+@pytest.mark.parametrize(("groups", "heads"), [(1, 3), (2, 6), (3, 3)])
+def test_grouped_query_attention_is_latent_attention_with_the_same_cache(groups: int, heads: int) -> None:
+    x, w_q, w_o = normal(7, 11, seed=9), normal(heads, 11, 5, seed=1), normal(heads, 3, 11, seed=2)
+    w_k, w_v = normal(groups, 11, 5, seed=3), normal(groups, 11, 3, seed=4)
+    y, c = mla_naive(x, w_q, *gqa_as_mla(w_k, w_v, heads), w_o)
+    o = F.scaled_dot_product_attention((x @ w_q)[None], (x @ w_k)[None], (x @ w_v)[None], is_causal=True, enable_gqa=True)
+    assert_close(y, torch.einsum("hnv,hve->ne", o[0], w_o), **DOUBLE)
+    assert c.shape[-1] == groups * (5 + 3)
+
+
+# ---------------------------------------------------------------------------------------------- numbers in the text
+
+
+def test_deepseek_v2_caches_34560_elements_a_token_a_57th_of_multi_head() -> None:
+    ours = mla_cache_elements(V2.d_c, V2.d_rope, V2.layers)
+    multi_head = 2 * V2.heads * V2.d * V2.layers
+    assert (ours, multi_head, 2 * 8 * V2.d * V2.layers, 2 * V2.d * V2.layers) == (34_560, 1_966_080, 122_880, 15_360)
+    assert multi_head / ours == pytest.approx(56.9, abs=0.05)
+    assert ours == 4.5 * V2.d * V2.layers == 2.25 * 2 * V2.d * V2.layers
+    assert multi_head * 2 * 131_072 / 1e9 == pytest.approx(515.4, abs=0.05)
+    assert ours * 2 * 131_072 / 1e9 == pytest.approx(9.1, abs=0.05)
+    assert ours / mla_cache_elements(V2.d_c, 0, V2.layers) == 1.125
+
+
+def test_93_3_percent_is_82_2_at_equal_precision() -> None:
+    older, ours = 2 * 8 * 128 * 95, mla_cache_elements(V2.d_c, V2.d_rope, V2.layers)
+    assert older == 194_560
+    assert 1 - ours / older == pytest.approx(0.822, abs=5e-4)
+    assert (older * 2, ours * 6 / 8) == (389_120, 25_920)
+    assert 1 - (ours * 6 / 8) / (older * 2) == pytest.approx(0.933, abs=5e-4)
+    assert 1 - ours / 1_966_080 == pytest.approx(0.982, abs=5e-4)
+    assert pytest.approx(24.9, abs=0.05) == 860.2 / 34.6
+    assert pytest.approx(0.960, abs=5e-4) == 1 - 34.6 / 860.2
+
+
+def test_the_product_of_the_query_and_key_matrices_is_three_times_as_large() -> None:
+    product, factors = V2.d_cq * V2.d_c, V2.d_cq * V2.d + V2.d * V2.d_c
+    assert (product, factors) == (786_432, 262_144)
+    assert product == 3 * factors
+    assert V2.d_model * V2.heads * V2.d == pytest.approx(83.9e6, rel=1e-3)
+    assert V2.d_model * V2.d_cq + V2.d_cq * V2.heads * V2.d == pytest.approx(33.0e6, rel=1e-3)
+
+
+def test_query_compression_is_a_factorised_query_matrix() -> None:
+    x, w = normal(6, D_MODEL, seed=9), weights()
+    w_dq, w_uq = normal(D_MODEL, 4, seed=20), normal(H, 4, D, seed=21)
+    y, _ = mla_naive(x, **{**content(w), "W_Q": w_dq @ w_uq})
+    product = w_uq @ w["W_UK"].mT  # W_UQK: queries' latents meet keys' latents directly
+    a = causal_weights((x @ w_dq) @ product @ (x @ w["W_DKV"]).mT / math.sqrt(D))
+    assert_close(absorb_output(a @ (x @ w["W_DKV"]), w["W_UV"], w["W_O"]), y, **DOUBLE)
+
+
+def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traffic() -> None:
+    ready = 2 * V2.heads * (V2.d + V2.d_rope + V2.d)
+    again = ready + 2 * V2.heads * V2.d_c * 2 * V2.d
+    absorbed = 2 * V2.heads * (2 * V2.d_c + V2.d_rope)
+    wide, narrow = 2 * (2 * V2.heads * V2.d + V2.d_rope), 2 * (V2.d_c + V2.d_rope)
+    assert (ready, again, absorbed, wide, narrow) == (81_920, 33_636_352, 278_528, 65_664, 1_152)
+    assert absorbed / ready == 3.4
+    assert wide / narrow == 57
+    assert again / absorbed == pytest.approx(121, abs=0.5)
+    assert [ready / wide, again / narrow, absorbed / narrow] == pytest.approx([1.25, 29_198, 241.8], rel=2e-3)
+    assert absorbed / 8 / narrow == pytest.approx(30, abs=0.5)  # 16 heads
+    peak, bandwidth, n = 790e12, 4.3e12, 32_768
+    assert peak / bandwidth == pytest.approx(184, abs=0.5)
+    times = [n * max(flop / peak, read / bandwidth) * 1e6 for flop, read in ((ready, wide), (again, narrow), (absorbed, narrow))]
+    assert times == pytest.approx([500, 1395, 11.6], rel=5e-3)
+    assert 40 < times[0] / times[2] < times[1] / times[2]
+
+
+@pytest.mark.parametrize(("d_c", "crossing"), [(512, 171), (192, 384), (100_000, 128)])
+def test_from_171_new_tokens_on_making_keys_out_is_cheaper(d_c: int, crossing: int) -> None:
+    d, d_rope = V2.d, V2.d_rope
+    cross = d_c * 2 * d / ((2 * d_c + d_rope) - (2 * d + d_rope))
+    assert cross == pytest.approx(crossing, abs=0.5)
+    assert 2 * d_c * 2 * d + cross * 2 * (2 * d + d_rope) == pytest.approx(cross * 2 * (2 * d_c + d_rope))
+
+
+def test_the_scale_without_the_rotated_part_is_too_large_by_1_22() -> None:
+    assert math.sqrt((V2.d + V2.d_rope) / V2.d) == pytest.approx(math.sqrt(1.5)) == pytest.approx(1.22, abs=0.005)
+
+
+def test_erratum_a_lost_transpose_does_not_fit() -> None:
+    c_q, c_kv, w_uq, w_uk = torch.ones(6, 1), torch.ones(5, 1), torch.ones(3, 6), torch.ones(3, 5)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        c_q @ w_uq.T @ w_uk @ c_kv
+    assert (c_q.T @ w_uq.T @ w_uk @ c_kv).shape == (1, 1)
+
+
+# ---------------------------------------------------------------------------------------------- exercises
+
+
+def test_the_misconceptions_that_the_syllabus_names_are_known() -> None:
+    known = {(e.id, m.id) for e in registry.find_lesson("latent").exercises() for m in e.misconceptions}
+    named = {
+        ("absorb_query", "wrong_side"),
+        ("mla_absorbed", "scaled_by_latent"),
+        ("mla_decoupled", "scale_without_rope"),
+        ("mla_decoupled", "cached_keys"),
+        ("mla_decoupled", "rotated_key_per_head"),
+        ("mla_decoupled", "latent_rotated"),
+        ("mla_cache_elements", "factor_two"),
+        ("mla_cache_elements", "rotated_key_forgotten"),
+    }
+    assert named <= known

@@ -1,0 +1,211 @@
+"""Lesson 08: the references against independent oracles, and every number that the lesson's text states."""
+
+import math
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F
+from beartype import beartype
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from solutions import device
+from solutions import multi_query as reference
+from solutions.kv_cache import cache_bytes
+from solutions.multi_head import mha
+from solutions.multi_query import (
+    arithmetic_intensity,
+    causal_attention,
+    decode_time_floor,
+    kv_elements,
+    merge_heads,
+    mqa,
+    mqa_step,
+    split_heads,
+)
+
+DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
+SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off
+
+P, L, H, D, ELEMENT = 7_000_000_000, 32, 32, 128, 2  # the lesson's example model
+BANDWIDTH, PEAK, CAPACITY = 4.3e12, 790e12, 141e9  # its assumed machine
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def layer(d_model: int, heads: int, d_k: int, d_v: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+    shapes = (d_model, heads * d_k), (d_model, d_k), (d_model, d_v), (heads * d_v, d_model)
+    return tuple(normal(*shape, seed=i, dtype=dtype) / math.sqrt(shape[0]) for i, shape in enumerate(shapes))
+
+
+# ---------------------------------------------------------------------------------------------- attention
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, DOUBLE), (torch.float32, SINGLE)])
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_multi_query_attention_is_the_builtin_with_one_key_value_head(
+    lead: tuple[int, ...], dtype: torch.dtype, tolerance: dict[str, Any]
+) -> None:
+    wq, wk, wv, wo = layer(5, 4, 3, 2, dtype)
+    x = normal(*lead, 7, 5, seed=9, dtype=dtype)
+    output, k, v = mqa(x, wq, wk, wv, wo, 4)
+    q = split_heads(x @ wq, 4)
+    shared = (t.unsqueeze(-3).expand(*lead, 4, -1, -1) for t in (x @ wk, x @ wv))
+    assert_close(output, merge_heads(F.scaled_dot_product_attention(q, *shared, is_causal=True)) @ wo, **tolerance)
+    assert k.shape == (*lead, 7, 3)
+    assert v.shape == (*lead, 7, 2)
+
+
+def test_multi_query_is_multi_head_attention_with_equal_heads() -> None:
+    wq, wk, wv, wo = layer(5, 4, 3, 2)
+    x = normal(2, 7, 5, seed=9)
+    causal = torch.ones(7, 7, dtype=torch.bool).tril()
+    expected, _ = mha(x, wq, wk.repeat(1, 4), wv.repeat(1, 4), wo, 4, causal)
+    assert_close(mqa(x, wq, wk, wv, wo, 4)[0], expected, **DOUBLE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(1, 6), heads=st.integers(1, 4), d_k=st.integers(1, 4), d_v=st.integers(1, 4), seed=st.integers(0, 99))
+def test_steps_add_up_to_the_whole(n: int, heads: int, d_k: int, d_v: int, seed: int) -> None:
+    weights = layer(5, heads, d_k, d_v)
+    x = normal(2, n, 5, seed=seed)
+    whole, k, v = mqa(x, *weights, heads)
+    past = normal(2, 0, d_k), normal(2, 0, d_v)
+    rows = []
+    for i in range(n):
+        y, *past = mqa_step(x[:, i], *weights, heads, *past)  # type: ignore[assignment]
+        rows.append(y)
+    assert_close(torch.stack(rows, 1), whole, **DOUBLE)
+    assert_close(past[0], k, **DOUBLE)
+    assert_close(past[1], v, **DOUBLE)
+
+
+def test_a_step_leaves_the_cache_it_was_given_alone() -> None:
+    k, v = normal(3, 2), normal(3, 4)
+    before = k.clone(), v.clone()
+    mqa_step(normal(5), *layer(5, 3, 2, 4), 3, k, v)
+    assert_close((k, v), before, rtol=0, atol=0)
+
+
+def test_a_causal_mask_over_heads_would_hide_the_newest_tokens_from_all_but_the_last_head() -> None:
+    q, k, v = normal(3, 2), normal(5, 2, seed=1), torch.eye(5, dtype=torch.float64)
+    wrong = causal_attention(q, k, v)  # three heads of one token, taken for three tokens
+    assert (wrong == 0).sum(-1).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -> None:
+    weights = [w.to(device(), dtype) for w in layer(5, 3, 2, 4)]
+    x = normal(4, 5, seed=9).to(device(), dtype)
+    results = [*mqa(x, *weights, 3), *mqa_step(x[0], *weights, 3, (x @ weights[1]), (x @ weights[2]))]
+    assert all(y.dtype == dtype and y.device.type == device().type for y in results)
+
+
+def test_annotated_shapes_hold_at_run_time() -> None:
+    checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in ("mqa", "mqa_step")}
+    weights = layer(5, 3, 2, 4)
+    checked["mqa"](normal(2, 7, 5), *weights, 3)
+    checked["mqa_step"](normal(2, 5), *weights, 3, normal(2, 7, 2), normal(2, 7, 4))
+    with pytest.raises(jaxtyping.TypeCheckError):
+        checked["mqa"](normal(2, 7, 5), weights[0].T, *weights[1:], 3)
+
+
+# ---------------------------------------------------------------------------------------------- counts
+
+
+def test_elements_are_those_of_the_arrays_a_cache_would_hold() -> None:
+    _, k, v = mqa(normal(7, 5), *layer(5, 3, 2, 4), 3)
+    assert kv_elements("mqa", 3, 2, 4, L=1) == (k.numel() + v.numel()) / 7
+    assert kv_elements("mha", 3, 2, 2, L=11) * 7 * 4 == cache_bytes(1, 7, 11, 3, 2, 4)
+    assert kv_elements("mqa", 3, 2, 2, L=11) * 7 * 4 == cache_bytes(1, 7, 11, 1, 2, 4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(heads=st.integers(1, 64), n=st.integers(1, 10_000), element=st.sampled_from([1, 2, 4]))
+def test_intensity_lies_below_two_flops_per_element_and_sharing_head(heads: int, n: int, element: int) -> None:
+    assert arithmetic_intensity(heads, heads, n, element) < 2 / element
+    assert arithmetic_intensity(heads, 1, n, element) < 2 * heads / element
+    assert arithmetic_intensity(heads, 1, n, element) >= arithmetic_intensity(heads, heads, n, element)
+
+
+def test_the_floor_is_the_longer_of_two_times_and_falls_with_neither_resource_alone() -> None:
+    memory_bound = decode_time_floor(P, 1, 8192, L, H, H, D, ELEMENT, BANDWIDTH, PEAK)
+    assert decode_time_floor(P, 1, 8192, L, H, H, D, ELEMENT, BANDWIDTH, 10 * PEAK) == memory_bound
+    assert decode_time_floor(P, 1, 8192, L, H, H, D, ELEMENT, 2 * BANDWIDTH, PEAK) == pytest.approx(memory_bound / 2)
+    compute_bound = decode_time_floor(P, 4096, 16, L, H, 1, D, ELEMENT, BANDWIDTH, PEAK)
+    assert decode_time_floor(P, 4096, 16, L, H, 1, D, ELEMENT, 10 * BANDWIDTH, PEAK) == compute_bound
+    assert compute_bound == pytest.approx(4096 * (2 * P + 4 * 16 * L * H * D) / PEAK)
+
+
+# ---------------------------------------------------------------------------------------------- the lesson's numbers
+
+
+def per_token_ms(batch: int, n: int, groups: int) -> float:
+    return 1e3 * decode_time_floor(P, batch, n, L, H, groups, D, ELEMENT, BANDWIDTH, PEAK) / batch
+
+
+def cache_gb(kind: str, n: int = 8192) -> float:
+    return kv_elements(kind, H, D, D, L) * ELEMENT * n / 1e9
+
+
+def test_four_multi_head_sequences_or_more_than_a_hundred_multi_query_ones_outweigh_the_model() -> None:
+    parameters = P * ELEMENT / 1e9
+    assert parameters == 14
+    assert cache_gb("mha") == pytest.approx(4.295, abs=5e-4)
+    assert cache_gb("mqa") == pytest.approx(0.134, abs=5e-4)
+    assert 3 * cache_gb("mha") < parameters < 4 * cache_gb("mha")
+    assert 100 < parameters / cache_gb("mqa") < 110
+
+
+def test_the_roofline_has_its_border_at_184_and_decoding_far_to_its_left() -> None:
+    assert round(PEAK / BANDWIDTH) == 184
+    multi_head, multi_query = (arithmetic_intensity(H, groups, 8192, ELEMENT) for groups in (H, 1))
+    assert multi_head == pytest.approx(1, abs=1e-3)
+    assert multi_query == pytest.approx(31.88, abs=5e-3)
+    assert multi_head * BANDWIDTH / PEAK < 0.01  # more than 99 % of the step is waiting
+    assert multi_query * BANDWIDTH / PEAK == pytest.approx(0.173, abs=1e-3)
+    assert multi_query / multi_head == pytest.approx(32, rel=5e-3)
+    assert arithmetic_intensity(128, 1, 8192, ELEMENT) < PEAK / BANDWIDTH
+    prefill = [2 * H * 8192 / (ELEMENT * (groups + H)) for groups in (H, 1)]
+    assert min(prefill) > PEAK / BANDWIDTH
+
+
+def test_a_batch_shares_the_parameters_and_not_the_caches() -> None:
+    ratios = {batch: per_token_ms(batch, 8192, H) / per_token_ms(batch, 8192, 1) for batch in (1, 16, 256)}
+    assert ratios[1] == pytest.approx(1.29, abs=0.01)
+    assert ratios[1] == pytest.approx((14 + cache_gb("mha")) / (14 + cache_gb("mqa")))  # 18.3 / 14.1
+    assert ratios[16] == pytest.approx(5.1, abs=0.05)
+    assert ratios[256] == pytest.approx(23.0, abs=0.05)
+    one_cache = 1e9 * cache_gb("mha") / BANDWIDTH * 1e3
+    assert one_cache == pytest.approx(1.0, abs=0.005)
+    assert per_token_ms(2**20, 8192, H) == pytest.approx(one_cache, rel=1e-3)
+    assert 14 / cache_gb("mha") == pytest.approx(3.26, abs=0.01)  # where the curve bends
+    shares = [batch * cache_gb("mha") / (14 + batch * cache_gb("mha")) for batch in (1, 16, 256)]
+    assert [round(share, 2) for share in shares] == [0.23, 0.83, 0.99]
+
+
+def test_sixteen_multi_head_and_512_multi_query_sequences_fit() -> None:
+    fits = {kind: (CAPACITY / 1e9 - 14) / cache_gb(kind) for kind in ("mha", "mqa")}
+    assert 16 <= fits["mha"] < 32
+    assert 512 <= fits["mqa"] < 1024
+
+
+def test_at_batch_64_contexts_up_to_128_tokens_cost_less_than_half_more() -> None:
+    assert per_token_ms(64, 2**7, H) < 1.5 * per_token_ms(64, 2**7, 1)
+    assert per_token_ms(64, 2**8, H) > 1.5 * per_token_ms(64, 2**8, 1)
+
+
+def test_sharing_saves_no_flop_of_scores_and_mixture() -> None:
+    work = [arithmetic_intensity(H, g, 8192, 2) * 2 * (2 * g * 8192 * D + 2 * H * D) for g in (1, 8, H)]
+    assert work == pytest.approx([4 * H * 8192 * D] * 3)
+
+
+def test_the_decoder_gained_more_than_the_number_of_heads() -> None:
+    assert round(46 / 3.8) == 12 > 8  # Shazeer (2019), table 3; H = 8
+    assert 13.2 / 13.0 < 1.02

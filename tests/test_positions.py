@@ -1,0 +1,436 @@
+"""Lesson 06: the references against independent oracles, and every number that the lesson's text states."""
+
+import math
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+import torch.nn.functional as F
+from beartype import beartype
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from autograder import pack, registry
+from solutions import device
+from solutions import positions as reference
+from solutions.positions import (
+    apply_rope,
+    interleave_permutation,
+    permutation_gap,
+    rope_angles,
+    rope_sdpa,
+    rotate_half_rope,
+    sdpa,
+    sinusoidal,
+)
+
+DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, positions up to some hundreds
+SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32, angles of up to about 100 radians (1e-5 of rounding)
+
+ROPES = [apply_rope, rotate_half_rope]
+positions = st.integers(-300, 300)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def at(*pos: float) -> Tensor:
+    """Positions in float64, so that the angles are float64 too."""
+    return torch.tensor(pos, dtype=torch.float64)
+
+
+def rotation_matrix(p: float, d: int, base: float = 10_000.0) -> Tensor:
+    """R_p as a d x d matrix: the exponential of p times the skew generator, which contains no sine and no cosine."""
+    generator = torch.zeros(d, d, dtype=torch.float64)
+    for i in range(d // 2):
+        theta = base ** (-2 * i / d)
+        generator[2 * i + 1, 2 * i], generator[2 * i, 2 * i + 1] = theta, -theta
+    return torch.linalg.matrix_exp(p * generator)
+
+
+# ---------------------------------------------------------------------------------------------- order
+
+
+def heads(x: Tensor) -> Tensor:
+    w_q, w_k, w_v = normal(3, 6, 6, seed=9)
+    return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
+
+
+def causal(x: Tensor) -> Tensor:
+    w_q, w_k, w_v = normal(3, 6, 6, seed=9)
+    return F.scaled_dot_product_attention((x @ w_q)[None], (x @ w_k)[None], (x @ w_v)[None], is_causal=True)[0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(7)))
+def test_attention_is_equivariant_and_its_mean_is_invariant(order: list[int]) -> None:
+    x, perm = normal(7, 6), torch.tensor(order)
+    assert permutation_gap(heads, x, perm) < 1e-12
+    assert permutation_gap(lambda x: heads(torch.tanh(heads(x))) + x, x, perm) < 1e-12  # so is a stack with residual sums
+    assert_close(heads(x[perm]).mean(0), heads(x).mean(0), **DOUBLE)
+    if order != sorted(order):
+        assert (heads(x[perm]) - heads(x)).abs().max() > 1e-3
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(5)))
+def test_the_gap_is_that_of_permutation_matrices(order: list[int]) -> None:
+    x, perm = normal(5, 3), torch.tensor(order)
+    p = F.one_hot(perm, 5).double()
+    for f in (torch.square, lambda x: x.cumsum(0), lambda x: x.roll(1, 0)[:, :1]):
+        expected = torch.linalg.matrix_norm(f(p @ x) - p @ f(x), ord=math.inf) if f(x).shape[1] == 1 else None
+        found = permutation_gap(f, x, perm)
+        assert isinstance(found, float)
+        assert found == pytest.approx(float((f(p @ x) - p @ f(x)).abs().max()), abs=1e-12)
+        if expected is not None:
+            assert found == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_a_causal_mask_breaks_equivariance_and_a_padding_mask_that_moves_along_does_not() -> None:
+    x, order = normal(7, 6), torch.tensor([3, 0, 5, 6, 1, 4, 2])
+    assert permutation_gap(causal, x, order) > 0.1
+    marked = torch.cat([x, torch.tensor([1.0, 1, 0, 1, 0, 1, 1], dtype=torch.float64)[:, None]], dim=1)
+
+    def padded(x: Tensor) -> Tensor:
+        y, keep = x[:, :6], x[:, 6] > 0
+        return F.scaled_dot_product_attention(y, y, y, attn_mask=keep.expand(7, 7))
+
+    assert permutation_gap(padded, marked, order) < 1e-12
+
+
+def test_one_causal_layer_hides_earlier_order_from_the_last_row_and_two_layers_show_it() -> None:
+    x = normal(6, 6)
+    shuffled = x[[4, 2, 0, 3, 1, 5]]
+    assert_close(causal(shuffled)[-1], causal(x)[-1], **DOUBLE)
+    assert (causal(causal(shuffled))[-1] - causal(causal(x))[-1]).abs().max() > 1e-3
+
+
+def test_rotary_attention_sees_the_order() -> None:
+    x, order = normal(6, 8), torch.tensor([3, 0, 5, 1, 4, 2])
+    assert permutation_gap(lambda x: rope_sdpa(x, x, x, torch.arange(6), torch.arange(6))[0], x, order) > 0.1
+    moved, _ = rope_sdpa(x[order], x[order], x[order], order, order)  # positions that move along restore equivariance
+    assert_close(moved, rope_sdpa(x, x, x, torch.arange(6), torch.arange(6))[0][order], **SINGLE)
+
+
+# ---------------------------------------------------------------------------------------------- sinusoidal
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 2), (5, 8), (50, 34)])
+def test_the_table_is_the_papers_formula_entry_by_entry(n: int, d: int) -> None:
+    expected = torch.empty(n, d)
+    for p in range(n):
+        for i in range(d // 2):
+            expected[p, 2 * i] = math.sin(p / 10_000 ** (2 * i / d))
+            expected[p, 2 * i + 1] = math.cos(p / 10_000 ** (2 * i / d))
+    assert_close(sinusoidal(n, d), expected, **SINGLE)
+
+
+def test_products_of_table_rows_depend_on_the_offset_alone_and_are_3_5163_at_offset_7() -> None:
+    table = sinusoidal(100, 8).double()
+    gram = table @ table.T
+    for offset in (0, 1, 7, 40):
+        diagonal = gram.diagonal(offset)
+        assert_close(diagonal, diagonal[:1].expand_as(diagonal), **SINGLE)
+    assert gram[10, 3].item() == pytest.approx(3.5163, abs=5e-5)
+
+
+def test_a_step_in_the_table_is_one_linear_map_for_all_positions() -> None:
+    table = sinusoidal(100, 8).double()
+    solution = torch.linalg.lstsq(table[:93], table[7:]).solution
+    assert_close(table[:93] @ solution, table[7:], **SINGLE)
+
+
+def test_added_tables_leave_scores_that_depend_on_absolute_places() -> None:
+    g = torch.Generator().manual_seed(0)
+    w_q, w_k, _ = torch.randn(3, 8, 8, generator=g) / math.sqrt(8)
+    x, y = torch.randn(6, 8, generator=g)[:2]
+    table = sinusoidal(100, 8)
+    added = [float((x + table[p]) @ w_q @ ((y + table[q]) @ w_k)) for p, q in ((10, 3), (60, 53), (90, 83))]
+    assert added == pytest.approx([0.79, 0.76, 1.20], abs=0.006)
+    turned = [
+        float(apply_rope((x @ w_q)[None], at(p)) @ apply_rope((y @ w_k)[None], at(q)).T)
+        for p, q in ((10, 3), (60, 53), (90, 83), (1007, 1000))
+    ]
+    assert turned == pytest.approx([0.069] * 4, abs=6e-4)
+    assert float(apply_rope((x @ w_q)[None], at(3)) @ apply_rope((y @ w_k)[None], at(10)).T) == pytest.approx(-1.543, abs=6e-4)
+
+
+def test_the_longest_wavelength_stays_short_of_the_base() -> None:
+    slowest = 10_000 ** (-510 / 512)
+    assert sinusoidal(2, 512)[1, 510].item() == pytest.approx(math.sin(slowest), rel=1e-4)
+    assert round(1 / slowest) == 9647
+
+
+# ---------------------------------------------------------------------------------------------- rotation
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=positions, half=st.integers(1, 6), seed=st.integers(0, 99))
+def test_rope_is_the_exponential_of_its_generator(p: int, half: int, seed: int) -> None:
+    x = normal(1, 2 * half, seed=seed)
+    assert_close(apply_rope(x, at(p)), x @ rotation_matrix(p, 2 * half).T, rtol=1e-9, atol=1e-9)  # matrix_exp of 300 rad
+
+
+@pytest.mark.parametrize("rope", ROPES)
+@settings(max_examples=40, deadline=None)
+@given(i=positions, j=positions, shift=positions, half=st.integers(1, 6), seed=st.integers(0, 99))
+def test_scores_depend_on_the_offset_alone(rope: Any, i: int, j: int, shift: int, half: int, seed: int) -> None:
+    q, k = normal(2, 1, 2 * half, seed=seed)
+    here = rope(q, at(i)) @ rope(k, at(j)).T
+    assert_close(rope(q, at(i + shift)) @ rope(k, at(j + shift)).T, here, **DOUBLE)
+    assert_close(q @ rope(k, at(j - i)).T, here, **DOUBLE)
+
+
+@pytest.mark.parametrize("rope", ROPES)
+def test_rotations_keep_lengths_add_up_and_leave_position_zero(rope: Any) -> None:
+    x, p = normal(3, 5, 6), at(4, 0, 7, 7, 300)
+    assert_close(rope(x, p).norm(dim=-1), x.norm(dim=-1), **DOUBLE)
+    assert_close(rope(rope(x, p), 2 * p), rope(x, 3 * p), **DOUBLE)
+    assert torch.equal(rope(x, p)[:, 1], x[:, 1])
+    assert_close(rope(rope(x, p), -p), x, **DOUBLE)
+
+
+@pytest.mark.parametrize("rope", ROPES)
+def test_each_sequence_of_a_batch_may_have_its_own_positions(rope: Any) -> None:
+    x, pos = normal(2, 3, 5, 6), torch.stack([at(0, 1, 2, 3, 4), at(9, 11, 12, 20, 21)])
+    found = rope(x, pos[:, None, :])
+    for b in range(2):
+        assert_close(found[b], rope(x[b], pos[b]), **DOUBLE)
+
+
+@pytest.mark.parametrize("rope", ROPES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_the_result_has_the_dtype_and_device_of_x_and_its_angles_are_never_below_float32(rope: Any, dtype: torch.dtype) -> None:
+    x = normal(4, 8).to(device=device(), dtype=dtype)
+    pos = torch.tensor([0, 1000, 1001, 1003], device=device())
+    found = rope(x, pos)
+    assert found.dtype == dtype
+    assert found.device.type == device().type
+    exact = rope(x.double(), pos.double())
+    eps = torch.finfo(dtype).eps
+    assert (found.double() - exact).abs().max() < 4 * eps + 2e-4  # rounding of x's own dtype; float32 angles at 1000 rad
+
+
+@pytest.mark.parametrize("rope", ROPES)
+def test_other_strides_empty_inputs_and_gradients(rope: Any) -> None:
+    x = normal(5, 3, 6).transpose(0, 1)
+    assert not x.is_contiguous()
+    p = at(3, 4, 8, 9, 20)
+    assert_close(rope(x, p), rope(x.contiguous(), p), **DOUBLE)
+    assert rope(x[:, :0], p[:0]).shape == (3, 0, 6)
+    assert torch.autograd.gradcheck(lambda x: rope(x, p), x.clone().requires_grad_())
+
+
+def test_angles_follow_the_base_and_rise_with_the_position() -> None:
+    found = rope_angles(torch.tensor([[5, 0], [2, 1000]]), 6, base=100.0)
+    for (row, column), p in {(0, 0): 5, (0, 1): 0, (1, 0): 2, (1, 1): 1000}.items():
+        assert found[row, column].tolist() == pytest.approx([p * 100 ** (-2 * i / 6) for i in range(3)], rel=1e-6)
+    assert rope_angles(torch.tensor([1], dtype=torch.bfloat16), 4).dtype == torch.float32
+    assert rope_angles(at(1), 4).dtype == torch.float64
+
+
+def test_hugging_face_llama_is_half_split() -> None:
+    llama = pytest.importorskip("transformers.models.llama.modeling_llama")
+    q, k, pos = normal(1, 2, 5, 8), normal(1, 2, 5, 8, seed=1), torch.tensor([3, 4, 9, 10, 50])
+    angles = rope_angles(pos.double(), 8)
+    cos, sin = (torch.cat([part, part], dim=-1)[None] for part in (angles.cos(), angles.sin()))
+    expected_q, expected_k = llama.apply_rotary_pos_emb(q, k, cos, sin)
+    assert_close(rotate_half_rope(q, pos.double()), expected_q, **DOUBLE)
+    assert_close(rotate_half_rope(k, pos.double()), expected_k, **DOUBLE)
+
+
+# ---------------------------------------------------------------------------------------------- attention
+
+
+def test_rotary_attention_is_the_builtin_on_rotated_queries_and_keys_with_values_as_they_are() -> None:
+    q, k, v = normal(2, 3, 6), normal(2, 5, 6, seed=1), normal(2, 5, 4, seed=2)
+    pos_q, pos_k = at(12, 13, 40), at(2, 3, 5, 9, 10)
+    turned = [torch.stack([x[:, r] @ rotation_matrix(p, 6).T for r, p in enumerate(pos.tolist())], dim=1)
+              for x, pos in ((q, pos_q), (k, pos_k))]  # fmt: skip
+    output, weights = rope_sdpa(q, k, v, pos_q, pos_k)
+    assert_close(output, F.scaled_dot_product_attention(*turned, v), **DOUBLE)
+    assert_close(weights @ v, output, **DOUBLE)
+
+
+def test_moving_all_positions_changes_nothing_unless_the_values_are_rotated_too() -> None:
+    q, k, v, pos = normal(5, 6), normal(5, 6, seed=1), normal(5, 6, seed=2), at(0, 1, 2, 3, 4)
+    assert_close(rope_sdpa(q, k, v, pos + 500, pos + 500), rope_sdpa(q, k, v, pos, pos), **DOUBLE)
+    here, weights = rope_sdpa(q, k, apply_rope(v, pos), pos, pos)
+    there, same = rope_sdpa(q, k, apply_rope(v, pos + 500), pos + 500, pos + 500)
+    assert_close(weights, same, **DOUBLE)
+    assert_close(there, here @ rotation_matrix(500, 6).T, rtol=1e-9, atol=1e-9)  # written question 2: turned by R_s
+    assert (there - here).abs().max() > 0.1
+
+
+def test_the_last_token_alone_needs_its_own_position() -> None:
+    q, k, v, pos = normal(6, 8), normal(6, 8, seed=1), normal(6, 8, seed=2), torch.arange(6)
+    whole, _ = rope_sdpa(q, k, v, pos, pos)
+    assert_close(rope_sdpa(q[-1:], k, v, pos[-1:], pos)[0], whole[-1:], **DOUBLE)
+    assert (rope_sdpa(q[-1:], k, v, pos[:1], pos)[0] - whole[-1:]).abs().max() > 0.1
+
+
+def test_the_given_sdpa_is_the_builtin() -> None:
+    q, k, v = normal(2, 3, 6), normal(2, 5, 6, seed=1), normal(2, 5, 4, seed=2)
+    assert_close(sdpa(q, k, v)[0], F.scaled_dot_product_attention(q, k, v), **DOUBLE)
+
+
+# ---------------------------------------------------------------------------------------------- layouts
+
+
+@settings(max_examples=30, deadline=None)
+@given(half=st.integers(1, 8), count=st.integers(1, 4), seed=st.integers(0, 99))
+def test_the_permutation_carries_one_rotation_into_the_other(half: int, count: int, seed: int) -> None:
+    d = 2 * half
+    perm = interleave_permutation(d, count)
+    assert sorted(perm.tolist()) == list(range(count * d))
+    x, pos = normal(3, count * d, seed=seed), at(5, 7, 90)
+
+    def by_head(rope: Any, x: Tensor) -> Tensor:
+        split = x.unflatten(-1, (count, d)).transpose(0, 1)
+        return torch.as_tensor(rope(split, pos).transpose(0, 1).flatten(-2))
+
+    assert_close(by_head(rotate_half_rope, x)[..., perm], by_head(apply_rope, x[..., perm]), **DOUBLE)
+
+
+def test_permuting_columns_is_what_the_weight_converters_undo() -> None:
+    d, count = 8, 3
+    w = normal(count * d, 5)  # rows are outputs, as nn.Linear stores them
+    to_half_split = w.view(count, d // 2, 2, 5).transpose(1, 2).reshape(count * d, 5)  # Llama's converter
+    assert torch.equal(to_half_split[interleave_permutation(d, count)], w)
+
+
+def test_at_width_four_the_permutation_is_its_own_inverse_and_at_six_it_is_not() -> None:
+    assert interleave_permutation(4).tolist() == [0, 2, 1, 3] == interleave_permutation(4).argsort().tolist()
+    assert interleave_permutation(6).tolist() != interleave_permutation(6).argsort().tolist()
+
+
+def test_a_wrong_layout_is_right_on_the_diagonal_and_wrong_off_it() -> None:
+    q, k, pos = normal(6, 8), normal(6, 8, seed=1), torch.arange(100, 106).double()
+    right, wrong = (rope(q, pos) @ rope(k, pos).T for rope in (rotate_half_rope, apply_rope))
+    assert_close(right.diagonal(), wrong.diagonal(), **DOUBLE)
+    assert (right - wrong).abs().max() > 0.5
+
+
+# ---------------------------------------------------------------------------------------------- numbers in the text
+
+
+def low_precision(dtype: torch.dtype, pos: Tensor) -> Tensor:
+    theta = 10_000.0 ** (-torch.arange(0, 64, 2, dtype=torch.float64) / 64)
+    return (pos.to(dtype)[:, None] * theta.to(dtype)).double()
+
+
+@pytest.mark.parametrize(("dtype", "off"), [(torch.float32, 1.7e-5), (torch.float16, 0.16), (torch.bfloat16, 2.1)])
+def test_angles_at_position_1000_are_off_by_what_the_text_says(dtype: torch.dtype, off: float) -> None:
+    pos = torch.tensor([1000])
+    error = (low_precision(dtype, pos) - low_precision(torch.float64, pos)).abs().max().item()
+    assert error == pytest.approx(off, rel=0.05)
+
+
+def test_bfloat16_rows_are_off_by_less_than_a_twentieth_unless_their_angles_are_bfloat16() -> None:
+    g = torch.Generator().manual_seed(0)
+    torch.randn(3, 8, 8, generator=g)
+    rough, pos = torch.randn(6, 8, generator=g).bfloat16(), torch.arange(1000, 1006)
+    exact = apply_rope(rough.double(), pos.double())
+    cos, sin = (part.bfloat16() for part in (rope_angles(pos, 8).cos(), rope_angles(pos, 8).sin()))
+    even, odd = rough[..., 0::2], rough[..., 1::2]
+    rounded_early = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    assert (apply_rope(rough, pos).double() - exact).abs().max() < 0.02
+    assert (rounded_early.double() - exact).abs().max() < 0.05
+    assert (apply_rope(rough.double(), pos.bfloat16()) - exact).abs().max() > 0.5
+
+
+def test_bfloat16_merges_positions_beyond_256() -> None:
+    pos = torch.arange(1001)
+    assert torch.equal(pos[:257].bfloat16().long(), pos[:257])
+    assert int(torch.tensor(257).bfloat16()) != 257
+    assert (len(pos[512:].bfloat16().unique()), len(pos[512:])) == (123, 489)
+    rounding = torch.finfo(torch.bfloat16).eps / 2  # half a unit in the last of 8 bits: the text's "0.4 per cent"
+    assert rounding == pytest.approx(0.004, abs=1e-4)
+    assert 750 * rounding == pytest.approx(3, abs=0.1)
+
+
+@pytest.mark.parametrize(("base", "count"), [(1e4, 7), (1e5, 12), (5e5, 14)])
+def test_pairs_that_do_not_complete_a_turn_in_8192_tokens(base: float, count: int) -> None:
+    wavelength = 2 * math.pi / rope_angles(at(1), 64, base)[0]
+    assert int((wavelength > 8192).sum()) == count
+
+
+def test_with_the_sizes_of_llama_2_eighteen_pairs_never_completed_a_turn() -> None:
+    assert int((2 * math.pi / rope_angles(at(1), 128)[0] > 4096).sum()) == 18
+
+
+def test_hands_of_the_fan_go_round_as_the_text_says() -> None:
+    angles = rope_angles(torch.tensor([15]), 8)[0]
+    assert 2 < angles[0] / (2 * math.pi) < 3
+    assert angles[3] < 0.02
+    assert_close(angles[:-1] / angles[1:], torch.full((3,), 10.0), **SINGLE)
+
+
+def by_offset(q: Tensor, k: Tensor, offsets: Tensor, base: float = 10_000.0) -> Tensor:
+    turned = apply_rope(q.expand(*q.shape[:-2], len(offsets), -1), offsets, base)
+    return (turned * k).sum(-1) / (q.norm(dim=-1) * k.norm(dim=-1))
+
+
+def test_equal_vectors_decay_a_turned_query_peaks_elsewhere_and_random_ones_do_not_decay() -> None:
+    offsets, ones = torch.arange(201), torch.ones(1, 64)
+    equal = by_offset(ones, ones, offsets)
+    assert equal[0].item() == pytest.approx(1)
+    assert equal[150:].max() < 0.6 < equal[:10].min()
+    cosines = rope_angles(offsets.double(), 64).cos().mean(-1)
+    assert_close(equal.double(), cosines, **SINGLE)
+    assert by_offset(apply_rope(ones, torch.tensor([-30])), ones, offsets).argmax() == 30
+    q, k = torch.randn(2, 2000, 1, 64, generator=torch.Generator().manual_seed(1))
+    spread = by_offset(q, k, torch.tensor([0, 10, 100, 1000])).std(dim=0)
+    assert_close(spread, torch.full((4,), 1 / 8), rtol=0.06, atol=0)  # 1/sqrt(64); 4 standard errors of 2000 draws
+
+
+def test_a_larger_base_widens_the_foot_and_leaves_the_tip() -> None:
+    ones = torch.ones(1, 64)
+    small, large = (by_offset(ones, ones, torch.arange(201), base) for base in (1e4, 5e5))
+    assert large[50:].mean() > small[50:].mean() + 0.1
+    assert abs(large[1] - small[1]) < 0.02
+
+
+# ---------------------------------------------------------------------------------------------- shapes and probes
+
+
+def test_annotated_shapes_hold_at_run_time() -> None:
+    names = (
+        "permutation_gap",
+        "sinusoidal",
+        "rope_angles",
+        "apply_rope",
+        "rope_sdpa",
+        "interleave_permutation",
+        "rotate_half_rope",
+    )
+    checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
+    x, pos = normal(2, 3, 5, 6), torch.arange(5)
+    assert checked["permutation_gap"](torch.square, x[0, 0], pos) == 0
+    checked["sinusoidal"](3, 4)
+    checked["rope_angles"](pos, 6)
+    checked["apply_rope"](x, pos)
+    checked["rotate_half_rope"](x, pos)
+    checked["rope_sdpa"](x[..., :2, :], x, x, pos[:2], pos)
+    checked["interleave_permutation"](6, 2)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        checked["apply_rope"](x, pos[:4])
+
+
+@pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
+def test_attention_probes_have_other_positions_keys_on_both_sides_and_no_flat_or_saturated_weights(seed: int) -> None:
+    exercise = next(e for e in registry.find_lesson("positions").exercises() if e.id == "rope_sdpa")
+    ahead = 0
+    for case in pack.make_record("positions", exercise, seed).cases:
+        _, _, _, pos_q, pos_k = case.probe.inputs.arrays
+        assert pos_q[0] > pos_k[0] > 0
+        ahead += int((pos_k > pos_q[:, None]).sum())
+        assert case.expected.value is not None
+        weights = case.expected.value.arrays[1]
+        assert weights.max() < 0.999
+        assert weights.max() > 1.2 / weights.shape[-1]
+    assert ahead > 0  # else a causal mask, or |offset| for offset, would pass

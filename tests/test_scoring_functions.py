@@ -1,0 +1,405 @@
+"""Lesson 02: the references against independent oracles, and every number that the lesson's text states."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from jaxtyping import TypeCheckError
+from numpy.testing import assert_allclose, assert_array_equal
+
+from solutions.scoring_functions import additive_scores, bilinear_scores, dot_scores, gaussian_scores, softmax, weight_gap
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+EXACT = {"rtol": 1e-12, "atol": 1e-12}  # float64 on both sides, a handful of additions apart
+SINGLE = {"rtol": 1e-4, "atol": 1e-5}  # float32: 7 digits, less what sums of a few dozen terms lose
+
+numbers = st.floats(-1e4, 1e4, allow_nan=False)
+tables = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 7)), elements=numbers)
+
+
+def random_pair(n: int, m: int, d: int, seed: int = 0) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)), rng.normal(size=(m, d))
+
+
+def with_norm(K: Array, norm: float) -> Array:
+    rescaled: Array = norm * K / np.linalg.norm(K, axis=1, keepdims=True)
+    return rescaled
+
+
+def all_differences(Q: Array, K: Array) -> Array:
+    scores: Array = -((Q[:, None] - K[None]) ** 2).sum(axis=-1) / 2
+    return scores
+
+
+def small_network(n: int = 3, m: int = 4, d_q: int = 2, d_k: int = 5, h: int = 6) -> dict[str, Array]:
+    """The lesson's additive example."""
+    rng = np.random.default_rng(0)
+    given: dict[str, Array] = {"Q": rng.normal(size=(n, d_q)), "K": rng.normal(size=(m, d_k))}
+    return given | {"Wq": rng.normal(size=(d_q, h)), "Wk": rng.normal(size=(d_k, h)), "wv": rng.normal(size=h)}
+
+
+# ---------------------------------------------------------------------------------------------------- softmax
+
+
+@given(tables, st.sampled_from([0, 1, -1, -2]))
+def test_softmax_agrees_with_torch_along_every_axis(x: Array, axis: int) -> None:
+    assert_allclose(softmax(x, axis), torch.softmax(torch.from_numpy(x), dim=axis), **EXACT)
+
+
+@given(tables)
+def test_weights_are_shares_whatever_the_scores(x: Array) -> None:
+    a = softmax(x)
+    assert (a >= 0).all()
+    assert_allclose(a.sum(axis=-1), np.ones(len(x)), **EXACT)
+
+
+@given(arrays(np.float64, (3, 5), elements=st.floats(-50, 50)), arrays(np.float64, (3, 1), elements=numbers))
+def test_a_constant_per_row_changes_no_weight(x: Array, c: Array) -> None:
+    assert_allclose(softmax(x + c), softmax(x), rtol=1e-10, atol=1e-10)  # x + c rounds at 1e4 * 2**-53
+
+
+@pytest.mark.parametrize("shape", [(7,), (1,), (2, 3), (2, 3, 5), (1, 1)])
+def test_softmax_takes_any_number_of_axes(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).normal(size=shape)
+    for axis in range(-len(shape), len(shape)):
+        assert_allclose(softmax(x, axis), torch.softmax(torch.from_numpy(x), dim=axis), **EXACT)
+
+
+def test_a_score_of_minus_infinity_gets_no_weight() -> None:
+    assert_array_equal(softmax(np.array([0.0, -np.inf, 0.0])), [0.5, 0, 0.5])
+
+
+def test_softmax_keeps_float32_and_takes_strided_inputs() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    assert softmax(x.astype(np.float32)).dtype == np.float32
+    assert_allclose(softmax(x.astype(np.float32)), softmax(x), **SINGLE)
+    assert_allclose(softmax(x[::-1, ::2]), softmax(x[::-1, ::2].copy()), **EXACT)
+
+
+def test_one_maximum_for_all_rows_is_not_enough() -> None:
+    x = np.array([[0.0, 1.0], [-1000.0, -1001.0]])
+    with np.errstate(invalid="ignore"):
+        e = np.exp(x - x.max())
+        assert np.isnan((e / e.sum(axis=1, keepdims=True))[1]).all()
+    assert_allclose(softmax(x)[1], softmax(x[1]), **EXACT)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(np.float64, 709.8), (np.float32, 88.7), (np.float16, 11.1)])
+def test_largest_exponent_of_each_format(dtype: type, largest: float) -> None:
+    assert round(np.log(float(np.finfo(dtype).max)), 1) == largest
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.exp(dtype(largest + 0.1)))
+
+
+def test_exponentials_are_zero_below_minus_745() -> None:
+    assert np.exp(-745.2) == 0.0
+    assert np.exp(-745.0) > 0
+
+
+def test_with_1024_entries_every_gaussian_score_is_zero_and_the_softmax_still_works() -> None:
+    rng = np.random.default_rng(0)
+    q, K = rng.normal(size=1024), rng.normal(size=(7, 1024))
+    exponents = -((K - q) ** 2).sum(axis=1) / 2
+    assert_array_equal(np.exp(exponents), np.zeros(7))
+    assert_array_equal(softmax(exponents).round(3), [0, 1, 0, 0, 0, 0, 0])
+
+
+def test_the_staircase_appears_where_the_plain_formula_finds_nothing() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 10, 40))
+    xq = np.linspace(0, 10, 801)
+    scores = -(((xq[:, None] - x[None, :]) / 0.005) ** 2) / 2
+    assert round((np.exp(scores).sum(axis=1) == 0).mean(), 2) == 0.21
+    assert_array_equal(softmax(scores).argmax(axis=1), np.abs(xq[:, None] - x).argmin(axis=1))
+
+
+# -------------------------------------------------------------------------------------------- gaussian_scores
+
+
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (2, 3, 5), (7, 3, 11), (1, 6, 64)])
+def test_gaussian_scores_agree_with_cdist(n: int, m: int, d: int) -> None:
+    Q, K = random_pair(n, m, d)
+    u = torch.cdist(torch.from_numpy(Q), torch.from_numpy(K), compute_mode="donot_use_mm_for_euclid_dist")
+    assert_allclose(gaussian_scores(Q, K), -(u**2) / 2, rtol=1e-11, atol=1e-12)
+
+
+def test_no_array_of_all_differences_is_made() -> None:
+    import tracemalloc
+
+    Q, K = random_pair(300, 250, 64)
+    for function, low, high in ((gaussian_scores, 1, 4), (all_differences, 60, 200)):
+        tracemalloc.start()
+        function(Q, K)
+        tables = tracemalloc.get_traced_memory()[1] / (300 * 250 * 8)
+        tracemalloc.stop()
+        assert low <= tables <= high
+
+
+def test_all_differences_of_4096_vectors_take_gigabytes() -> None:
+    assert round(4096 * 4096 * 128 * 4 / 1e9, 2) == 8.59
+    assert round(4096 * 4096 * 4 / 1e9, 2) == 0.07
+
+
+def test_far_from_the_origin_digits_cancel_and_centring_brings_them_back() -> None:
+    Q, K = random_pair(300, 250, 64)
+    exact = all_differences(Q, K)
+    far_Q, far_K = Q + 1e6, K + 1e6
+    centre = far_K.mean(axis=0)
+    assert np.abs(gaussian_scores(Q, K) - exact).max() < 1e-12
+    assert np.abs(gaussian_scores(far_Q, far_K) - exact).max() > 1e-3
+    assert np.abs(gaussian_scores(far_Q - centre, far_K - centre) - exact).max() < 1e-7
+
+
+# ---------------------------------------------------------------------------------- dot_scores and weight_gap
+
+
+def test_dot_scores_are_pairwise_dot_products() -> None:
+    Q, K = random_pair(3, 5, 7)
+    assert_allclose(dot_scores(Q, K), [[sum(q * k) for k in K] for q in Q], **EXACT)
+
+
+def test_query_norms_may_always_go() -> None:
+    Q, K = random_pair(5, 7, 8)
+    without = gaussian_scores(Q, K) + (Q**2).sum(axis=1, keepdims=True) / 2
+    assert np.abs(softmax(gaussian_scores(Q, K)) - softmax(without)).max() < 1e-15
+
+
+def test_key_norms_change_a_weight_by_more_than_one_half() -> None:
+    Q, K = random_pair(5, 7, 8)
+    assert round(weight_gap(Q, K), 2) == 0.56
+    rng = np.random.default_rng(1)
+    gaps = [weight_gap(rng.normal(size=(5, 8)), rng.normal(size=(7, 8))) for _ in range(300)]
+    assert round(float(np.median(gaps)), 2) == 0.60
+    assert max(gaps) > 0.99
+
+
+@given(st.integers(0, 10_000), st.integers(2, 9), st.floats(0.1, 4))
+@settings(max_examples=60)
+def test_equal_norms_make_the_gap_vanish(seed: int, d: int, norm: float) -> None:
+    Q, K = random_pair(3, 5, d, seed)
+    assert weight_gap(Q, with_norm(K, norm)) < 1e-14
+
+
+@given(st.integers(0, 10_000), st.floats(1.05, 3))
+@settings(max_examples=60)
+def test_one_query_is_enough_to_see_unequal_norms(seed: int, factor: float) -> None:
+    Q, K = random_pair(1, 4, 3, seed)
+    Q, K = with_norm(Q, 1.0), with_norm(K, 1.0)  # scores stay small, so no weight is close to 0 or 1
+    K[0] *= factor
+    assert weight_gap(Q, K) > 1e-4
+
+
+@pytest.mark.parametrize("d", [4, 64, 512])
+def test_the_dropped_term_varies_seven_tenths_as_much_as_the_kept_one(d: int) -> None:
+    rng = np.random.default_rng(0)
+    q, k = rng.normal(size=(2, 20_000, d))
+    kept, dropped = (q * k).sum(axis=1).std(), (k**2).sum(axis=1).std() / 2
+    assert_allclose(kept, np.sqrt(d), rtol=0.03)  # 20,000 draws: half a per cent of standard error, more with heavy tails
+    assert_allclose(dropped, np.sqrt(d / 2), rtol=0.03)
+    assert abs(dropped / kept - 0.71) < 0.02
+
+
+FIVE_KEYS = np.array([[2.2, 0.3], [-0.4, 1.8], [-1.8, -0.9], [0.6, -1.5], [0.5, 0.4]])
+
+
+def plane() -> Array:
+    grid = np.linspace(-3, 3, 241)
+    return np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+
+
+def test_a_key_inside_the_polygon_of_the_others_never_wins_a_dot_product() -> None:
+    assert 4 not in dot_scores(plane(), FIVE_KEYS).argmax(axis=1)
+    assert dot_scores(FIVE_KEYS[4:], FIVE_KEYS).argmax() != 4
+    assert 4 in gaussian_scores(plane(), FIVE_KEYS).argmax(axis=1)
+    shares, *_ = np.linalg.lstsq(np.vstack([FIVE_KEYS[:4].T, np.ones(4)]), np.append(FIVE_KEYS[4], 1), rcond=None)
+    assert (shares > 0).all()  # key 5 is a convex combination of the other four
+
+
+def test_winners_agree_on_82_per_cent_and_with_equal_norms_on_all() -> None:
+    def agree(keys: Array) -> float:
+        return float((gaussian_scores(plane(), keys).argmax(axis=1) == dot_scores(plane(), keys).argmax(axis=1)).mean())
+
+    assert round(agree(FIVE_KEYS), 2) == 0.82
+    assert agree(with_norm(FIVE_KEYS, 1.6)) > 0.999  # on the borders, and at the origin, rounding decides
+
+
+@pytest.mark.parametrize(("d", "median"), [(4, 0.02), (64, 0.16)])
+def test_one_per_cent_of_spread_moves_a_weight(d: int, median: float) -> None:
+    rng = np.random.default_rng(0)
+    draws = [
+        (rng.normal(size=(5, d)), with_norm(rng.normal(size=(7, d)), np.sqrt(d)), rng.normal(size=(7, 1))) for _ in range(60)
+    ]
+
+    def typical(spread: float) -> float:
+        return float(np.median([weight_gap(Q, K * (1 + spread * noise)) for Q, K, noise in draws]))
+
+    assert round(typical(0.01), 2) == median
+    assert_allclose(typical(1e-3) / typical(1e-4), 10, rtol=0.05)  # in proportion, while it is small
+    assert max(weight_gap(Q, K) for Q, K, _ in draws) < 1e-13
+
+
+@pytest.mark.parametrize("d", [4, 64])
+def test_random_normal_keys_spread_by_one_over_root_2d(d: int) -> None:
+    norms = np.linalg.norm(np.random.default_rng(0).normal(size=(20_000, d)), axis=1)
+    assert_allclose(norms.std() / norms.mean(), 1 / np.sqrt(2 * d), rtol=0.05)  # the formula is the leading term in 1/d
+
+
+def test_layer_normalisation_fixes_the_tokens_norms_and_not_the_keys() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 512)) * rng.uniform(0.5, 2, size=(1000, 1))
+    X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
+    keys = X @ rng.normal(size=(512, 64)) / np.sqrt(512)
+    assert_allclose(np.linalg.norm(X, axis=1), np.full(1000, np.sqrt(512)), **EXACT)
+    norms = np.linalg.norm(keys, axis=1)
+    assert round(norms.std() / norms.mean(), 3) == 0.085
+    assert round(1 / np.sqrt(2 * 64), 3) == 0.088
+    assert round(weight_gap(rng.normal(size=(5, 64)), keys[:7]), 2) == 0.91
+
+
+def test_one_more_entry_turns_the_gaussian_into_a_dot_product() -> None:
+    Q, K = random_pair(5, 7, 8)
+    longer_Q = np.hstack([Q, np.ones((5, 1))])
+    longer_K = np.hstack([K, -(K**2).sum(axis=1, keepdims=True) / 2])
+    assert_allclose(softmax(dot_scores(longer_Q, longer_K)), softmax(gaussian_scores(Q, K)), **EXACT)
+
+
+# -------------------------------------------------------------------------------------------- unequal lengths
+
+
+def test_bilinear_scores_agree_with_torch_bilinear() -> None:
+    (Q, _), (_, K) = random_pair(3, 1, 4), random_pair(1, 5, 7)
+    M = np.random.default_rng(1).normal(size=(4, 7))
+    q, k = (torch.from_numpy(np.repeat(Q, 5, axis=0)), torch.from_numpy(np.tile(K, (3, 1))))
+    expected = torch.nn.functional.bilinear(q, k, torch.from_numpy(M)[None]).reshape(3, 5)
+    assert_allclose(bilinear_scores(Q, M, K), expected, **EXACT)
+
+
+def test_two_projections_are_one_bilinear_form_of_low_rank() -> None:
+    rng = np.random.default_rng(0)
+    Q, K, WQ, WK = (rng.normal(size=shape) for shape in ((5, 96), (7, 128), (96, 16), (128, 16)))
+    assert_allclose(dot_scores(Q @ WQ, K @ WK), bilinear_scores(Q, WQ @ WK.T, K), rtol=1e-9, atol=1e-9)
+    assert np.linalg.matrix_rank(WQ @ WK.T) == 16
+    assert WQ.size + WK.size == 3584
+    assert 96 * 128 == 12288
+    assert (2 * 512 * 64, 512**2) == (65_536, 262_144)
+
+
+def test_dot_products_are_symmetric_and_bilinear_scores_need_not_be() -> None:
+    X = np.eye(2)
+    assert_array_equal(dot_scores(X, X), dot_scores(X, X).T)
+    assert_array_equal(bilinear_scores(X, np.array([[0.0, 1.0], [0.0, 0.0]]), X), [[0, 1], [0, 0]])
+
+
+def test_additive_scores_agree_with_torch_linear_layers() -> None:
+    given = small_network()
+    Q, K, Wq, Wk, wv = (torch.from_numpy(given[name]) for name in ("Q", "K", "Wq", "Wk", "wv"))
+    linear = torch.nn.functional.linear
+    expected = linear(torch.tanh(linear(Q, Wq.T)[:, None] + linear(K, Wk.T)), wv[None])[..., 0]
+    assert_allclose(additive_scores(**given), expected, **EXACT)
+
+
+def test_without_the_tanh_every_query_gets_the_same_weights() -> None:
+    given = small_network()
+    without = (given["Q"] @ given["Wq"] @ given["wv"])[:, None] + given["K"] @ given["Wk"] @ given["wv"]
+    weights = softmax(without)
+    assert_allclose(weights, np.tile(weights[0], (3, 1)), **EXACT)
+    assert weights[0].max() > 0.9  # and they are not uniform
+    with_tanh = softmax(additive_scores(**given))
+    assert np.abs(with_tanh[0] - with_tanh[2]).max() > 0.3
+
+
+@given(st.integers(0, 10_000), st.floats(0.1, 100))
+@settings(max_examples=50)
+def test_additive_scores_are_bounded_by_the_sum_of_absolute_weights(seed: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    given = {
+        name: size * rng.normal(size=shape) for name, shape in (("Q", (3, 2)), ("K", (4, 5)), ("Wq", (2, 6)), ("Wk", (5, 6)))
+    }
+    wv = rng.normal(size=6)
+    assert np.abs(additive_scores(**given, wv=wv)).max() <= np.abs(wv).sum() * (1 + 1e-12)
+
+
+# ----------------------------------------------------------------------------------------------------- errata
+
+
+def test_leaving_the_exponential_out_turns_the_weights_upside_down() -> None:
+    s = gaussian_scores(np.zeros((1, 1)), np.array([[1.0], [2.0], [3.0]]))
+    assert_allclose(np.exp(s) / np.exp(s).sum(), softmax(s), **EXACT)
+    assert_array_equal(softmax(s).round(3), [[0.806, 0.180, 0.015]])
+    assert_array_equal((s / s.sum()).round(3), [[0.071, 0.286, 0.643]])
+
+
+def test_two_columns_have_no_product_without_a_transpose() -> None:
+    column = np.ones((4, 1))
+    with pytest.raises(ValueError, match="mismatch"):
+        column @ column
+    assert (column.T @ column).shape == (1, 1)
+
+
+@pytest.mark.parametrize(("d", "additive_top", "dot_top"), [(4, 0.07, 0.38), (64, 0.08, 0.80), (1024, 0.08, 0.96)])
+def test_additive_scores_keep_their_size_while_dot_products_grow(d: int, additive_top: float, dot_top: float) -> None:
+    rng = np.random.default_rng(0)
+    Q, K, wv = rng.normal(size=(100, d)), rng.normal(size=(32, d)), rng.normal(size=32) / np.sqrt(32)
+    Wq, Wk = rng.normal(size=(2, d, 32)) / np.sqrt(d)
+    additive, dot = additive_scores(Q, K, Wq, Wk, wv), dot_scores(Q, K)
+    assert 0.5 < additive.std() < 1
+    assert_allclose(dot.std(), np.sqrt(d), rtol=0.1)
+    assert round(softmax(additive).max(axis=1).mean(), 2) == additive_top
+    assert round(softmax(dot).max(axis=1).mean(), 2) == dot_top
+
+
+def test_attention_and_an_rnn_do_the_same_work_at_n_equal_to_d() -> None:
+    for n, rnn, attention in ((128, 34, 8), (512, 134, 134), (2048, 537, 2147)):
+        assert (round(n * 512**2 / 1e6), round(n**2 * 512 / 1e6)) == (rnn, attention)
+
+
+def test_dot_products_require_equal_lengths() -> None:
+    with pytest.raises((ValueError, TypeCheckError)):  # NumPy's, or before it jaxtyping's where shapes are checked at run time
+        dot_scores(np.ones((2, 3)), np.ones((5, 4)))
+    assert bilinear_scores(np.ones((2, 3)), np.ones((3, 4)), np.ones((5, 4))).shape == (2, 5)
+
+
+# ------------------------------------------------------------------------------------------------ all of them
+
+PAIRWISE: tuple[Callable[[Array, Array], Array], ...] = (
+    gaussian_scores,
+    dot_scores,
+    lambda Q, K: bilinear_scores(Q, np.random.default_rng(1).normal(size=(4, 4)).astype(Q.dtype), K),
+    lambda Q, K: additive_scores(Q, K, *np.random.default_rng(1).normal(size=(3, 4, 4)).astype(Q.dtype)[:2], np.ones(4, Q.dtype)),
+)
+
+
+@pytest.mark.parametrize("score", PAIRWISE)
+def test_permuting_keys_permutes_columns_and_queries_rows(score: Callable[[Array, Array], Array]) -> None:
+    Q, K = random_pair(3, 5, 4)
+    rows, columns = [2, 0, 1], [4, 2, 0, 1, 3]
+    assert_allclose(score(Q[rows], K[columns]), score(Q, K)[np.ix_(rows, columns)], **EXACT)
+
+
+@pytest.mark.parametrize("score", PAIRWISE)
+def test_float32_strided_and_single_inputs_serve_as_well(score: Callable[[Array, Array], Array]) -> None:
+    Q, K = random_pair(3, 5, 4)
+    assert_allclose(score(np.asfortranarray(Q), K[::-1][::-1]), score(Q, K), **EXACT)
+    assert_allclose(score(Q.astype(np.float32), K.astype(np.float32)), score(Q, K), **SINGLE)
+    assert_allclose(score(Q[:1], K[:1]), score(Q, K)[:1, :1], **EXACT)
+
+
+def test_no_function_changes_its_inputs() -> None:
+    given = small_network(d_q=5)
+    before = {name: value.copy() for name, value in given.items()}
+    Q, K = given["Q"], given["K"]
+    softmax(Q)
+    gaussian_scores(Q, K)
+    dot_scores(Q, K)
+    weight_gap(Q, K)
+    bilinear_scores(Q, np.eye(5), K)
+    additive_scores(**given)
+    for name, value in given.items():
+        assert_array_equal(value, before[name])
