@@ -103,11 +103,11 @@ class Result:
 
     @property
     def worst(self) -> tuple[CaseRecord, CaseResult] | None:
-        """The failing case with the smallest input: the one to show."""
-        failing = [(c.size, i) for i, c in enumerate(self.cases) if not c.passed]
+        """The failing case to show: a core one before an edge case, the smallest input first."""
+        failing = [(c.edge > 0, c.size, i) for i, c in enumerate(self.cases) if not c.passed]
         if not failing:
             return None
-        index = min(failing)[1]
+        index = min(failing)[2]
         return self.exercise.cases[index], self.cases[index]
 
 
@@ -175,6 +175,7 @@ def _same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance)
     return compare(mistake, seen, tolerance, (), finite=False) is None
 
 
+@np.errstate(all="ignore")  # learners' numbers overflow where they like
 def compare(
     expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
@@ -263,7 +264,7 @@ def _structure(expected: Tree, got: Tree) -> Mismatch | None:
             other = dict(b["d"])
             return next((p for k, x in a["d"] if (p := walk(x, other[k], f"{path}[{k!r}]"))), None)
         zero_d = ("a" in a and expected.arrays[a["a"]].ndim == 0 and _is_number(b)) or (
-            _is_number(a) and "a" in b and got.arrays[b["a"]].ndim == 0
+            _is_number(a) and "a" in b and got.arrays[b["a"]].ndim == 0 and got.arrays[b["a"]].dtype.kind in "iuf"
         )
         if zero_d or (_is_number(a) and _is_number(b)) or ("a" in a and "a" in b and a["k"] == b["k"]):
             return None
@@ -342,6 +343,8 @@ def _gradient(name: str, want: Array | None, got: Array | None, tolerance: Toler
         return None
     if got is None:
         return Mismatch("gradients", f"no gradient reaches `{name}`: was it detached, or copied through NumPy?")
+    if got.shape != want.shape or got.dtype.kind != want.dtype.kind:
+        return Mismatch("gradients", f"the gradient with respect to `{name}` has the wrong shape or dtype")
     wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)  # a backward pass rounds about as often again
     wrong = ~close(want, got, wide)
     if not wrong.any():

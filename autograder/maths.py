@@ -10,7 +10,7 @@ _SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "theta": "θ", "pi": "π", "sigma": "σ", "omega": "ω",
     "sum": "Σ", "prod": "∏", "partial": "∂", "infty": "∞", "top": "⊤", "cdot": "·", "times": "×", "odot": "⊙", "pm": "±",
     "le": "≤", "ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "lVert": "‖", "rVert": "‖", "Vert": "‖", "dots": "…",
-    "exp": "exp", "log": "log", "ln": "ln", "max": "max", "min": "min", "tanh": "tanh", "left": "", "right": "",
+    "exp": "exp", "log": "log", "ln": "ln", "max": "max", "min": "min", "tanh": "tanh", "cos": "cos", "sin": "sin", "arg": "arg", "left": "", "right": "",
 }  # fmt: skip
 _GROUP = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 
@@ -46,7 +46,7 @@ def _symbol(name: str, space: str, whole: str) -> str:
     if name not in _SYMBOLS:
         return whole
     character = _SYMBOLS[name]
-    return character + ("" if character.isalpha() or character in "∂Σ∏" else space)
+    return character + ("" if (len(character) == 1 and character.isalpha()) or character in "∂Σ∏" else space)
 
 
 def _bound(part: str) -> str:

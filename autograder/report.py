@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autograder.judge import CHECKS, Known, Mismatch, Result
+from autograder.judge import CHECKS, CaseRecord, ExerciseRecord, Known, Mismatch, Result
 from autograder.tree import Array, Tree, show
 
 MAX_SIDE = 16
@@ -75,7 +75,7 @@ def make_report(result: Result, *, reveal: bool = True) -> Report:
         detail,
         grids=_grids(mismatch),
         snippet=_snippet(exercise.id, record.probe.inputs),
-        checks=_checks(mismatch),
+        checks=_checks(mismatch, exercise, record),
         notes=case.observation.notes,
         hints=exercise.hints,
     )
@@ -125,7 +125,7 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> tuple[str, str]:
     if mismatch.check == "runs":
         failure = result.failure
         if known is not None and result.certain:
-            return f"You {known.says}.", known.fix
+            return f"This looks as if you {known.says}.", known.fix  # other mistakes can raise the same error
         if failure is not None and failure.kind == "timeout":
             return "Your function does not finish.", "Look for a loop whose condition never becomes false."
         return "Your function stops with an error.", ""
@@ -147,21 +147,23 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> tuple[str, str]:
 def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
     if not reveal:
         if mismatch.check == "runs" and result.failure is not None:
-            line = f" at line {result.failure.line[0]} of your cell" if result.failure.line else ""
             kind = {"timeout": "it takes too long", "crashed": "the process ends"}.get(result.failure.kind)
-            return f"On a hidden test ({case}), {kind or f'it raises {result.failure.type}{line}'}."
+            return f"On a hidden test ({case}), {kind or f'it raises {result.failure.type}'}."
         return f"On a hidden test ({case}), the check “{mismatch.check}” fails."
     where = f" in output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     text = f"On “{case}”{where}: {mismatch.message}"
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
         want, got = mismatch.expected[mismatch.at], mismatch.got[mismatch.at]
         text += f"; the first at index {list(mismatch.at)}: expected {want:.6g}, yours {got:.6g}"
-    return text + "."
+    return text if text.endswith("?") else text + "."
 
 
-def _checks(mismatch: Mismatch) -> tuple[tuple[str, str], ...]:
+def _checks(mismatch: Mismatch, exercise: ExerciseRecord, record: CaseRecord) -> tuple[tuple[str, str], ...]:
+    """The checks that this case has, in order: passed, failed, skipped."""
     failed = CHECKS.index(mismatch.check)
-    return tuple((name, "pass" if i < failed else "fail" if i == failed else "skip") for i, name in enumerate(CHECKS))
+    absent = {name for name, has in (("properties", exercise.properties), ("gradients", record.probe.grad)) if not has}
+    states = [(name, "pass" if i < failed else "fail" if i == failed else "skip") for i, name in enumerate(CHECKS)]
+    return tuple((name, state) for name, state in states if name not in absent)
 
 
 def _snippet(name: str, inputs: Tree) -> str:
