@@ -1,7 +1,8 @@
 """The library classes against implementations that share no code with them: SDPA, flex_attention, transformers.
 
 Tolerances: 1e-10 in float64 against torch's own kernels (same order of sums, so rounding alone); 1e-6 against transformers,
-which takes its softmax and its RoPE tables in float32; 2e-5 in float32. On a GPU the same tests run there, and bfloat16 beside them.
+which takes its softmax and its RoPE tables in float32; 2e-5 in float32. On a GPU the same tests run there, and bfloat16
+beside them.
 """
 
 from collections.abc import Callable
