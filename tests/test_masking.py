@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from autograder import pack, registry
+from autograder import pack, registry, verify
 from solutions import device
 from solutions import masking as reference
 from solutions.masking import additive_mask, apply_mask, causal_mask, combine_masks, cross_attention, masked_sdpa, padding_mask
@@ -391,3 +391,10 @@ def test_probes_hold_the_rows_that_their_names_promise(seed: int) -> None:
     q, k, _, keep = (torch.from_numpy(x) for x in cases["a forbidden key with a huge score"].probe.inputs.arrays)
     scores = scaled_scores(q.double(), k.double())
     assert (apply_mask(scores, ~keep).amax(-1) - apply_mask(scores, keep).amax(-1)).min() > 750  # beyond exp in float64
+
+
+@pytest.mark.parametrize(("dtype", "passes"), [(torch.float16, True), (torch.float32, False), (torch.float64, False)])
+def test_the_check_of_the_additive_mask_sees_its_precision(dtype: torch.dtype, passes: bool) -> None:
+    exercise = next(e for e in registry.find_lesson("masking").exercises() if e.id == "additive_mask")
+    record = pack.make_record("masking", exercise, pack.VISIBLE_SEED)
+    assert verify.grade(record, lambda keep, **_: additive_mask(keep, dtype)).passed is passes

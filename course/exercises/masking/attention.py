@@ -165,10 +165,23 @@ MASKED_SDPA = Exercise(
             _of_weights(lambda A, keep: A * keep / (A * keep).sum(-1, keepdim=True)),
         ),
         Misconception(
+            "renormalised_with_a_floor",
+            "masked the weights after the softmax and divided by their new sum, kept away from 0 by a small number. Where a forbidden key had "
+            "nearly all the weight, the kept ones get none",
+            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
+            _of_weights(lambda A, keep: A * keep / (A * keep).sum(-1, keepdim=True).clamp(min=1e-9)),
+        ),
+        Misconception(
             "values_zeroed",
             "made the forbidden **values** vanish, but left their weights standing",
             "A zero value still takes its share of the 1. Mask the scores: then the weights of what is kept sum to 1.",
             _values_zeroed,
+        ),
+        Misconception(
+            "mask_without_effect",
+            "attended to everything: the mask has no effect",
+            "`masked_fill` returns a **new** tensor and leaves the scores as they are: take the softmax of its result.",
+            _of_scores(lambda S, keep: S),
         ),
         Misconception(
             "multiplied_scores",
@@ -212,6 +225,13 @@ MASKED_SDPA = Exercise(
             "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
             _repaired_after_adding,
+        ),
+        Misconception(
+            "nan_to_num_on_the_output_after_adding",
+            "added $-\\infty$ and repaired the results with `nan_to_num`. The values are right; but the backward pass meets the NaN weights "
+            "twice, at `V` and in the softmax, and no input gets a usable gradient",
+            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            _of_scores(_additive, _nan_to_zero),
         ),
     ),
     variants=(

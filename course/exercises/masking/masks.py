@@ -127,8 +127,7 @@ def _more_queries(draw: Draw):
     return {"n_q": n_q, "n_k": n_k}
 
 
-def _triangle(shift: int):
-    """Bottom-right aligned, with the diagonal moved by `shift`."""
+def _triangle(shift: int):  # bottom-right aligned, with the diagonal moved by `shift`
     return lambda n_q, n_k: torch.ones(n_q, n_k).tril(n_k - n_q + shift).bool()
 
 
@@ -174,6 +173,19 @@ CAUSAL_MASK = Exercise(
             lambda n_q, n_k: torch.ones(n_q, n_k).tril().bool(),
         ),
         Misconception(
+            "shifted_the_wrong_way",
+            "shifted the triangle by $n_q - n_k$ instead of $n_k - n_q$",
+            "Keys that were there before the queries widen what each of them sees. With more queries than keys the shift is negative.",
+            lambda n_q, n_k: torch.ones(n_q, n_k).tril(n_q - n_k).bool(),
+        ),
+        Misconception(
+            "never_before_the_first_key",
+            "aligned the triangle at the end only for $n_q \\le n_k$. With more queries than keys, the first queries stand **before** the "
+            "first key and see nothing",
+            "Leave out the special case (such as `max(0, …)`): a shift of $n_k - n_q$ is right when it is negative, too.",
+            lambda n_q, n_k: torch.ones(n_q, n_k).tril(max(0, n_k - n_q)).bool(),
+        ),
+        Misconception(
             "sees_the_future",
             "kept the upper triangle: each query sees itself and the future, and nothing of the past",
             "Keep keys at positions up to the query's own: the lower triangle, `tril`.",
@@ -203,8 +215,7 @@ CAUSAL_MASK = Exercise(
 # ---------------------------------------------------------------------------------------------- combined
 
 
-def _bits(draw: Draw, *shape: int):
-    """A random mask that holds True and False (of two or more entries)."""
+def _bits(draw: Draw, *shape: int):  # a random mask that holds both True and False
     keep = draw.rng.random(shape) < 0.6
     first, second = draw.rng.permutation(keep.size)[:2]
     keep.flat[first], keep.flat[second] = True, False

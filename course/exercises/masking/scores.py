@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Variant
+from autograder import Call, Case, Code, Draw, Exercise, Misconception, Script, Variant
 from solutions import masking as ref
 
 INFINITY = float("inf")
@@ -82,6 +82,12 @@ APPLY_MASK = Exercise(
             _fill(-1e9),
         ),
         Misconception(
+            "zero_times_infinity",
+            "multiplied the mask by $-\\infty$ and added it: where a score should stay, $0 \\cdot \\infty$ is NaN",
+            "Choose, do not multiply: `masked_fill` or `torch.where`.",
+            lambda S, keep: S + (~keep) * -INFINITY,
+        ),
+        Misconception(
             "in_place",
             "wrote into `S` itself (`masked_fill_`, or an assignment by index)",
             "Return a new tensor: `masked_fill` without the underscore. Autograd may still need the old scores.",
@@ -105,8 +111,10 @@ def _mask_by_hand(draw: Draw):
 
 
 def _half(draw: Draw):
+    """Asks for the entries and for their width, 2 bytes: -inf and 0 look the same in every precision."""
     n, m = draw.sizes(2, low=3, high=7)
-    return {"keep": draw_keep(draw, 2, n, m), "dtype": Code("torch.float16")}
+    inputs = {"keep": draw_keep(draw, 2, n, m), "dtype": Code("torch.float16")}
+    return Script(init=inputs, calls=(Call("clone"), Call("element_size")))
 
 
 def _zeros(keep, dtype):
@@ -128,15 +136,16 @@ ADDITIVE_MASK = Exercise(
     misconceptions=(
         Misconception(
             "minus_1e9",
-            "used -1e9, which float16 cannot hold: its largest number is 65504, so the fill raises an error there",
+            "used -1e9, which float16 cannot hold: its largest number is 65504. There `masked_fill` stops with an error, and `torch.where` "
+            "silently writes something else",
             "$-\\infty$ exists in every floating type: `float('-inf')`.",
             lambda keep, dtype: _zeros(keep, dtype).masked_fill(~keep, -1e9),
         ),
         Misconception(
             "most_negative_number",
             "used the most negative finite number, `torch.finfo(dtype).min`",
-            "A forbidden key should not hang on how large the other scores are, nor should two such masks overflow when "
-            "they are added. Use $-\\infty$, and deal with empty rows where they arise.",
+            "It hides a key while another one is kept. Where none is, all scores are equally low, and the forbidden keys get uniform "
+            "weights, silently. Use $-\\infty$; empty rows are a case of their own.",
             lambda keep, dtype: _zeros(keep, dtype).masked_fill(~keep, torch.finfo(dtype).min),
         ),
         Misconception(
@@ -150,6 +159,13 @@ ADDITIVE_MASK = Exercise(
             "put $-\\infty$ where the key should be kept",
             "True means keep, and what is kept gets 0. Fill where `~keep`.",
             lambda keep, dtype: _zeros(keep, dtype).masked_fill(keep, -INFINITY),
+        ),
+        Misconception(
+            "dtype_ignored",
+            "filled in the right numbers, but did not make them in the given `dtype`",
+            "Pass `dtype=dtype` where you create the tensor, or end with `.to(dtype)`. In float32, the mask would turn half-precision "
+            "scores into float32 as well.",
+            lambda keep, dtype: torch.where(keep, 0.0, -INFINITY),
         ),
         Misconception(
             "zero_and_one",
