@@ -77,6 +77,8 @@ def _body(notebook: Any) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = maths_to_mathml(cell.source)
+        elif cell.cell_type == "code" and any("interactive(" in o.get("data", {}).get("text/plain", "") for o in cell.outputs):
+            cell.outputs = []  # a slider needs a running notebook; its first frame stands in the cell before
         elif is_answer(cell) and (match := _IMPORT.match(cell.source.strip())):
             _fold(cell, _coloured(solution_source(match[1], match[2])))
         elif is_answer(cell):
