@@ -10,7 +10,7 @@ _SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "theta": "θ", "pi": "π", "sigma": "σ", "omega": "ω",
     "sum": "Σ", "prod": "∏", "partial": "∂", "infty": "∞", "top": "⊤", "cdot": "·", "times": "×", "odot": "⊙", "pm": "±",
     "le": "≤", "ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "lVert": "‖", "rVert": "‖", "Vert": "‖", "dots": "…",
-    "exp": "exp", "log": "log", "ln": "ln", "max": "max", "min": "min", "tanh": "tanh", "cos": "cos", "sin": "sin", "arg": "arg", "left": "", "right": "",
+    "left": "", "right": "", **{name: name for name in ("exp", "log", "ln", "max", "min", "tanh", "cos", "sin", "arg")},
 }  # fmt: skip
 _GROUP = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 
