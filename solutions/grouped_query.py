@@ -1,6 +1,6 @@
 """Lesson 09: grouped-query attention, which has multi-head and multi-query attention as its ends.
 
-`split_heads`, `merge_heads` and `causal_attention` stand in the lesson's first cell too: the learner is given them.
+`split_heads`, `merge_heads` and `causal_attention` stand in the lesson's first cell: the learner is given them.
 `Attention`, at the end, is the module to build models with.
 """
 
@@ -13,25 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-
-def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... head n d"]:
-    """The features of each token dealt out to `H` heads (lesson 05)."""
-    return X.reshape(*X.shape[:-1], H, X.shape[-1] // H).transpose(-3, -2)
-
-
-def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
-    """The heads of each token side by side again (lesson 05)."""
-    return Y.transpose(-3, -2).flatten(-2)
-
-
-def causal_attention(
-    Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"], V: Float[Tensor, "... key d_v"]
-) -> Float[Tensor, "... query d_v"]:
-    """Causal attention (lesson 04); the queries are those of the last tokens. Leading axes broadcast."""
-    queries, keys = Q.shape[-2], K.shape[-2]
-    keep = torch.ones(queries, keys, dtype=torch.bool, device=Q.device).tril(keys - queries)
-    scores = (Q @ K.mT / math.sqrt(Q.shape[-1])).masked_fill(~keep, -math.inf)
-    return torch.softmax(scores, dim=-1) @ V
+from solutions.multi_query import causal_attention, merge_heads, split_heads
 
 
 def repeat_kv(x: Float[Tensor, "... group n d"], r: int) -> Float[Tensor, "... head n d"]:

@@ -77,7 +77,7 @@ def mqa_step(
     >>> y, K.shape, V.flatten()
     (tensor([2.5000, 2.5000]), torch.Size([4, 3]), tensor([1., 1., 1., 2.]))
 
-    Source: Shazeer (2019), section 3.1, "MultiquerySelfAttentionIncremental".
+    Source: Shazeer (2019), section 3, "MultiquerySelfAttentionIncremental".
     """
     Q = (x @ Wq).reshape(*x.shape[:-1], H, -1)  # (..., H, d_k): the heads are the rows of one matrix
     K = torch.cat([K, (x @ Wk).unsqueeze(-2)], dim=-2)

@@ -19,18 +19,15 @@ from solutions import device
 from solutions import grouped_query as reference
 from solutions.grouped_query import (
     Attention,
-    causal_attention,
     gqa,
     gqa_grouped,
     grouped_sdpa,
-    merge_heads,
     mha_to_gqa,
     repeat_kv,
-    split_heads,
 )
 from solutions.kv_cache import KVCache, cache_bytes
 from solutions.multi_head import mha
-from solutions.multi_query import decode_time_floor, mqa
+from solutions.multi_query import causal_attention, decode_time_floor, merge_heads, mqa, split_heads
 from solutions.positions import apply_rope, rope_angles, rotate_half_rope
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation

@@ -6,6 +6,7 @@ import torch
 
 from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
+from solutions.multi_query import causal_attention, merge_heads, split_heads
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
 
@@ -36,7 +37,7 @@ REPEAT_KV = Exercise(
     ),
     hints=(
         "Write down, for G = 2 and r = 3, which group serves the heads 0, 1, 2, 3, 4, 5. Are a group's heads neighbours?",
-        "Head $h$ uses group $\\lfloor h / r \\rfloor$: 0, 0, 0, 1, 1, 1. So each group is repeated in place, along the axis that "
+        "Head $h$ uses group ⌊h / r⌋: 0, 0, 0, 1, 1, 1. So each group is repeated in place, along the axis that "
         "is third from the end.",
         "`x.repeat_interleave(r, dim=-3)`. (`x.repeat` and `torch.cat([x] * r)` give 0, 1, 0, 1, 0, 1.)",
     ),
@@ -97,13 +98,13 @@ def _layer(n, d_model, H, G, d_k, d_v, *lead):
     return make
 
 
-def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=ref.causal_attention, stored=False):
+def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=causal_attention, stored=False):
     """Grouped-query attention with one part replaced by a mistake."""
 
     def answer(X, Wq, Wk, Wv, Wo, H, G):
-        Q, K, V = queries(ref.split_heads(X @ Wq, H), G), ref.split_heads(X @ Wk, G), ref.split_heads(X @ Wv, G)
+        Q, K, V = queries(split_heads(X @ Wq, H), G), split_heads(X @ Wk, G), split_heads(X @ Wv, G)
         copies = repeat(K, H // G), repeat(V, H // G)
-        return ref.merge_heads(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
+        return merge_heads(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
 
     return answer
 
@@ -123,20 +124,20 @@ def _everything_visible(Q, K, V):
 
 
 def _head_after_head(X, Wq, Wk, Wv, Wo, H, G):
-    K, V = ref.split_heads(X @ Wk, G), ref.split_heads(X @ Wv, G)
+    K, V = split_heads(X @ Wk, G), split_heads(X @ Wv, G)
     parts = []
     for h, wq in enumerate(Wq.chunk(H, dim=1)):
         g = h * G // H
-        parts.append(ref.causal_attention(X @ wq, K[..., g, :, :], V[..., g, :, :]))
+        parts.append(causal_attention(X @ wq, K[..., g, :, :], V[..., g, :, :]))
     return torch.cat(parts, dim=-1) @ Wo, K, V
 
 
 def _copied_weights(X, Wq, Wk, Wv, Wo, H, G):
     """Multi-head attention with a projection for every head, some of them equal."""
-    Q, K, V = (ref.split_heads(X @ W, heads) for W, heads in ((Wq, H), (Wk, G), (Wv, G)))
+    Q, K, V = (split_heads(X @ W, heads) for W, heads in ((Wq, H), (Wk, G), (Wv, G)))
     wide = [W.reshape(W.shape[0], G, -1).repeat_interleave(H // G, 1).flatten(1) for W in (Wk, Wv)]
-    outputs = ref.causal_attention(Q, *(ref.split_heads(X @ W, H) for W in wide))
-    return ref.merge_heads(outputs) @ Wo, K, V
+    outputs = causal_attention(Q, *(split_heads(X @ W, H) for W in wide))
+    return merge_heads(outputs) @ Wo, K, V
 
 
 GQA = Exercise(
@@ -164,13 +165,13 @@ GQA = Exercise(
         Misconception(
             "repeat_for_repeat_interleave",
             "gave head $h$ the group h mod G",
-            "Head $h$ belongs to group $\\lfloor h / (H/G) \\rfloor$: neighbours share. No shape shows the difference.",
+            "Neighbours share: head $h$ belongs to group ⌊h / r⌋ with $r = H/G$. No shape shows the difference.",
             _gqa(repeat=_tile),
         ),
         Misconception(
             "groups_for_group_size",
             "divided the head's number by the number of groups",
-            "Divide by the group **size** $r = H/G$: head $h$ belongs to group $\\lfloor h / r \\rfloor$.",
+            "Divide by the group **size** $r = H/G$: head $h$ belongs to group ⌊h / r⌋.",
             _gqa(repeat=_divided_by_groups),
         ),
         Misconception(

@@ -119,6 +119,12 @@ GQA_GROUPED = Exercise(
             _grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)),
         ),
         Misconception(
+            "future_visible",
+            "let queries see later keys",
+            "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
+            _grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool)),
+        ),
+        Misconception(
             "mask_interleaved",
             "repeated each row of the mask $r$ times in place, while the folded rows run through all queries of one head first",
             "Rows are ordered (head, query): the whole mask is repeated, not its rows. Or unfold the scores and let it broadcast.",

@@ -47,7 +47,7 @@ MHA_TO_GQA = Exercise(
     cases=(
         Case("four heads of width 2, two groups", _projection(4, 2, 2, 1)),
         Case("other sizes", _drawn, grad=("W",)),
-        Case("more groups than heads in one", _projection(10, 5, 3, 4)),
+        Case("more groups than heads per group", _projection(10, 5, 3, 4)),
     ),
     hints=(
         "The columns of `W` hold head after head. Which heads end up in one group, and which of their columns belong together?",

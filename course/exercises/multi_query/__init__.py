@@ -9,9 +9,9 @@ PREDICT_BATCH = Exercise(
     title="Predict: does a larger batch help?",
     points=0.5,
     choices={
-        "a": "yes: everything is read once for the whole batch, so the time per token falls towards 0",
-        "b": "at first; then the time per token stays at the time it takes to read one sequence's cache",
-        "c": "no: twice the sequences take twice the time from the start",
+        "a": "everything is read once for the whole batch, so the time per token falls towards 0",
+        "b": "at first it falls; then it stays at the time that it takes to read one sequence's cache",
+        "c": "no gain: twice the sequences take twice the time from the start",
     },
     reveal="**b.** The parameters are read once for the whole batch: their share of each token falls like 1/B. But each sequence "
     "brings a cache of its own, and that is read for nobody else. So the time per token falls to the time of one cache, and "
@@ -23,10 +23,10 @@ PREDICT_TRAINING = Exercise(
     title="Predict: training and decoding with MQA",
     points=0.5,
     choices={
-        "a": "training and decoding both become several times faster",
-        "b": "training becomes faster, decoding stays about as it was",
-        "c": "training stays about as it was, decoding becomes several times faster",
-        "d": "both stay about as they were: the FLOPs are the same",
+        "a": "both became several times faster",
+        "b": "training became faster, decoding stayed about as it was",
+        "c": "training stayed about as it was, decoding became several times faster",
+        "d": "both stayed about as they were: the FLOPs are the same",
     },
     reveal="**c.** Shazeer (2019, table 3) measured 13.2 → 13.0 µs per token in training and 46 → 3.8 µs in the decoder. In "
     "training all positions are processed at once: keys that were read serve many queries, so their bytes hardly matter. In "

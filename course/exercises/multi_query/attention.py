@@ -51,8 +51,15 @@ def _reshaped(O):
     return O.reshape(*O.shape[:-3], O.shape[-2], -1)
 
 
-def _feature_first(O):
-    return O.movedim(-3, -1).flatten(-2)
+def _without_head_axis(X, Wq, Wk, Wv, Wo, H):
+    """Sharing by chance: without a head axis, heads meet the sequences of the batch."""
+    Q, K, V = ref.split_heads(X @ Wq, H), X @ Wk, X @ Wv
+    return ref.merge_heads(ref.causal_attention(Q, K, V)) @ Wo, K, V
+
+
+def _head_axis_in_cache(X, Wq, Wk, Wv, Wo, H):
+    Y, K, V = ref.mqa(X, Wq, Wk, Wv, Wo, H)
+    return Y, K.unsqueeze(-3), V.unsqueeze(-3)
 
 
 def _repeated_in_cache(X, Wq, Wk, Wv, Wo, H):
@@ -122,10 +129,16 @@ MQA = Exercise(
             _mqa(merge=_reshaped),
         ),
         Misconception(
-            "merged_feature_first",
-            "laid the heads out feature by feature, where `Wo` expects head by head",
-            "Row $h d_v + b$ of `Wo` meets feature $b$ of head $h$: first all of head 0, then all of head 1.",
-            _mqa(merge=_feature_first),
+            "head_axis_in_cache",
+            "returned keys and values with the axis of size 1 that lets them meet all heads",
+            "The output is right. The cache needs no head axis: return `X @ Wk` and `X @ Wv` themselves.",
+            _head_axis_in_cache,
+        ),
+        Misconception(
+            "no_head_axis",
+            "gave keys and values no axis where the queries have their heads, so with a batch the heads meet its **sequences**",
+            "Axes line up from the end: (…, H, n, d) needs (…, 1, n, d). Put the axis of size 1 in with `unsqueeze(-3)`.",
+            _without_head_axis,
         ),
         Misconception(
             "future_visible",

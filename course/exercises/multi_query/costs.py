@@ -146,9 +146,9 @@ ARITHMETIC_INTENSITY = Exercise(
             _intensity(heads=lambda H, G: H),
         ),
         Misconception(
-            "multiply_add_as_one",
-            "counted a multiplication with its addition as one FLOP",
-            "Here, as in the peak FLOP/s of a data sheet, they are two.",
+            "half_the_work",
+            "counted half of the work: a multiplication with its addition as one FLOP, or the scores without the mixture",
+            "Each head takes $2 n d$ FLOPs for its scores and $2 n d$ for its mixture: a multiplication and an addition are two.",
             _intensity(flops=2.0),
         ),
         Misconception(
@@ -195,16 +195,25 @@ def _bound(ratio, long):
     def make(draw: Draw):
         B, L, d, G = draw.sizes(4, low=2, high=11)
         n = draw.integer(40, 90) if long else 3
-        sizes = {"P": draw.integer(900, 2000), "B": B, "n": n, "L": L, "H": 4 * G, "G": G, "d": d, "element_bytes": 2}
+        sizes = {
+            "P": draw.integer(900, 2000),
+            "B": B,
+            "n": n,
+            "L": L,
+            "H": 4 * G,
+            "G": G,
+            "d": d,
+            "element_bytes": 4 if long else 1,
+        }
         return _machine(draw, sizes, ratio)
 
     return make
 
 
-def _floor(*, weights=lambda P, B: P, caches=lambda B: B, sides=2, heads=lambda H, G: G, per_parameter=2, join=max):
+def _floor(*, weights=lambda P, B: P, caches=lambda B: B, sides=2, heads=lambda H, G: G, work=lambda H, G: H, join=max):
     def answer(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
         elements = weights(P, B) + caches(B) * L * sides * n * heads(H, G) * d
-        flops = B * (per_parameter * P + L * 4 * n * H * d)
+        flops = B * (2 * P + L * 4 * n * work(H, G) * d)
         return join((elements * element_bytes / bandwidth, flops / peak))
 
     return answer
@@ -267,10 +276,16 @@ DECODE_TIME_FLOOR = Exercise(
             _floor(heads=lambda H, G: H),
         ),
         Misconception(
-            "one_flop_per_parameter",
-            "counted one FLOP per parameter",
-            "In a matrix product each parameter takes a multiplication and an addition for every token.",
-            _floor(per_parameter=1),
+            "work_per_key_value_head",
+            "counted the scores and mixtures of $G$ heads",
+            "Sharing saves bytes, not work: all $H$ query heads compute over all $n$ tokens.",
+            _floor(work=lambda H, G: G),
+        ),
+        Misconception(
+            "time_per_token",
+            "divided the step by the batch, and so returned the time per token",
+            "A step produces $B$ tokens. Return the time of the whole step.",
+            lambda **sizes: ref.decode_time_floor(**sizes) / sizes["B"],
         ),
     ),
     variants=(Variant("by_the_roofline", _by_intensity),),
