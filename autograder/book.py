@@ -17,7 +17,7 @@ from autograder.notebook import grade_id, is_answer
 from autograder.registry import CourseError, Lesson, course_root
 
 _IMPORT = re.compile(r"^from solutions\.(\w+) import (\w+)$")
-_MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$(?!\d)", re.DOTALL)
+_MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\n))+?)\$(?!\d)", re.DOTALL)
 _CSS = """
 :root { color-scheme: light dark; --ink: #1f1f1f; --faint: #5f6368; --paper: #fff; --line: #d8d8d8; --code: #f5f5f5; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --faint: #a8a8a8; --paper: #161616; --line: #444; --code: #222; } }
