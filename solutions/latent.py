@@ -23,7 +23,11 @@ def causal_weights(S: Float[Tensor, "... query key"]) -> Float[Tensor, "... quer
     return torch.softmax(S.masked_fill(~keep, -math.inf), dim=-1)
 
 
-def apply_rope(x: Float[Tensor, "... n d"], pos: Int[Tensor, "... #n"], base: float = 10_000.0) -> Float[Tensor, "... n d"]:
+def apply_rope(
+    x: Float[Tensor, "... n d"],
+    pos: Int[Tensor, "... #n"],
+    base: float = 10_000.0,
+) -> Float[Tensor, "... n d"]:
     """Rotary positions (lesson 06, interleaved): each row of `x`, of even width, rotated to its position in `pos`.
 
     >>> apply_rope(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
@@ -47,9 +51,9 @@ def mla_naive(
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... n d_c"]]:
     r"""Output and latents $(Y, C)$ of causal latent attention: $C = X W_{DKV}$ and $Y = \sum_h O_h W_O^{(h)}$.
 
-    Head $h$ is ordinary causal attention with the scale $1/\sqrt{d}$, of the queries $X W_Q^{(h)}$, on keys and values that
-    come from the latents: $K_h = C\, W_{UK}^{(h)}$ and $V_h = C\, W_{UV}^{(h)}$. Token $i$ sees the tokens $j \le i$. $C$ is
-    all that a cache would have to keep. Any number of leading axes of `X` is carried along.
+    $O_h$ is ordinary causal attention with the scale $1/\sqrt{d}$, of the queries $X W_Q^{(h)}$, on keys and values that come
+    from the latents: $K_h = C\, W_{UK}^{(h)}$ and $V_h = C\, W_{UV}^{(h)}$. Token $i$ sees the tokens $j \le i$. $C$ is all that
+    a cache would have to keep. Any number of leading axes of `X` is carried along.
 
     >>> X, eye = torch.tensor([[1.0, 3.0]]), torch.eye(2)
     >>> Y, C = mla_naive(X, eye[None], torch.tensor([[1.0], [1.0]]), torch.ones(1, 1, 2), torch.ones(1, 1, 2), eye[None])
@@ -65,7 +69,10 @@ def mla_naive(
     return (A @ v @ W_O).sum(-3), C
 
 
-def absorb_query(q: Float[Tensor, "... head query d"], W_UK: Float[Tensor, "head d_c d"]) -> Float[Tensor, "... head query d_c"]:
+def absorb_query(
+    q: Float[Tensor, "... head query d"],
+    W_UK: Float[Tensor, "head d_c d"],
+) -> Float[Tensor, "... head query d_c"]:
     r"""The queries $\tilde{q}$ that ask the latents directly: $\tilde{q} \cdot c = q \cdot k$ for **every** latent $c$.
 
     There $k = c\, W_{UK}^{(h)}$ is the key that head $h$ would make of $c$ (rows). Not scaled.
@@ -123,7 +130,11 @@ def mla_absorbed(
     return absorb_output(U, W_UV, W_O), U
 
 
-def rope_breaks_absorption(W_UK: Float[Tensor, "d_c d"], offsets: Int[Tensor, " n"], base: float = 10_000.0) -> float:
+def rope_breaks_absorption(
+    W_UK: Float[Tensor, "d_c d"],
+    offsets: Int[Tensor, " n"],
+    base: float = 10_000.0,
+) -> float:
     r"""How much of rotated attention **no** fixed matrix can absorb: a number from 0 (nothing) to 1 (all), as a float.
 
     Rotate one head's keys $k = c\, W_{UK}$ by their offset $p$ from the query. To absorb, a matrix would have to be
@@ -161,12 +172,12 @@ def mla_decoupled(
     A score has two parts, one of **content** and one of **position**, added before the scale:
 
     $$S^{(h)}_{ij} = \frac{q^{(h)}_i \cdot c_j W_{UK}^{(h)} + r^{(h)}_i \cdot k^R_j}{\sqrt{d + d_{rope}}}, \qquad
-    q^{(h)}_i = x_i W_Q^{(h)}, \quad r^{(h)}_i = R_i\, (x_i W_{QR}^{(h)}), \quad k^R_j = R_j\, (x_j W_{KR}).$$
+    q^{(h)}_i = x_i W_Q^{(h)}, \quad r^{(h)}_i = x_i W_{QR}^{(h)} R_i, \quad k^R_j = x_j W_{KR} R_j.$$
 
-    $R_p$ is `apply_rope` with its default base, at the position $p$ in the whole sequence: the first new token stands at
-    position `past`. Values are $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the latents $c_j$
-    and the already rotated $k^R_j$ of the `past` tokens (which may be none); both come back, as new tensors, with the rows
-    of the new tokens below.
+    $R_p$ rotates a row as `apply_rope` does with its default base, to the position $p$ in the whole sequence: the first new
+    token stands at position `past`. Values are $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the
+    latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be none); both come back, as new tensors,
+    with the rows of the new tokens below.
 
     >>> weights = [torch.randn(s) for s in ((3, 8, 5), (3, 8, 2), (8, 7), (8, 2), (3, 7, 5), (3, 7, 6), (3, 6, 8))]
     >>> Y, (C, K_R) = mla_decoupled(torch.randn(1, 8), (torch.randn(4, 7), torch.randn(4, 2)), *weights)
@@ -201,7 +212,9 @@ def mla_cache_elements(d_c: int, d_rope: int, L: int) -> int:
 
 
 def gqa_as_mla(
-    W_K: Float[Tensor, "group d_model d"], W_V: Float[Tensor, "group d_model d_v"], H: int
+    W_K: Float[Tensor, "group d_model d"],
+    W_V: Float[Tensor, "group d_model d_v"],
+    H: int,
 ) -> tuple[Float[Tensor, "d_model d_c"], Float[Tensor, "head d_c d"], Float[Tensor, "head d_c d_v"]]:
     r"""Grouped-query attention written as latent attention: $(W_{DKV}, W_{UK}, W_{UV})$ with the same keys and values.
 

@@ -341,6 +341,11 @@ def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traff
     times = [n * max(flop / peak, read / bandwidth) * 1e6 for flop, read in ((ready, wide), (again, narrow), (absorbed, narrow))]
     assert times == pytest.approx([500, 1395, 11.6], rel=5e-3)
     assert 40 < times[0] / times[2] < times[1] / times[2]
+    grouped = 2 * 8 * 2 * V2.d  # bytes per cached token of 8 groups
+    assert grouped == 4096
+    assert ready / grouped < peak / bandwidth  # memory decides
+    assert n * grouped / bandwidth * 1e6 == pytest.approx(31, abs=0.5)
+    assert n * grouped / bandwidth * 1e6 / times[2] == pytest.approx(2.7, abs=0.05)
 
 
 @pytest.mark.parametrize(("d_c", "crossing"), [(512, 171), (192, 384), (100_000, 128)])

@@ -44,6 +44,12 @@ def _uncausal(S):
     return torch.softmax(S, dim=-1)
 
 
+def _without_head_axis(X, W_Q, W_DKV, W_UK, W_UV, W_O):
+    C = X @ W_DKV
+    A = ref.causal_weights(X @ W_Q @ (C @ W_UK).mT / math.sqrt(W_Q.shape[-1]))
+    return (A @ (C @ W_UV) @ W_O).sum(0), C
+
+
 def _builtin(X, W_Q, W_DKV, W_UK, W_UV, W_O):
     C = X @ W_DKV
     O = scaled_dot_product_attention(*_heads(X, C, W_Q, W_UK, W_UV), is_causal=True)
@@ -113,6 +119,12 @@ MLA_NAIVE = Exercise(
             "The output is their **sum**: `.sum(-3)`.",
             _naive(merge=lambda O, W_O: (O @ W_O).mean(-3)),
         ),
+        Misconception(
+            "no_head_axis",
+            "multiplied `X` by a stack of matrices with no head axis of its own: the batch then meets the heads",
+            "`X.unsqueeze(-3)` is (..., 1, n, d_model): now every token meets every head. The same for `C`; add the heads by `.sum(-3)`.",
+            _without_head_axis,
+        ),
     ),
     variants=(Variant("builtin_and_concatenation", _builtin), Variant("loop_over_heads", _loop)),
 )
@@ -141,6 +153,11 @@ def _absorbed(*, width=None, scores=None, weigh=ref.causal_weights, mix=None):
         return (U @ W_UV @ W_O).sum(-3), U if mix is None else mix(A, shared, W_UV)
 
     return answer
+
+
+def _absorbed_without_head_axis(X, C, W_Q, W_UK, W_UV, W_O):
+    A = ref.causal_weights(X @ W_Q @ W_UK.mT @ C.mT / math.sqrt(W_Q.shape[-1]))
+    return (A @ C @ W_UV @ W_O).sum(0), A @ C
 
 
 def _through_keys(X, C, W_Q, W_UK, W_UV, W_O):
@@ -180,7 +197,8 @@ MLA_ABSORBED = Exercise(
         Misconception(
             "scaled_by_latent",
             "scaled by $1/\\sqrt{d_c}$, because the sum now runs over $d_c$ terms",
-            "Absorbing only moves brackets: the score has the same value, so it needs the same scale, $1/\\sqrt{d}$.",
+            "Absorbing only moves brackets: the score has the same value, so it needs the same scale, $1/\\sqrt{d}$. "
+            "(PyTorch's builtin divides by the root of what it sees, $d_c$: pass it `scale`.)",
             _absorbed(width=lambda d, d_c: d_c),
         ),
         Misconception(
@@ -200,6 +218,18 @@ MLA_ABSORBED = Exercise(
             "let the first of the new tokens look at the later ones",
             "`causal_weights` takes the queries as the last of the tokens: use it on the (new, key) scores.",
             _absorbed(weigh=_uncausal),
+        ),
+        Misconception(
+            "mask_from_the_start",
+            "aligned the causal mask to the first token, so the newest one sees little more than the start",
+            "The queries are the **last** of the tokens: `causal_weights` knows. The builtin's `is_causal=True` does not.",
+            _absorbed(weigh=probes.top_left_weights),
+        ),
+        Misconception(
+            "no_head_axis",
+            "multiplied `X` by a stack of matrices with no head axis of its own: the batch then meets the heads",
+            "`X.unsqueeze(-3)` is (..., 1, new, d_model): now every token meets every head. The same for `C`; add the heads by `.sum(-3)`.",
+            _absorbed_without_head_axis,
         ),
         Misconception(
             "values_made",

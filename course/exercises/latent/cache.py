@@ -32,8 +32,8 @@ MLA_CACHE_ELEMENTS = Exercise(
         ),
         Misconception(
             "everything_doubled",
-            "doubled everything, as for keys and values in the other mechanisms",
-            "There is one latent and one rotated key. Neither comes in a pair.",
+            "doubled everything: once for keys and once for values, or for two bytes each",
+            "Elements, not bytes; and one latent and one rotated key, neither of which comes in a pair.",
             lambda d_c, d_rope, L: 2 * (d_c + d_rope) * L,
         ),
         Misconception(
@@ -47,6 +47,12 @@ MLA_CACHE_ELEMENTS = Exercise(
             "counted one layer",
             "Each layer makes its own latents: multiply by `L`.",
             lambda d_c, d_rope, L: d_c + d_rope,
+        ),
+        Misconception(
+            "brackets_forgotten",
+            "multiplied only the rotated key by the number of layers",
+            "Both are cached in each layer. Mind the brackets: `*` binds more tightly than `+`.",
+            lambda d_c, d_rope, L: d_c + d_rope * L,
         ),
     ),
     variants=(Variant("sum_over_layers", lambda d_c, d_rope, L: sum(d_c + d_rope for _ in range(L))),),
@@ -97,6 +103,14 @@ def _reshaped(W_K, W_V):
     return torch.cat([W_K.reshape(d_model, -1), W_V.reshape(d_model, -1)], dim=-1)
 
 
+def _group_by_group(W_K, W_V, H):
+    G, _, d = W_K.shape
+    W_DKV = torch.cat([W_K, W_V], dim=-1).transpose(0, 1).flatten(1)
+    picks = torch.eye(W_DKV.shape[1], dtype=W_K.dtype).unflatten(-1, (G, -1)).transpose(0, 1)
+    picks = picks.repeat_interleave(H // G, dim=0)
+    return W_DKV, picks[..., :d], picks[..., d:]
+
+
 def _kron(W_K, W_V, H):
     """The pickers as Kronecker products of an indicator of the group with an identity."""
     (G, _, d), d_v = W_K.shape, W_V.shape[-1]
@@ -136,6 +150,12 @@ GQA_AS_MLA = Exercise(
             _as_mla(group=lambda h, G: h % G),
         ),
         Misconception(
+            "groups_for_group_size",
+            "divided by the number of groups: head `h` got the group `h // G`",
+            "Divide by the **size** of a group, `H // G` heads. Two groups of two hide the difference.",
+            _as_mla(group=lambda h, G: min(h // G, G - 1)),
+        ),
+        Misconception(
             "one_copy_per_head",
             "repeated the groups before building the latent, so the cache grows to that of multi-head attention",
             "The latent holds each **group** once. Repeat the pickers, not what is cached.",
@@ -158,6 +178,12 @@ GQA_AS_MLA = Exercise(
             "put the values' columns first: latent attention too, but not in the layout that is asked for",
             "All groups' keys first, then all groups' values.",
             _as_mla(values_first=True),
+        ),
+        Misconception(
+            "group_by_group",
+            "laid out the latent group by group, each group's keys beside its values: equivalent, but another layout",
+            "All groups' keys first, then all groups' values.",
+            _group_by_group,
         ),
         Misconception(
             "values_from_the_keys",

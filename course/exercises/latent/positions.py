@@ -48,6 +48,10 @@ def _absolute(W_UK, offsets, base):
     return float((turned - turned.mean(0)).norm())
 
 
+def _default_base(W_UK, offsets, base):
+    return ref.rope_breaks_absorption(W_UK, offsets)
+
+
 def _mean_of_entries(W_UK, offsets, base):
     turned = _turned(W_UK, offsets, base)
     return float((turned - turned.mean()).norm() / turned.norm())
@@ -118,6 +122,12 @@ ROPE_BREAKS_ABSORPTION = Exercise(
             "Average over the offsets only, `turned.mean(0)`: the result is a (d_c, d) matrix.",
             _mean_of_entries,
         ),
+        Misconception(
+            "base_ignored",
+            "rotated with the default base, whatever `base` says",
+            "Hand it on: `apply_rope(W_UK, ..., base)`. With a single pair ($d = 2$) the base does not matter, which hides it.",
+            _default_base,
+        ),
     ),
     variants=(Variant("loop", _loop), Variant("pair_by_pair", _complex)),
 )
@@ -142,8 +152,13 @@ def _step(new: int, past: int, heads: int, d_model: int, d: int, d_rope: int, d_
     return make
 
 
-def _decoupled(*, width=None, first=None, turn_key=ref.apply_rope, turn_latent=None, keep=None):
-    """An answer with its own width under the root, first position, rotations, or cache `keep(C, K_R, W_UK)`."""
+_turn, _weigh = ref.apply_rope, ref.causal_weights
+
+
+def _decoupled(
+    *, width=None, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, weigh=_weigh, keep=None
+):
+    """An answer with its own width under the root, first position, rotations, weights, or cache `keep(C, K_R, W_UK)`."""
 
     def answer(X, cache, W_Q, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
         past, new = cache[0].shape[-2], X.shape[-2]
@@ -151,14 +166,20 @@ def _decoupled(*, width=None, first=None, turn_key=ref.apply_rope, turn_latent=N
         fresh = X @ W_DKV if turn_latent is None else turn_latent(X @ W_DKV, pos)
         C = torch.cat([cache[0], fresh], dim=-2)
         K_R = torch.cat([cache[1], turn_key(X @ W_KR, pos)], dim=-2)
-        q, r, shared = X.unsqueeze(-3) @ W_Q, ref.apply_rope(X.unsqueeze(-3) @ W_QR, pos), C.unsqueeze(-3)
+        if turn_cache is not None:
+            K_R = turn_cache(K_R, torch.arange(past + new))
+        q, r, shared = X.unsqueeze(-3) @ W_Q, turn_query(X.unsqueeze(-3) @ W_QR, pos), C.unsqueeze(-3)
         S = q @ W_UK.mT @ shared.mT + r @ K_R.unsqueeze(-3).mT
         d, d_rope, d_c = q.shape[-1], r.shape[-1], C.shape[-1]
-        A = ref.causal_weights(S / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
+        A = weigh(S / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
         Y = (A @ shared @ W_UV @ W_O).sum(-3)
         return Y, (C, K_R) if keep is None else keep(C, K_R, W_UK)
 
     return answer
+
+
+def _as_it_is(x, pos):
+    return x
 
 
 def _per_head(C, K_R, W_UK):
@@ -247,7 +268,31 @@ MLA_DECOUPLED = Exercise(
             "key_not_rotated",
             "rotated the queries only: the new keys went into the cache as they were",
             "Rotate `X @ W_KR` to its positions before appending. Old keys are rotated already; leave them alone.",
-            _decoupled(turn_key=lambda x, pos: x),
+            _decoupled(turn_key=_as_it_is),
+        ),
+        Misconception(
+            "query_not_rotated",
+            "rotated the keys only: $r_i$ went into the score as it was",
+            "Rotate `X.unsqueeze(-3) @ W_QR` to the new tokens' positions. Only two rotations leave a difference of positions.",
+            _decoupled(turn_query=_as_it_is),
+        ),
+        Misconception(
+            "cache_rotated_again",
+            "rotated the whole cache in this step: the old keys have now been turned twice",
+            "The cache holds keys that are rotated already. Rotate only the new ones, then append.",
+            _decoupled(turn_key=_as_it_is, turn_cache=ref.apply_rope),
+        ),
+        Misconception(
+            "not_causal",
+            "let the first of the new tokens look at the later ones",
+            "Use `causal_weights` on the (new, key) scores: its queries are the last of the tokens.",
+            _decoupled(weigh=lambda S: torch.softmax(S, dim=-1)),
+        ),
+        Misconception(
+            "mask_from_the_start",
+            "aligned the causal mask to the first token, so new tokens do not see what is cached",
+            "The queries are the **last** of the tokens: `causal_weights` knows.",
+            _decoupled(weigh=probes.top_left_weights),
         ),
     ),
     variants=(Variant("made_out_and_concatenated", _concatenated), Variant("token_by_token", _token_by_token)),

@@ -1,6 +1,8 @@
-"""What the cases of this lesson draw: weights that keep scores of unit size, and tokens that go with them."""
+"""What the cases of this lesson draw, weights that keep scores of unit size, and the wrong mask that two exercises know."""
 
 import math
+
+import torch
 
 from autograder import Draw
 
@@ -19,3 +21,9 @@ def content(draw: Draw, heads: int, d_model: int, d: int, d_c: int, d_v: int):
         "W_UV": weight(draw, heads, d_c, d_v),
         "W_O": weight(draw, heads, d_v, d_model),
     }
+
+
+def top_left_weights(S):
+    """The softmax under a causal mask aligned to the first token: what the builtin's `is_causal` does."""
+    keep = torch.ones(S.shape[-2:], dtype=torch.bool).tril()
+    return torch.softmax(S.masked_fill(~keep, -math.inf), dim=-1)
