@@ -4,19 +4,30 @@ Values cannot prove how they were computed, and a name can be reached in many wa
 """
 
 import ast
+import re
+import warnings
 from collections.abc import Sequence
 
 
 def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     """Those of `forbidden` that `source` names: as a dotted path, by its last part, as an import, or inside a string.
 
+    Where `source` is no Python (a line magic, an error), any word of it counts.
+
     >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
     ['F.softmax']
     """
+    seen = _names(source)
+    return [name for name in forbidden if re.findall(r"\w+", name)[-1] in seen]
+
+
+def _names(source: str) -> set[str]:
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
+        return set(re.findall(r"\w+", source))
     seen: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -27,4 +38,4 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
             seen.add(node.name.rpartition(".")[2])
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             seen.add(node.value)  # getattr(F, "softmax")
-    return [name for name in forbidden if name.rpartition(".")[2] in seen]
+    return seen

@@ -24,7 +24,8 @@ from autograder.notebook import exercise_of, grade_id, is_figure, is_grade
 from autograder.observe import Failure, Observation
 from autograder.registry import find_lesson
 from autograder.report import Report, make_report
-from autograder.submission import UnreadableError, read, rebuild
+from autograder.sandbox import results
+from autograder.submission import Cell, UnreadableError, read, rebuild
 from autograder.tree import Tree
 
 SECRET_FILE = ".secret"
@@ -50,10 +51,11 @@ class Session:
     sandbox: box.Sandbox
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    cells: list[Cell] | None = None  # as submitted; None before they are read
 
     def begin(self) -> None:
         """Forget the last student."""
-        self.reports, self.flags = {}, []
+        self.reports, self.flags, self.cells = {}, [], None
 
 
 def open_session(root: Path, assignment: str, *, unsafe: bool = False) -> Session:
@@ -64,8 +66,9 @@ def open_session(root: Path, assignment: str, *, unsafe: bool = False) -> Sessio
     folder = root / "release" / assignment
     released = nbformat.read(folder / f"{assignment}.ipynb", as_version=4)
     visible = pack.load(folder / f"{lesson.slug}{pack.SUFFIX}")
-    uses_torch = any("import torch" in cell.source for cell in released.cells)
-    sandbox = box.Sandbox(tier, preload=("numpy", "torch") if uses_torch else ("numpy",))
+    # what the set-up cells import is imported once, in the warm worker, and not again for each submission
+    preload = [name for name in ("numpy", "torch", "matplotlib.pyplot") if any(name in cell.source for cell in released.cells)]
+    sandbox = box.Sandbox(tier, preload=preload)
     return Session(assignment, released, visible, hidden, sandbox)
 
 
@@ -77,12 +80,13 @@ class SafeNotebookExporter(NotebookExporter):
     def from_filename(self, filename: str, resources: Any = None, **kw: Any) -> Any:
         session = type(self).session
         assert session is not None
-        submitted = Path(filename)
-        try:
-            cells = read(submitted)
-        except UnreadableError as problem:
-            cells = []
-            session.flags.append(f"unreadable: {problem}")
+        if session.cells is None:  # nbgrader converts twice: the second time from what it wrote the first time
+            try:
+                session.cells = read(Path(filename))
+            except UnreadableError as problem:
+                session.cells = []
+                session.flags.append(f"unreadable: {problem}")
+        cells = session.cells
         rebuilt = rebuild(session.released, cells)
         session.flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
         export: Any = self.from_notebook_node  # untyped in nbconvert
@@ -103,31 +107,31 @@ class Oracle(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
                 cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
                 if done.status in ("timeout", "crashed"):
                     session.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
-            for cell in nb.cells:
-                if (name := exercise_of(cell)) is not None:
-                    report = mark(session, submission, name)
-                    session.reports[name] = report
-                    session.flags += _forbidden(session.hidden.exercises[name], nb)
-                    cell.outputs = [_as_output(report)]
+            checks = {name: cell for cell in nb.cells if (name := exercise_of(cell)) is not None}
+            # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
+            # there, through files or shared memory, and one would be shown what another was asked.
+            visible = {name: _judged(session.visible.exercises[name], submission) for name in checks}
+            for name, cell in checks.items():
+                report = session.reports[name] = mark(session, submission, visible[name])
+                session.flags += _forbidden(session.hidden.exercises[name], nb)
+                cell.outputs = [_as_output(report)]
         session.flags = list(dict.fromkeys(session.flags))
         return nb, resources
 
 
-def mark(session: Session, submission: box.Submission, name: str) -> Report:
-    """The report on exercise `name`: the *hidden* probes give the score; if the visible ones fail too, they are what is shown."""
-    hidden = _judged(session.hidden.exercises[name], submission)
-    ended = hidden.failure is not None and hidden.failure.kind in ("timeout", "crashed", "missing", "blank")
-    settled = (
-        hidden.passed or ended or bool(hidden.exercise.choices)
-    )  # a second run would only say the same, and may take as long
-    visible = hidden if settled else _judged(session.visible.exercises[name], submission)
-    if visible is hidden or visible.passed:
-        return make_report(hidden, reveal=bool(hidden.exercise.choices))
+def mark(session: Session, submission: box.Submission, visible: Result) -> Report:
+    """The report on an exercise: the *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
+    ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
+    if visible.exercise.choices or (ended and visible.score == 0):
+        return make_report(visible)  # the hidden ones would only say the same, and may take as long
+    hidden = _judged(session.hidden.exercises[visible.exercise.id], submission, reveal=False)
+    if hidden.passed or visible.passed:
+        return make_report(hidden, reveal=False)
     visible.score = hidden.score
     return make_report(visible)
 
 
-def _judged(record: ExerciseRecord, submission: box.Submission) -> Result:
+def _judged(record: ExerciseRecord, submission: box.Submission, *, reveal: bool = True) -> Result:
     if record.choices:
         tree = submission.value(record.id)
         return judge_choice(record, _plain_text(tree))
@@ -135,13 +139,14 @@ def _judged(record: ExerciseRecord, submission: box.Submission) -> Result:
     if observations and all(seen.failure and seen.failure.kind == "missing" for seen in observations):
         return judge_missing(record)
     observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
-    return judge(record, observations)
+    return judge(record, observations if reveal else [results.clean_hidden(seen) for seen in observations])
 
 
 def _forbidden(record: ExerciseRecord, nb: Any) -> list[str]:
     """A flag for each forbidden name in the exercise's answer cell, and in the learner's own extra cells."""
     theirs = [c.source for c in nb.cells if c.cell_type == "code" and (c.id.startswith("extra-") or grade_id(c) == record.id)]
-    return [f"{record.id} names {name}: see whether it was the exercise" for name in uses("\n".join(theirs), record.forbid)]
+    named = {name for source in theirs for name in uses(source, record.forbid)} if record.forbid else set()
+    return [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
 
 
 def _plain_text(tree: Tree | None) -> str | None:

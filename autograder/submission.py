@@ -2,12 +2,14 @@
 
 Order, tags, flags, metadata and outputs of what was submitted are never trusted: a cell that was deleted, duplicated,
 moved or forged neither helps nor hurts. Cells that the learner added are kept (they may define helpers) and run where
-they stood; nothing that is graded depends on what they claim to be.
+they stood; nothing that is graded depends on what they claim to be. Their prose is read by people in a browser, so it
+stays text: markup and pictures in it are defused (`prose`).
 """
 
 import copy
 import json
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +21,11 @@ from autograder.notebook import grade_id, is_answer
 
 MAX_BYTES = 20 * 2**20
 MAX_CELLS = 2000
-MAX_SOURCE = 200_000
+MAX_SOURCE = 200_000  # characters of a code cell
+MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
+MAX_TEXT = 1 << 20  # of all cells together
+# what opens a tag or a picture, or makes MathJax write HTML
+_LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class UnreadableError(Exception):
 
 def read(path: Path) -> list[Cell]:
     """The cells of the notebook at `path`. Raises UnreadableError; never follows a link, never reads more than 20 MiB."""
+    if path.parent.is_symlink():
+        raise UnreadableError("its folder is a link; submit the folder itself")
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
@@ -62,7 +70,7 @@ def read(path: Path) -> list[Cell]:
             )
         data = file.read(MAX_BYTES + 1)
     try:
-        document = json.loads(data.decode("utf-8"))
+        document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UnreadableError(
             f"the file is not a notebook: {type(error).__name__}; open it in JupyterLab, save, and submit again"
@@ -70,7 +78,10 @@ def read(path: Path) -> list[Cell]:
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list) or len(cells) > MAX_CELLS:
         raise UnreadableError("the file holds no list of cells; was another file renamed to .ipynb?")
-    return [_cell(item) for item in cells if isinstance(item, dict)]
+    found = [_cell(item) for item in cells if isinstance(item, dict)]
+    if sum(len(cell.source) for cell in found) > MAX_TEXT:
+        raise UnreadableError(f"expected at most {MAX_TEXT >> 20} MiB of text in its cells; keep data in a file, not in a cell")
+    return found
 
 
 def _cell(item: dict[str, Any]) -> Cell:
@@ -80,12 +91,27 @@ def _cell(item: dict[str, Any]) -> Cell:
     metadata = item.get("metadata")
     grader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     name = grader.get("grade_id") if isinstance(grader, dict) else None
+    kind = item.get("cell_type")
     return Cell(
-        str(item.get("cell_type", "")),
-        source[:MAX_SOURCE] if isinstance(source, str) else "",
-        name if isinstance(name, str) else None,
+        kind if isinstance(kind, str) else "",
+        _whole(source)[: MAX_SOURCE if kind == "code" else MAX_PROSE] if isinstance(source, str) else "",
+        _whole(name) if isinstance(name, str) else None,
         item["id"] if isinstance(item.get("id"), str) else None,
     )
+
+
+def _whole(text: str) -> str:
+    """`text` with a question mark for each half of a surrogate pair: JSON can spell one, no file can hold it."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def prose(text: str) -> str:
+    """A learner's Markdown as Markdown without HTML, pictures and script links: a space parts what would be live.
+
+    >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](javascript:x)")
+    'a< b, < script>x< /script> ! [](http://example.org/x.png) [a](javascript :x)'
+    """
+    return re.sub(r"(?i)(javascript|vbscript|data)(?=:|&)", r"\1 ", _LIVE.sub(r"\g<0> ", text))
 
 
 def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
@@ -104,7 +130,7 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
         if name in answers and cell.kind == answers[name].cell_type:
             if name not in filled:
                 filled.add(name)
-                answers[name].source = cell.source
+                answers[name].source = _written(cell, answers[name].source)
                 anchor = place[answers[name].id]
                 continue
             flags.append(f"cell {name!r} occurs more than once")
@@ -133,6 +159,10 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
     return Rebuilt(notebook, list(dict.fromkeys(flags)))
 
 
+def _written(cell: Cell, released: str) -> str:
+    return cell.source if cell.kind == "code" or cell.source == released else prose(cell.source)
+
+
 def _extra(cell: Cell, number: int) -> Any:
-    made = {"cell_type": cell.kind, "id": f"extra-{number}", "metadata": {}, "source": cell.source}
+    made = {"cell_type": cell.kind, "id": f"extra-{number}", "metadata": {}, "source": _written(cell, "")}
     return nbformat.from_dict(made if cell.kind == "markdown" else {**made, "outputs": [], "execution_count": None})

@@ -126,7 +126,7 @@ class Submission:
     def __init__(self, sandbox: Sandbox, cells: Sequence[Cell], files: Mapping[str, bytes]):
         self.outputs = [CellOutput(cell.id) for cell in cells]
         self._sandbox, self._cells, self._files = sandbox, list(cells), dict(files)
-        self._sources = [cell.source for cell in cells]
+        self._written = results.Written(tuple(cell.source for cell in cells))
         self._lost: set[int] = set()
         self._sock: socket.socket | None = None
         self._left_s, self._starts = sandbox.limits.wall_s, 0
@@ -186,7 +186,7 @@ class Submission:
                     header, arrays = codec.probe_to_wire(probe)
                     reply, body = _ask(channel, "observe", header, arrays, until)
                     found = codec.observation_from_wire(reply, body)
-                    seen.append(results.clean_observation(found, probe, self._sources, time.monotonic() - began))
+                    seen.append(results.clean_observation(found, probe, self._written, time.monotonic() - began))
         except WireTimeoutError:
             seen.append(results.failed("timeout", f"{timeout_s:g} s", time.monotonic() - began))
         except WireError:

@@ -1,16 +1,17 @@
 """What a submission's process says, made harmless: outputs for the notebook, observations for the judge. Trusted side.
 
-Everything here was chosen by the learner's code. Outputs are rebuilt field by field; of a failure on a hidden probe only
-the exception's type and the learner's own line remain, for a message could carry the hidden inputs out.
+Everything here was chosen by the learner's code. Outputs are rebuilt field by field; of a failure only the exception's type
+and the learner's own line remain, and of one on a hidden probe less (`clean_hidden`): they could carry the hidden inputs out.
 """
 
 import base64
 import binascii
 import builtins
+import functools
 import json
 import keyword
 import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autograder.observe import Failure, Observation, Probe
@@ -30,6 +31,24 @@ _ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\
 # C0 and C1 but tab and newline, marks that reorder text, and halves of surrogate pairs
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _PNG = b"\x89PNG\r\n\x1a\n"
+MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
+
+
+@dataclass(frozen=True)
+class Written:
+    """The words and lines of a learner's own cells, gathered once: looking through the text for each name would take for ever."""
+
+    sources: tuple[str, ...]
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(word for source in self.sources for word in re.findall(r"\w+", source))
+
+    @functools.cached_property
+    def lines(self) -> frozenset[tuple[int, str]]:
+        # IPython counts from the first line that is not blank
+        cells = (source.lstrip("\n").splitlines() for source in self.sources)
+        return frozenset((number, line.strip()[:200]) for cell in cells for number, line in enumerate(cell, 1))
 
 
 def clean_text(text: str) -> str:
@@ -55,7 +74,7 @@ def clean_outputs(raw: bytes, budget: int) -> tuple[list[dict[str, Any]], int]:
     for item in items:
         output, size = _clean_output(item if isinstance(item, dict) else {})
         budget -= size + 16
-        if budget < 0:
+        if budget < 0 or len(cleaned) >= MAX_OUTPUTS:
             cleaned.append({"output_type": "stream", "name": "stdout", "text": "[further output was cut]\n"})
             break
         cleaned.append(output)
@@ -85,7 +104,7 @@ def _clean_output(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if "image/png" in item["data"] and _is_png(item["data"]["image/png"]):
             data["image/png"] = item["data"]["image/png"]
         return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values()))
-    raise WireError(f"expected a stream, an error or display data, got {str(kind)[:40]!r}.")
+    raise WireError("expected a stream, an error or display data.")
 
 
 def _is_png(value: Any) -> bool:
@@ -95,45 +114,51 @@ def _is_png(value: Any) -> bool:
         return False
 
 
-def clean_observation(seen: Observation, probe: Probe, sources: Sequence[str], seconds: float) -> Observation:
-    """`seen` with nothing in it but values, and names that the probe, Python or the learner's `sources` already hold."""
+def clean_observation(seen: Observation, probe: Probe, written: Written, seconds: float) -> Observation:
+    """`seen` with nothing in it but values, and names that the probe, Python or the learner's own cells already hold."""
     inputs = {key for key, _ in probe.inputs.spec.get("d", [])}
     return Observation(
-        value=None if seen.value is None else Tree(_clean_spec(seen.value.spec, sources), seen.value.arrays),
+        value=None if seen.value is None else Tree(_clean_spec(seen.value.spec, written), seen.value.arrays),
         grads={name: grad for name, grad in seen.grads.items() if name in probe.grad},
         mutated=tuple(name for name in dict.fromkeys(seen.mutated) if name in inputs),
-        failure=None if seen.failure is None else clean_failure(seen.failure, sources),
+        failure=None if seen.failure is None else clean_failure(seen.failure, written),
         seconds=seconds,
     )
 
 
-def clean_failure(failure: Failure, sources: Sequence[str]) -> Failure:
+def clean_failure(failure: Failure, written: Written) -> Failure:
     """`failure` without its message; type and line stay where they are not the learner's inventions."""
     kind = failure.kind if failure.kind in KINDS else "raised"
-    line = failure.line
-    if line is not None:
-        # IPython counts from the first line that is not blank
-        lines = [source.lstrip("\n").splitlines()[max(line[0], 1) - 1 :] for source in sources]
-        line = line if any(found and found[0].strip()[:200] == line[1] != "" for found in lines) else None
-    return Failure(kind, _known(failure.type, ERRORS, "Exception", sources) if failure.type else "", "", line)
+    line = failure.line if failure.line in written.lines else None
+    return Failure(kind, _known(failure.type, ERRORS, "Exception", written) if failure.type else "", "", line)
 
 
-def _clean_spec(spec: Spec, sources: Sequence[str]) -> Spec:
+def clean_hidden(seen: Observation) -> Observation:
+    """`seen` of a hidden probe: of a failure only its kind, and its type where that is one of Python's.
+
+    A line, or a name that the learner wrote, is one of thousands, and which of them it is could spell a hidden number.
+    """
+    if seen.failure is not None:
+        name = seen.failure.type
+        seen.failure = Failure(seen.failure.kind, name if name in ERRORS or not name else "Exception", seen.failure.message)
+    return seen
+
+
+def _clean_spec(spec: Spec, written: Written) -> Spec:
     if "o" in spec:
-        return {"o": _known(spec["o"], TYPES, "object", sources)}
+        return {"o": _known(spec["o"], TYPES, "object", written)}
     if "d" in spec:
-        return {"d": [[key, _clean_spec(item, sources)] for key, item in spec["d"]]}
+        return {"d": [[key, _clean_spec(item, written)] for key, item in spec["d"]]}
     for tag in ("l", "t"):
         if tag in spec:
-            return {tag: [_clean_spec(item, sources) for item in spec[tag]]}
+            return {tag: [_clean_spec(item, written) for item in spec[tag]]}
     return spec
 
 
-def _known(name: str, names: frozenset[str], otherwise: str, sources: Sequence[str]) -> str:
+def _known(name: str, names: frozenset[str], otherwise: str, written: Written) -> str:
     if name in names:
         return name
-    written = name.isidentifier() and not keyword.iskeyword(name) and any(re.search(rf"\b{name}\b", s) for s in sources)
-    return name if written else otherwise
+    return name if name.isidentifier() and not keyword.iskeyword(name) and name in written.words else otherwise
 
 
 def failed(kind: str, message: str = "", seconds: float = 0.0) -> Observation:

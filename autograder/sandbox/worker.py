@@ -52,6 +52,7 @@ class Worker:
         self.scratch: list[str] = config["scratch"]
         self.shell: Any = None
         self.folders, self.kept = _existing(self.scratch)  # where Python is below /tmp, its mount point stays there
+        self.marks = {folder: _marks(folder) for folder in self.folders}
 
     def prepare(self) -> None:
         """Import, confine, prove it, and report to the trusted process."""
@@ -169,10 +170,19 @@ class Worker:
                     os.unlink(path)
             if left := _paths(folder) - self.kept:
                 raise OSError(f"expected an empty {folder}, but {sorted(left)[:3]} cannot be deleted")
+            with contextlib.suppress(PermissionError):  # Landlock's filter: there nobody could set a time
+                os.utime(folder, (0, 0))
+            if _marks(folder) != self.marks[folder]:  # a message to the next submission, or a door shut before it
+                raise OSError(f"expected {folder} as it was, but its mode or attributes were changed")
 
 
 def _paths(folder: str) -> set[str]:
     return {os.path.join(folder, name) for name in os.listdir(folder)}
+
+
+def _marks(folder: str) -> tuple[int, dict[str, bytes]]:
+    """What can be written on the folder itself."""
+    return os.stat(folder).st_mode, {name: os.getxattr(folder, name) for name in os.listxattr(folder)}
 
 
 def _existing(scratch: list[str]) -> tuple[list[str], set[str]]:

@@ -1,0 +1,17 @@
+"""Blocks or ignores every signal, in a cell and in an answer, and never ends."""
+
+ANSWERS = {
+    "boxcar": """
+import signal
+for number in (2, 14, 15): signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(0, range(1, 64))
+while True: pass
+""",
+    "gaussian": """
+def gaussian(q, K):
+    while True:
+        try:
+            while True: pass
+        except BaseException: pass
+""",
+}

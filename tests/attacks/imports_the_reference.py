@@ -1,0 +1,18 @@
+"""Imports the reference solution, the exercises and the packs under every name they have."""
+
+FORBIDDEN = r"pwned-found"
+ANSWERS = {
+    "gaussian": """
+import importlib, sys
+for name in ("solutions", "solutions.soft_lookup", "course", "course.exercises.soft_lookup", "tests"):
+    try:
+        module = importlib.import_module(name)
+        if getattr(module, "__file__", None): print("pwned-" + "found", module.__file__)
+    except Exception as error: print(type(error).__name__)
+try: from solutions.soft_lookup import gaussian
+except ImportError:
+    def gaussian(q, K):
+        from autograder.registry import find_lesson
+        return [e for e in find_lesson("01").exercises() if e.id == "gaussian"][0].reference(q, K)
+"""
+}

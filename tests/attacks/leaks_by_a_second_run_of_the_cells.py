@@ -1,0 +1,16 @@
+"""Keeps hidden inputs, then kills its own process: when the cells run again, they print what was kept."""
+
+FORBIDDEN = r"pwned-kept"
+ANSWERS = {
+    "normalize": r"""
+import os, signal
+for path in ("kept", "/tmp/kept", "/dev/shm/kept", os.path.expanduser("~/kept")):
+    try: print("pwned-" + "kept", open(path).read())
+    except OSError: pass
+def normalize(w):
+    for path in ("kept", "/tmp/kept", "/dev/shm/kept", os.path.expanduser("~/kept")):
+        try: open(path, "w").write(repr(w.tolist()))
+        except OSError: pass
+    os.kill(os.getppid(), signal.SIGKILL)
+"""
+}

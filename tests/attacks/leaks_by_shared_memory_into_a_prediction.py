@@ -1,0 +1,18 @@
+"""A background thread copies hidden inputs from shared memory into a prediction, whose panel quotes what it got."""
+
+ANSWERS = {
+    "normalize": r"""
+import mmap, threading, time
+SHARED = mmap.mmap(-1, 4096)
+def normalize(w):
+    SHARED[:w.size * 8] = w.astype(float).tobytes()
+    return w * 0 + 1
+def watch():
+    global predict_empty, predict_width
+    while True:
+        values = np.frombuffer(SHARED[:24])
+        if values.any(): predict_empty = predict_width = " ".join(f"{v:.6f}" for v in values)
+        time.sleep(0.001)
+threading.Thread(target=watch, daemon=True).start()
+"""
+}

@@ -1,0 +1,9 @@
+"""Raises an exception class whose name is spelled from the hidden input at run time."""
+
+FORBIDDEN = r"xm?\d+_\d+"
+ANSWERS = {
+    "gaussian": """
+def gaussian(q, K):
+    raise type("x" + repr(float(q[0])).replace(".", "_").replace("-", "m") + "pwned", (Exception,), {})(str(q))
+"""
+}

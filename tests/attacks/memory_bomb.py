@@ -1,0 +1,6 @@
+"""Allocates more than it may, in a cell and in an answer."""
+
+ANSWERS = {
+    "gaussian": "try: np.ones(2**40)\nexcept MemoryError: print('refused')\ndef gaussian(q, K): return np.ones(2**36)",
+    "boxcar": "def boxcar(q, K): return np.ones((1 << 27,), np.int8)",
+}

@@ -1,0 +1,16 @@
+"""Leaves marks wherever a file, attribute, time or mode can be changed, for `persists_2_reads_everywhere` to find."""
+
+ANSWERS = {
+    "gaussian": r"""
+import os
+for top in ("/tmp", "/dev/shm", os.path.expanduser("~"), os.environ.get("TMPDIR", "."), "..", "/dev", "/usr", "/"):
+    write = lambda: open(os.path.join(top, "pwned"), "w").write("pwned-left")
+    make = lambda: os.mkdir(os.path.join(top, "pwned-folder"))
+    mark = lambda: os.setxattr(top, "user.pwned", b"left")
+    date = lambda: os.utime(top, (4_000_000_000, 4_000_000_000))
+    for action in (write, make, mark, date):
+        try: action()
+        except OSError: pass
+def gaussian(q, K): return 0
+"""
+}

@@ -1,0 +1,10 @@
+"""Markdown on which a renderer takes quadratic time, in many cells."""
+
+MAX_SECONDS = 40
+
+
+def tamper(notebook):
+    for n in range(60):
+        source = "\\begin{a}" * 20_000
+        notebook["cells"].append({"cell_type": "markdown", "id": f"m{n}", "metadata": {}, "source": source})
+    return notebook

@@ -1,0 +1,7 @@
+"""The notebook is a link to the first student's."""
+
+
+def files(folder):
+    notebook = next(folder.glob("*.ipynb"))
+    notebook.unlink()
+    notebook.symlink_to(folder.parent.parent / "000_honest" / folder.name / notebook.name)
