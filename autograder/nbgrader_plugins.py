@@ -6,7 +6,6 @@
 
 import ast
 import re
-from pathlib import Path
 from typing import Any
 
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -77,8 +76,3 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
                 options = " or ".join(f'"{key}"' for key in choices[name])
                 cell.source = f"{name} = None  # your prediction: {options}"
         return nb, resources
-
-
-def release_folder(assignment: str) -> Path:
-    """Where the released, trusted form of an assignment lies."""
-    return course_root() / "release" / assignment

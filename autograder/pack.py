@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.exercise import Call, Case, Draw, Exercise, Property, Script, Tolerance
+from autograder.exercise import Case, Draw, Exercise, Property, Script, Tolerance
 from autograder.judge import CaseRecord, ExerciseRecord, Known, judge
 from autograder.observe import Failure, Observation, Probe, observe, script_to_data
 from autograder.tree import Array, Spec, Tree, encode
@@ -248,6 +248,3 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         forbid=tuple(item["forbid"]),
         timeout_s=item["timeout_s"],
     )
-
-
-__all__ = ["Call", "Pack", "differences", "load", "make", "make_record", "save", "seed_from"]
