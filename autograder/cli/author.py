@@ -1,0 +1,92 @@
+"""`attn` for authors: build, verify, book, new-lesson."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from autograder.cli.common import Add
+
+
+def register(add: Add) -> None:
+    """Add these commands to the parser."""
+    build = add("build", _build, "Make source notebooks and releases from the lessons.")
+    build.add_argument("lessons", nargs="*", help="lessons (default: all)")
+    build.add_argument("--check", action="store_true", help="change nothing; say what differs from its source")
+
+    build.add_argument("--again", action="store_true", help="execute lessons again even where their sources did not change")
+
+    verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
+    verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
+    verify.add_argument("--json", action="store_true", help="print JSON")
+
+    book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
+    book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
+
+    new = add("new-lesson", _new_lesson, "Write the files of a new lesson, ready to build.")
+    new.add_argument("name", help="NN_slug, for example 12_linear_attention")
+
+
+def _chosen(words: Sequence[str]) -> list[Any]:
+    from autograder.registry import find_lesson, lessons
+
+    return [find_lesson(word) for word in words] if words else list(lessons())
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from autograder import build, summary
+
+    chosen = _chosen(arguments.lessons)
+    if arguments.check:
+        problems = build.check(chosen)
+        stale = [] if arguments.lessons else summary.refresh(chosen, write=False)
+        problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
+        print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
+        return 1 if problems else 0
+    for line in build.build(chosen, again=arguments.again):
+        print(line, flush=True)
+    if not arguments.lessons:
+        summary.refresh(chosen, write=True)
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from autograder.verify import Verdict, verify_lesson
+
+    verdicts: list[Verdict] = []
+    for lesson in _chosen(arguments.lessons):
+        verdicts += verify_lesson(lesson)
+    total = {
+        "exercises": len(verdicts),
+        "misconceptions": sum(v.misconceptions for v in verdicts),
+        "caught": sum(v.caught for v in verdicts),
+        "variants": sum(v.variants for v in verdicts),
+        "variants_full": sum(v.variants_full for v in verdicts),
+        "blank_zero": all(v.blank_zero for v in verdicts),
+    }
+    if arguments.json:
+        print(json.dumps(total))
+    else:
+        from autograder.tables import print_verdicts
+
+        print_verdicts(verdicts, total)
+    return 1 if any(v.problems for v in verdicts) else 0
+
+
+def _book(arguments: argparse.Namespace) -> int:
+    from autograder import book
+    from autograder.registry import course_root, lessons
+
+    written = book.build(lessons(), arguments.to or course_root() / "book")
+    print(f"wrote {len(written)} pages; open {written[-1]}")
+    return 0
+
+
+def _new_lesson(arguments: argparse.Namespace) -> int:
+    from autograder.scaffold import new_lesson
+
+    for path in new_lesson(arguments.name):
+        print(f"wrote {path}")
+    print(f"next: edit them, then `attn build {arguments.name}` and `attn verify {arguments.name}`")
+    return 0

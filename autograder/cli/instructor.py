@@ -1,0 +1,53 @@
+"""`attn` for instructors: grade, demo."""
+
+import argparse
+import json
+from pathlib import Path
+
+from autograder.cli.common import Add
+
+
+def register(add: Add) -> None:
+    """Add these commands to the parser."""
+    grade = add("grade", _grade, "Grade all submissions of an assignment, in a sandbox.")
+    grade.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
+    grade.add_argument("--student", action="append", help="grade this student only (may be repeated)")
+    grade.add_argument("--feedback", action="store_true", help="write nbgrader's HTML feedback too")
+    _sandboxed(grade)
+
+    demo = add("demo", _demo, "Make a small class of good, bad and hostile submissions, and grade it.")
+    demo.add_argument("--folder", type=Path, default=None, help="where to put it (default: a temporary folder)")
+    _sandboxed(demo)
+
+
+def _sandboxed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--unsafe", action="store_true", help="grade without isolation where there is none; every report says so")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _grade(arguments: argparse.Namespace) -> int:
+    from autograder import grade
+    from autograder.registry import course_root, find_lesson
+    from autograder.tables import print_class
+
+    name = find_lesson(arguments.assignment).name
+    graded = grade.grade_assignment(
+        course_root(), name, students=arguments.student, unsafe=arguments.unsafe, feedback=arguments.feedback
+    )
+    if arguments.json:
+        print(json.dumps(grade.to_json(graded)))
+    else:
+        print_class(graded)
+    return 1 if any(row.problem for row in graded.rows) else 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from autograder import demo, grade
+    from autograder.tables import print_class
+
+    graded, expected = demo.run(arguments.folder, unsafe=arguments.unsafe)
+    if arguments.json:
+        print(json.dumps({**grade.to_json(graded), "expected": expected}))
+    else:
+        print_class(graded, expected=expected)
+    return 0 if demo.as_deserved(graded, expected) else 1
