@@ -18,7 +18,8 @@ import nbformat
 
 from autograder import pack
 from autograder.exercise import Exercise, Misconception
-from autograder.grade import ClassReport, grade_assignment
+from autograder.grade import grade_assignment
+from autograder.ledger import ClassReport
 from autograder.nbgrader_plugins import solution_source
 from autograder.notebook import grade_id, is_answer
 from autograder.oracle import secret

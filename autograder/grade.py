@@ -1,86 +1,241 @@
-"""`attn grade`: nbgrader's own autograder over a class, with the oracle in the place of `Execute`.
+"""`attn grade`: a class of submissions, marked in sandboxes, written by one hand into nbgrader's gradebook.
 
-One student at a time through nbgrader's `Autograde` converter, so that one bad submission costs itself alone, and the
-gradebook holds exactly what plain nbgrader would have written for an honest one.
+Reading, marking and writing are apart: whoever marks (`autograder.pool`) returns data, and this process alone writes. One bad
+submission costs itself; a run that was stopped goes on where it stood (`autograder.ledger`).
 """
 
+import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
+import nbformat
+
+from autograder import ledger, pool
 from autograder.build import nbgrader_api
+from autograder.feedback import Pages
+from autograder.gradebook import Gradebook
+from autograder.ledger import ClassReport, ExerciseRow, StudentRow
+from autograder.oracle import Kit, Marked, make_kit
 from autograder.registry import CourseError, did_you_mean
+from autograder.sandbox import Limits
+from autograder.submission import UnreadableError, load
+
+BATCH = 16  # outcomes for each commit: a disk takes its time over one
+Progress = Callable[[StudentRow, int, int], None]
 
 
 @dataclass(frozen=True)
-class ExerciseRow:
-    """One exercise of one student."""
+class Options:
+    """How to grade. `workers` (default: one for each core) counts here, `scheduler` is a Dask cluster instead of this machine."""
 
-    score: float
-    points: float
-    status: str
-    headline: str
-    misconception: str | None
+    unsafe: bool = False
+    feedback: bool = False
+    again: bool = False
+    workers: int | None = None
+    scheduler: str | None = None
+    limits: Limits | None = None
 
 
-@dataclass
-class StudentRow:
-    """One student: the autograded `score` of `points`, `flags` for a person to look at, `problem` where grading failed."""
+@dataclass(frozen=True)
+class Job:
+    """A submission as read: its bytes (None where `why` says what is the matter), when it was handed in, and its key."""
 
     student: str
-    score: float
-    points: float
-    exercises: dict[str, ExerciseRow] = field(default_factory=dict)
-    flags: list[str] = field(default_factory=list)
-    problem: str | None = None
-    seconds: float = 0.0
-
-
-@dataclass
-class ClassReport:
-    """A graded class."""
-
-    assignment: str
-    tier: str
-    exercises: list[str]
-    rows: list[StudentRow]
-    seconds: float
+    data: bytes | None
+    why: str
+    problem: str | None
+    timestamp: datetime | None
+    note: str
+    key: str
 
 
 def grade_assignment(
-    root: Path, assignment: str, *, students: Sequence[str] | None = None, unsafe: bool = False, feedback: bool = False
+    root: Path,
+    assignment: str,
+    *,
+    students: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> ClassReport:
-    """Grade every submission of `assignment` in the course folder `root` into its gradebook.
+    """Grade the submissions of `assignment` in the course folder `root` into its gradebook; the whole class, as graded now.
 
+    `options` are the fields of `Options`; `progress` is called with each new row, how many are done and how many there are.
     Raises CourseError where there are no submissions, a named student has none, or the assignment was never released here;
-    SandboxUnavailable where nothing isolates and not `unsafe`.
+    SandboxUnavailable where nothing isolates.
     """
     from sqlalchemy.exc import SAWarning
 
-    from autograder.oracle import open_session
-
+    chosen = Options(**options)
     started = time.perf_counter()
-    chosen = _submitters(root, assignment, students)
+    names = _submitters(root, assignment, students)
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     _ensure_assignment(api, root, assignment)
-    session = open_session(root, assignment, unsafe=unsafe)
-    rows = []
-    with session.sandbox, _oracle_installed(session) as converter, warnings.catch_warnings():
-        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own queries
-        for student in chosen:
-            rows.append(_grade_student(api, converter, session, student))
-            if feedback and rows[-1].problem is None:
-                rows[-1].problem = _feedback(api, assignment, student)
-    return ClassReport(assignment, session.sandbox.tier, list(session.hidden.exercises), rows, time.perf_counter() - started)
+    kit = make_kit(root, assignment, chosen.limits)
+    with warnings.catch_warnings(), ExitStack() as stack:
+        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
+        book = stack.enter_context(Gradebook(api, assignment))
+        writer = Writer(root, api, kit, book, chosen.feedback)
+        old = {} if chosen.again else writer.known()
+        rows = {name: old[name][1] for name in names if name in old}
+        jobs = (_read(root, assignment, kit, name) for name in names)
+        left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
+        for name, row in _marked(stack, kit, chosen, left, writer):
+            rows[name] = row
+            if progress is not None:
+                progress(row, len(writer.done), len(names))
+    every = [rows[name] for name in names]
+    report = ClassReport(assignment, ledger.tiers(every), list(kit.hidden.exercises), every)
+    report.seconds, report.graded_now, report.versions = time.perf_counter() - started, len(writer.done), ledger.versions()
+    return report
 
 
 def to_json(graded: ClassReport) -> dict[str, Any]:
     """The class as JSON-able data."""
     return asdict(graded)
+
+
+def _marked(
+    stack: ExitStack, kit: Kit, options: Options, jobs: Iterator[Job], writer: "Writer"
+) -> Iterator[tuple[str, StudentRow]]:
+    """Mark `jobs`, a few ahead of what is written, and write each as it comes."""
+    first = next(jobs, None)
+    if first is None:
+        return  # nothing to mark: no sandbox to start
+    if options.scheduler is not None:
+        executor, there = stack.enter_context(pool.cluster(kit, scheduler=options.scheduler))
+        ahead = 256
+    else:
+        workers = options.workers or os.cpu_count() or 1
+        executor, there = stack.enter_context(pool.here(kit, workers=workers, unsafe=options.unsafe))
+        ahead = 2 * workers
+    running: dict[Future[Marked], Job] = {}
+    try:
+        for job in _chain(first, jobs):
+            running[_submit(executor, there, options, job)] = job
+            while len(running) >= ahead:
+                yield from _write_done(running, writer)
+        while running:
+            yield from _write_done(running, writer)
+    finally:
+        writer.flush()
+
+
+def _chain(first: Job, rest: Iterator[Job]) -> Iterator[Job]:
+    yield first
+    yield from rest
+
+
+def _submit(executor: Executor, kit: Any, options: Options, job: Job) -> Future[Marked]:
+    return executor.submit(pool.work, kit, options.unsafe, job.data, job.why)
+
+
+def _write_done(running: dict[Future[Marked], Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
+    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in finished:
+        job = running.pop(future)
+        yield job.student, writer.write(job, future)
+    if len(writer.waiting) >= BATCH or not running:
+        writer.flush()
+
+
+class Writer:
+    """The one hand that writes: gradebook, graded notebook, feedback, and last the ledger."""
+
+    def __init__(self, root: Path, api: Any, kit: Kit, book: Gradebook, feedback: bool):
+        from nbgrader.preprocessors import LimitOutput
+
+        self.root, self.kit, self.book = root, kit, book
+        self._coursedir = api.coursedir
+        self._limit = LimitOutput(parent=api)
+        self._pages = Pages(kit.released) if feedback else None
+        self.waiting: list[tuple[str, StudentRow]] = []
+        self.done: list[str] = []
+
+    def known(self) -> dict[str, tuple[str, StudentRow]]:
+        """Who is graded already and need not be again, with the key: the gradebook and the files are there."""
+        there = self.book.students()
+        found = {}
+        for key, row, _ in ledger.entries(self.root, self.kit.assignment):
+            kinds = ["autograded", *(["feedback"] if self._pages else [])]
+            if row.student in there and all(self._path(kind, row.student).exists() for kind in kinds):
+                found[row.student] = (key, row)
+        return found
+
+    def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
+        """Write the outcome of `job`; what could not be graded becomes a row that says why."""
+        points = self.kit.hidden.points
+        try:
+            marked = future.result()
+        except Exception as error:  # a lost cluster worker, a sandbox that no longer starts: the others go on
+            row = StudentRow(job.student, 0.0, points, problem=f"not graded: {str(error)[:300]}. Grade again.")
+            self.done.append(job.student)
+            return row
+        row = StudentRow(job.student, 0.0, points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
+        row.flags += [job.note] if job.note else []
+        row.problem = job.problem
+        for name, report in marked.reports.items():
+            known = report.known.id if report.known else None
+            row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, known)
+        row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
+        notebook, _ = self._limit.preprocess(marked.notebook, {})
+        self.book.put(job.student, notebook, job.timestamp)
+        mode = 0o664 if self._coursedir.groupshared else 0o444
+        ledger.save(self._path("autograded", job.student), nbformat.v4.writes(notebook) + "\n", mode=mode)
+        if self._pages is not None:
+            page = self._pages.page(job.student, notebook, self.book.marks(job.student))
+            ledger.save(self._path("feedback", job.student), page)
+        self.waiting.append((job.key, row))
+        self.done.append(job.student)
+        return row
+
+    def flush(self) -> None:
+        """Commit what waits, then remember it as done."""
+        self.book.commit()
+        for key, row in self.waiting:
+            ledger.write(self.root, self.kit.assignment, key, row)
+        self.waiting.clear()
+
+    def _path(self, kind: str, student: str) -> Path:
+        folder = getattr(self._coursedir, f"{kind}_directory")
+        name = self.kit.assignment
+        suffix = ".html" if kind == "feedback" else ".ipynb"
+        return Path(self._coursedir.format_path(folder, student, name)) / f"{name}{suffix}"
+
+
+def _read(root: Path, assignment: str, kit: Kit, student: str) -> Job:
+    folder = root / "submitted" / student / assignment
+    data, why, problem = None, "", None
+    path = folder / f"{assignment}.ipynb"
+    if not os.path.lexists(path):
+        others = sorted(each.name for each in folder.glob("*.ipynb"))
+        problem = f"expected {path.name}, found {', '.join(others) or 'no notebook'}. Rename it and grade again."
+        why = problem
+    else:
+        try:
+            data = load(path)
+        except UnreadableError as error:
+            why = str(error)
+    timestamp, note = _handed_in(folder / "timestamp.txt")
+    return Job(student, data, why, problem, timestamp, note, ledger.key(kit.digest, data, str(timestamp)))
+
+
+def _handed_in(path: Path) -> tuple[datetime | None, str]:
+    """When nbgrader's exchange received the submission, or why its note cannot be used."""
+    from nbgrader.utils import parse_utc
+
+    if not os.path.lexists(path):
+        return None, ""
+    try:
+        return parse_utc(load(path)[:100].decode("ascii").strip()), ""
+    except (UnreadableError, ValueError, OverflowError):
+        return None, "timestamp.txt holds no date: counted as handed in on time"
 
 
 def _submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
@@ -96,9 +251,10 @@ def _submitters(root: Path, assignment: str, students: Sequence[str] | None) -> 
 
 
 def _ensure_assignment(api: Any, root: Path, assignment: str) -> None:
-    from nbgrader.api import Gradebook, MissingEntry
+    from nbgrader.api import Gradebook as Tables
+    from nbgrader.api import MissingEntry
 
-    with Gradebook(api.coursedir.db_url, api.course_id) as gradebook:
+    with Tables(api.coursedir.db_url, api.course_id) as gradebook:
         try:
             known = bool(gradebook.find_assignment(assignment).notebooks)
         except MissingEntry:
@@ -110,75 +266,3 @@ def _ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     outcome = api.generate_assignment(assignment, force=True, create=True)
     if not outcome["success"]:
         raise CourseError(f"{assignment}: nbgrader generate_assignment failed.\n{outcome.get('error') or outcome.get('log')}")
-
-
-@contextmanager
-def _oracle_installed(session: Any) -> Iterator[Any]:
-    """nbgrader's Autograde converter with our reader and our oracle in it."""
-    from nbgrader.converters import Autograde
-    from nbgrader.preprocessors import (
-        AssignLatePenalties,
-        CheckCellMetadata,
-        IgnorePattern,
-        LimitOutput,
-        OverwriteKernelspec,
-        SaveAutoGrades,
-    )
-
-    from autograder.oracle import Oracle, SafeNotebookExporter
-
-    Oracle.session = SafeNotebookExporter.session = session
-
-    class OracleAutograde(Autograde):  # type: ignore[misc]  # nbgrader ships no types
-        exporter_class = SafeNotebookExporter
-        sanitize_preprocessors: ClassVar = [OverwriteKernelspec, CheckCellMetadata]
-        autograde_preprocessors: ClassVar = [
-            Oracle,
-            IgnorePattern,
-            LimitOutput,
-            SaveAutoGrades,
-            AssignLatePenalties,
-            CheckCellMetadata,
-        ]
-
-    try:
-        yield OracleAutograde
-    finally:
-        Oracle.session = SafeNotebookExporter.session = None
-
-
-def _grade_student(api: Any, converter: Any, session: Any, student: str) -> StudentRow:
-    from nbgrader.utils import capture_log, temp_attrs
-
-    session.begin()
-    started = time.perf_counter()
-    points = session.hidden.points
-    stamp = Path(api.coursedir.format_path(api.coursedir.submitted_directory, student, session.assignment)) / "timestamp.txt"
-    if stamp.is_symlink() or (stamp.exists() and not stamp.is_file()):  # nbgrader would open it, and wait where it is a pipe
-        return StudentRow(student, 0.0, points, problem="expected timestamp.txt to be a file: delete it and grade again")
-    # Nothing but the notebook is taken from a submission: its other files (and links) are ignored, not copied about.
-    with temp_attrs(api.coursedir, assignment_id=session.assignment, student_id=student, ignore=["*"]):
-        app = converter(coursedir=api.coursedir, parent=api)
-        app.force = True
-        outcome = capture_log(app)
-    row = StudentRow(student, 0.0, points, flags=list(session.flags), seconds=time.perf_counter() - started)
-    for name, report in session.reports.items():
-        row.exercises[name] = ExerciseRow(
-            report.score, report.points, report.status, report.headline, report.known.id if report.known else None
-        )
-    row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
-    if not outcome["success"]:
-        row.problem = _last_line(outcome.get("log") or "") or "nbgrader could not grade this submission"
-    return row
-
-
-def _last_line(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("[INFO]", "[WARNING]"))]
-    errors = [line for line in lines if "Error" in line or "rror:" in line or "No notebooks" in line]
-    return (errors or lines or [""])[0][:300]
-
-
-def _feedback(api: Any, assignment: str, student: str) -> str | None:
-    """Write the student's feedback; why it failed, or None."""
-    outcome = api.generate_feedback(assignment, student, force=True)
-    return None if outcome["success"] else f"graded, but without feedback: {_last_line(outcome.get('log') or '')}"

@@ -1,31 +1,38 @@
 """The oracle: marks a submission from outside the process in which it runs.
 
-An nbgrader preprocessor that stands in `Autograde.autograde_preprocessors` in the place of `Execute`. It sends the
-learner's cells to the sandbox, asks there for the outputs of their functions on hidden inputs, compares them *here*
-with expected values that never leave this process, and writes score and panel as the grade cell's output. So
-nbgrader's gradebook, formgrader, feedback and exporters work on as ever.
+It sends the learner's cells to the sandbox, asks there for the outputs of their functions on hidden inputs, compares them
+*here* with expected values that never leave this process, and writes score and panel as the grade cell's output. What comes
+out is a notebook such as nbgrader's autograder would have left, so its formgrader, feedback and exporters work on as ever.
+
+This was a preprocessor in nbgrader's `Autograde` at first, in the place of `Execute`. nbgrader converts each notebook twice
+and opens the gradebook nine times for it; that was more than half of the time, so `autograder.gradebook` writes the same rows.
 """
 
+import ast
+import hashlib
+import json
 import secrets
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbconvert.exporters import NotebookExporter
-from nbgrader.preprocessors import NbGraderPreprocessor
 
-from autograder import pack, panel
+from autograder import __version__, pack, panel
 from autograder import sandbox as box
 from autograder.checking import judge_missing
+from autograder.demonstrations import needed
 from autograder.forbid import uses
 from autograder.judge import ExerciseRecord, Result, judge, judge_choice
-from autograder.notebook import exercise_of, grade_id, is_figure, is_grade
+from autograder.notebook import exercise_of, grade_id, is_answer, is_grade
 from autograder.observe import Failure, Observation
 from autograder.registry import find_lesson
 from autograder.report import Report, make_report
 from autograder.sandbox import results
-from autograder.submission import Cell, UnreadableError, read, rebuild
+from autograder.submission import Cell, UnreadableError, parse, rebuild
 from autograder.tree import Tree
 
 SECRET_FILE = ".secret"
@@ -40,106 +47,146 @@ def secret(root: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
-@dataclass
-class Session:
-    """What grading one assignment needs, made once: the trusted notebook, both packs, the warm sandbox."""
+@dataclass(frozen=True)
+class Kit:
+    """What grading one assignment needs, as plain data that another machine can be sent: trusted notebook, packs, limits."""
 
     assignment: str
     released: Any
     visible: pack.Pack
     hidden: pack.Pack
-    sandbox: box.Sandbox
+    limits: box.Limits
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that marks depend on, the grader's version included: equal kits give equal marks."""
+        parts = [__version__, json.dumps(self.released, sort_keys=True), json.dumps(asdict(self.limits), sort_keys=True)]
+        return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
+
+    @cached_property
+    def preload(self) -> tuple[str, ...]:
+        """The modules that the locked cells import: imported once, in the warm worker, and not again for each submission."""
+        locked = [c.source for c in self.released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
+        found: dict[str, None] = {}
+        for node in (node for source in locked for node in ast.walk(ast.parse(source))):
+            if isinstance(node, ast.Import):
+                found |= dict.fromkeys(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found[node.module] = None
+        return tuple(found)
+
+
+@dataclass
+class Marked:
+    """A marked submission: the notebook with panels as outputs, a report for each exercise, and what a person should see."""
+
+    notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
-    cells: list[Cell] | None = None  # as submitted; None before they are read
-
-    def begin(self) -> None:
-        """Forget the last student."""
-        self.reports, self.flags, self.cells = {}, [], None
+    tier: str = ""
+    seconds: float = 0.0
 
 
-def open_session(root: Path, assignment: str, *, unsafe: bool = False) -> Session:
-    """A session for `assignment` of the course at `root`. Raises SandboxUnavailable where nothing isolates and not `unsafe`."""
+def make_kit(root: Path, assignment: str, limits: box.Limits | None = None) -> Kit:
+    """The kit for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
-    tier = box.choose_tier(unsafe=unsafe)
     hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
     folder = root / "release" / assignment
     released = nbformat.read(folder / f"{assignment}.ipynb", as_version=4)
-    visible = pack.load(folder / f"{lesson.slug}{pack.SUFFIX}")
-    # what the set-up cells import is imported once, in the warm worker, and not again for each submission
-    preload = [name for name in ("numpy", "torch", "matplotlib.pyplot") if any(name in cell.source for cell in released.cells)]
-    sandbox = box.Sandbox(tier, preload=preload)
-    return Session(assignment, released, visible, hidden, sandbox)
+    return Kit(assignment, released, pack.load(folder / f"{lesson.slug}{pack.SUFFIX}"), hidden, limits or box.Limits())
 
 
-class SafeNotebookExporter(NotebookExporter):
-    """Reads a submission through `submission.read` and hands on the rebuilt notebook: nbformat never meets the raw file."""
-
-    session: Session | None = None
-
-    def from_filename(self, filename: str, resources: Any = None, **kw: Any) -> Any:
-        session = type(self).session
-        assert session is not None
-        if session.cells is None:  # nbgrader converts twice: the second time from what it wrote the first time
-            try:
-                session.cells = read(Path(filename))
-            except UnreadableError as problem:
-                session.cells = []
-                session.flags.append(f"unreadable: {problem}")
-        cells = session.cells
-        rebuilt = rebuild(session.released, cells)
-        session.flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
-        export: Any = self.from_notebook_node  # untyped in nbconvert
-        return export(rebuilt.notebook, resources=resources, **kw)
-
-
-class Oracle(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """Run the learner's cells in the sandbox, and mark their answers here."""
-
-    session: Session | None = None
-
-    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        session = type(self).session
-        assert session is not None
-        run = [cell for cell in nb.cells if cell.cell_type == "code" and not is_grade(cell) and not is_figure(cell)]
-        with session.sandbox.submission([box.Cell(cell.id, cell.source) for cell in run]) as submission:
-            for cell, done in zip(run, submission.outputs, strict=True):
-                cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
-                if done.status in ("timeout", "crashed"):
-                    session.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
-            checks = {name: cell for cell in nb.cells if (name := exercise_of(cell)) is not None}
-            # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
-            # there, through files or shared memory, and one would be shown what another was asked.
-            visible = {name: _judged(session.visible.exercises[name], submission) for name in checks}
-            for name, cell in checks.items():
-                report = session.reports[name] = mark(session, submission, visible[name])
-                session.flags += _forbidden(session.hidden.exercises[name], nb)
-                cell.outputs = [_as_output(report)]
-        session.flags = list(dict.fromkeys(session.flags))
-        return nb, resources
+def mark(kit: Kit, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "") -> Marked:
+    """Mark a submission given as the bytes of its file; None where it could not be read, and `unreadable` says why."""
+    started = time.perf_counter()
+    cells: list[Cell] = []
+    if data is not None:
+        try:
+            cells = parse(data)
+        except UnreadableError as error:
+            unreadable = str(error)
+    flags = [f"unreadable: {unreadable}"] if unreadable else []
+    for _ in range(2):  # a worker that was lost under way (killed from outside, say) must not cost the learner anything
+        lost = sandbox.lost
+        rebuilt = rebuild(kit.released, cells)
+        flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
+        marked = Marked(rebuilt.notebook, flags=list(flags), tier=sandbox.tier)
+        _run_and_mark(kit, sandbox, marked)
+        if sandbox.lost == lost:
+            break
+    marked.flags = list(dict.fromkeys(marked.flags))
+    marked.seconds = time.perf_counter() - started
+    return marked
 
 
-def mark(session: Session, submission: box.Submission, visible: Result) -> Report:
+def _run_and_mark(kit: Kit, sandbox: box.Sandbox, marked: Marked) -> None:
+    notebook = marked.notebook
+    run = _to_run(kit, notebook)
+    checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
+    with sandbox.submission([box.Cell(cell.id, cell.source) for cell in run]) as submission:
+        for cell, done in zip(run, submission.outputs, strict=True):
+            cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
+            if done.status in ("timeout", "crashed"):
+                marked.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
+        # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
+        # there, through files or shared memory, and one would be shown what another was asked.
+        visible = _visible(kit, submission, list(checks))
+        for name, cell in checks.items():
+            marked.reports[name] = _report(kit, submission, visible[name])
+            marked.flags += _forbidden(kit.hidden.exercises[name], notebook)
+            cell.outputs = [_as_output(marked.reports[name])]
+
+
+def _to_run(kit: Kit, notebook: Any) -> list[Any]:
+    """The cells to run: what the lesson gives and what the learner wrote, and its demonstrations where these lean on them."""
+    original = {cell.id: cell.source for cell in kit.released.cells if cell.cell_type == "code" and grade_id(cell) is None}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
+    shown, given, theirs = set(), [], []
+    for cell in code:
+        if original.get(cell.id) == cell.source:
+            shown.add(cell.id)
+        elif grade_id(cell) and not is_answer(cell):
+            given.append(cell.source)
+        else:
+            theirs.append(cell.source)
+    if needed(given, theirs, [original[name] for name in shown]):
+        return code
+    return [cell for cell in code if cell.id not in shown]
+
+
+def _visible(kit: Kit, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:
+    """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
+    records = {name: kit.visible.exercises[name] for name in names}
+    asked = [name for name, record in records.items() if not record.choices]
+    chosen = submission.values([name for name in names if name not in asked])
+    questions = [box.Question(name, [case.probe for case in records[name].cases], records[name].timeout_s) for name in asked]
+    seen = submission.observe_all(questions)
+    return {
+        name: judge_choice(record, _plain_text(chosen[name])) if record.choices else _judged(record, seen[name])
+        for name, record in records.items()
+    }
+
+
+def _report(kit: Kit, submission: box.Submission, visible: Result) -> Report:
     """The report on an exercise: the *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
     ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
     if visible.exercise.choices or (ended and visible.score == 0):
         return make_report(visible)  # the hidden ones would only say the same, and may take as long
-    hidden = _judged(session.hidden.exercises[visible.exercise.id], submission, reveal=False)
+    record = kit.hidden.exercises[visible.exercise.id]
+    seen = submission.observe(record.id, [case.probe for case in record.cases], record.timeout_s)
+    hidden = _judged(record, [results.clean_hidden(one) for one in seen])
     if hidden.passed or visible.passed:
         return make_report(hidden, reveal=False)
     visible.score = hidden.score
     return make_report(visible)
 
 
-def _judged(record: ExerciseRecord, submission: box.Submission, *, reveal: bool = True) -> Result:
-    if record.choices:
-        tree = submission.value(record.id)
-        return judge_choice(record, _plain_text(tree))
-    observations = submission.observe(record.id, [case.probe for case in record.cases], record.timeout_s)
-    if observations and all(seen.failure and seen.failure.kind == "missing" for seen in observations):
+def _judged(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
+    observations = list(seen)
+    if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
         return judge_missing(record)
     observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
-    return judge(record, observations if reveal else [results.clean_hidden(seen) for seen in observations])
+    return judge(record, observations)
 
 
 def _forbidden(record: ExerciseRecord, nb: Any) -> list[str]:

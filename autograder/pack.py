@@ -37,6 +37,13 @@ class Pack:
     def points(self) -> float:
         return sum(exercise.points for exercise in self.exercises.values())
 
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash of all that is in it."""
+        arrays: list[Array] = []
+        text = json.dumps([_exercise_to_json(exercise, arrays) for exercise in self.exercises.values()], sort_keys=True)
+        return hashlib.sha256(b"\0".join([text.encode(), *(a.tobytes() for a in arrays)])).hexdigest()
+
 
 def seed_from(secret: str, lesson: str) -> int:
     """A seed nobody can guess without the `secret`."""

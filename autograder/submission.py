@@ -51,7 +51,12 @@ class UnreadableError(Exception):
 
 
 def read(path: Path) -> list[Cell]:
-    """The cells of the notebook at `path`. Raises UnreadableError; never follows a link, never reads more than 20 MiB."""
+    """The cells of the notebook at `path`. Raises UnreadableError."""
+    return parse(load(path))
+
+
+def load(path: Path) -> bytes:
+    """The bytes of the file at `path`. Raises UnreadableError; never follows a link, never reads more than 20 MiB."""
     if path.parent.is_symlink():
         raise UnreadableError("its folder is a link; submit the folder itself")
     try:
@@ -68,7 +73,11 @@ def read(path: Path) -> list[Cell]:
             raise UnreadableError(
                 f"expected at most {MAX_BYTES >> 20} MiB, got {info.st_size >> 20} MiB; clear the outputs and submit again"
             )
-        data = file.read(MAX_BYTES + 1)
+        return file.read(MAX_BYTES + 1)
+
+
+def parse(data: bytes) -> list[Cell]:
+    """The cells of the notebook with the content `data`. Raises UnreadableError."""
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

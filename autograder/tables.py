@@ -1,6 +1,8 @@
 """Terminal tables, by rich: coloured on a terminal, plain off it, with symbols that say the same as the colours."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -10,7 +12,7 @@ from rich.table import Table
 from autograder.panel import ACCENT, SYMBOL
 
 if TYPE_CHECKING:
-    from autograder.grade import ClassReport, ExerciseRow
+    from autograder.ledger import ClassReport, ExerciseRow, StudentRow
     from autograder.verify import Verdict
 
 
@@ -75,10 +77,35 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
     console = _console()
     console.print(table)
     console.print(
-        f"{len(graded.rows)} submissions in {graded.seconds:.1f} s. Written answers wait for a person: `nbgrader formgrader`."
+        f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
+        "Written answers wait for a person: `nbgrader formgrader`."
     )
     if graded.tier == "none":
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
+
+
+@contextmanager
+def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
+    """A bar with count, rate and time left, on a terminal only (stderr, so that stdout stays clean); yields what moves it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = [
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed_text]}"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=None, rate="")
+        started = time.perf_counter()
+
+        def move(row: "StudentRow", done: int, total: int) -> None:
+            a_minute = 60 * done / (time.perf_counter() - started)
+            bar.update(task, completed=done, total=total, rate=f"{a_minute:.0f} a minute")
+
+        yield move
 
 
 def _what(name: str, state: "ExerciseRow") -> str:

@@ -94,8 +94,8 @@ choice = "b"
         script = Script({"d": 3}, {"w": torch.full((3,), 4.0)}, (Call(arguments={"x": torch.ones(2, 3)}),))
         (scaled,) = submission.observe("Scale", [Probe(encode(script_to_data(script)))], 10)
         (called,) = submission.observe("double", [Probe(encode({"x": Code("lambda y: y")}))], 10)
-        value = submission.value("choice")
-        assert submission.value("double") is None
+        value = submission.values(["choice"])["choice"]
+        assert submission.values(["double"]) == {"double": None}
         assert kinds(submission.observe("absent", [ADD, ADD], 10)) == ["missing", "missing"]
     assert doubled.value is not None
     np.testing.assert_array_equal(doubled.value.arrays[0], [0, 2, 4])
@@ -184,7 +184,7 @@ def test_cells_that_all_end_the_process_end_the_run(sandbox: Sandbox) -> None:
     with sandbox.submission(cells(*["import os; os._exit(0)"] * 6)) as submission:
         assert {cell.status for cell in submission.outputs} == {"crashed", "not run"}
         assert kinds(submission.observe("f", [ADD, ADD], 5)) == ["crashed", "crashed"]
-        assert submission.value("f") is None
+        assert submission.values(["f"]) == {"f": None}
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,65 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from autograder.cli.common import Add
 
 
 def register(add: Add) -> None:
     """Add these commands to the parser."""
-    grade = add("grade", _grade, "Grade all submissions of an assignment, in a sandbox.")
+    grade = add("grade", _grade, "Grade an assignment's submissions, in sandboxes, but for those that are graded already.")
     grade.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
     grade.add_argument("--student", action="append", help="grade this student only (may be repeated)")
-    grade.add_argument("--feedback", action="store_true", help="write nbgrader's HTML feedback too")
+    grade.add_argument("--feedback", action="store_true", help="write a feedback page for each student too")
+    grade.add_argument("--again", action="store_true", help="grade again what is graded already")
+    grade.add_argument("--workers", type=int, default=None, help="submissions to mark at once (default: one for each core)")
+    grade.add_argument("--scheduler", help="mark on the Dask cluster at this address, for example tcp://login1:8786")
+    _limits(grade)
     _sandboxed(grade)
 
     demo = add("demo", _demo, "Make a small class of good, bad and hostile submissions, and grade it.")
     demo.add_argument("--folder", type=Path, default=None, help="where to put it (default: a temporary folder)")
     _sandboxed(demo)
+
+
+_MIB = 1 << 20
+# option, field of `sandbox.Limits`, unit, how much of the field's unit that is, help
+_LIMITS = (
+    ("--wall", "wall_s", "S", 1, "seconds for all cells of a submission together"),
+    ("--cell", "cell_s", "S", 1, "seconds for one cell"),
+    ("--cpu", "cpu_s", "S", 1, "processor seconds of a submission"),
+    ("--memory", "memory_bytes", "MIB", _MIB, "memory of a process"),
+    ("--processes", "processes", "N", 1, "processes and threads of a submission"),
+    ("--file-size", "file_bytes", "MIB", _MIB, "size of a file that is written"),
+    ("--output", "output_bytes", "MIB", _MIB, "text and figures that are kept of a submission"),
+)
+
+
+def _limits(parser: argparse.ArgumentParser) -> None:
+    from autograder.sandbox.tiers import Limits
+
+    group = parser.add_argument_group("limits of a submission")
+    for option, name, unit, size, text in _LIMITS:
+        standard = getattr(Limits(), name) / size
+        group.add_argument(
+            option, type=float, default=standard, metavar=unit, dest=name, help=f"{text}, in {unit} (default: {standard:g})"
+        )
+
+
+def _chosen_limits(arguments: argparse.Namespace) -> Any:
+    from dataclasses import replace
+
+    from autograder.registry import CourseError
+    from autograder.sandbox.tiers import Limits
+
+    chosen = {}
+    for option, name, _, size, _ in _LIMITS:
+        value = getattr(arguments, name)
+        if value <= 0:
+            raise CourseError(f"expected {option} to be above 0, got {value:g}.")
+        chosen[name] = type(getattr(Limits(), name))(value * size)
+    return replace(Limits(), **chosen)
 
 
 def _sandboxed(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +71,25 @@ def _sandboxed(parser: argparse.ArgumentParser) -> None:
 
 def _grade(arguments: argparse.Namespace) -> int:
     from autograder import grade
-    from autograder.registry import course_root, find_lesson
-    from autograder.tables import print_class
+    from autograder.registry import CourseError, course_root, find_lesson
+    from autograder.tables import print_class, progress_bar
 
     name = find_lesson(arguments.assignment).name
-    graded = grade.grade_assignment(
-        course_root(), name, students=arguments.student, unsafe=arguments.unsafe, feedback=arguments.feedback
-    )
+    if arguments.workers is not None and arguments.workers < 1:
+        raise CourseError(f"expected --workers to be at least 1, got {arguments.workers}.")
+    with progress_bar(f"grading {name}") as progress:
+        graded = grade.grade_assignment(
+            course_root(),
+            name,
+            students=arguments.student,
+            progress=progress,
+            unsafe=arguments.unsafe,
+            feedback=arguments.feedback,
+            again=arguments.again,
+            workers=arguments.workers,
+            scheduler=arguments.scheduler,
+            limits=_chosen_limits(arguments),
+        )
     if arguments.json:
         print(json.dumps(grade.to_json(graded)))
     else:

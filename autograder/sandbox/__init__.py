@@ -4,7 +4,7 @@
 `host`, `tiers`, `launch`, `results`. Inside the sandbox: `worker`, `runner`, `cells`. Between them: `wire`, `codec`.
 """
 
-from autograder.sandbox.box import Cell, CellOutput, Sandbox, Submission
+from autograder.sandbox.box import Cell, CellOutput, Question, Sandbox, Submission
 from autograder.sandbox.host import SandboxUnavailable
 from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier
 
@@ -12,6 +12,7 @@ __all__ = [
     "Cell",
     "CellOutput",
     "Limits",
+    "Question",
     "Sandbox",
     "SandboxUnavailable",
     "Submission",

@@ -58,12 +58,17 @@ class Sandbox:
     def __init__(self, tier: str, limits: Limits | None = None, preload: Sequence[str] = ("numpy", "torch")):
         self.tier, self.limits, self.preload = tier, limits or Limits(), tuple(preload)
         self.missing: tuple[str, ...] = ()
+        self.lost = 0  # how many workers ended without being asked to
         self._host: Host | None = None
         self._busy = threading.Lock()
 
     def __enter__(self) -> "Sandbox":
-        self._worker()
+        self.warm_up()
         return self
+
+    def warm_up(self) -> None:
+        """Start the worker now, and not with the first submission."""
+        self._worker()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
@@ -107,17 +112,30 @@ class Sandbox:
         try:
             return self._worker().open()
         except WireError:
-            self.close()
+            self._lose()
             return self._worker().open()
 
     def sweep(self) -> None:
         """Remove every trace of the last submission, if need be with the worker."""
         if self._host is not None and not self._host.sweep():
-            self.close()
+            self._lose()
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self.close()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the learner's `name`: its probes, and the seconds for all of them."""
+
+    name: str
+    probes: Sequence[Probe]
+    timeout_s: float
 
 
 class Submission:
-    """One learner's notebook in the sandbox: `outputs`, one for each cell, then `observe` and `value`.
+    """One learner's notebook in the sandbox: `outputs`, one for each cell, then `observe`, `observe_all` and `values`.
 
     A cell or function that ends or blocks the process costs itself: the process is started again without that cell
     (at most three times, within the time for all cells).
@@ -176,43 +194,76 @@ class Submission:
 
         A crash or hang fails its probe and the remaining ones, as Failure("crashed") or Failure("timeout").
         """
+        try:
+            with self._call(timeout_s) as channel:
+                return self._observe(channel, Question(name, probes, timeout_s))
+        except WireError:
+            return [results.failed("crashed")] * len(probes)
+
+    def observe_all(self, questions: Sequence["Question"]) -> dict[str, list[Observation]]:
+        """What each name in `questions` does, in one process as far as that lives: quicker than one for each, and less apart.
+
+        An answer that ends the process, or comes too late, counts only if it does so again in a process of its own.
+        """
+        seen: dict[str, list[Observation]] = {}
+        left = list(questions)
+        while left:
+            try:
+                with self._call(sum(question.timeout_s for question in left)) as channel:
+                    alone = True
+                    while left:
+                        found = self._observe(channel, left[0])
+                        ended = any(o.failure is not None and o.failure.kind in ("timeout", "crashed") for o in found)
+                        if alone or not ended:
+                            seen[left.pop(0).name] = found
+                        if ended:
+                            break
+                        alone = False
+            except WireError:
+                return seen | {each.name: [results.failed("crashed")] * len(each.probes) for each in left}
+        return seen
+
+    def _observe(self, channel: socket.socket, question: "Question") -> list[Observation]:
         seen: list[Observation] = []
         began = time.monotonic()
+        until = began + question.timeout_s
         try:
-            with self._call(name, timeout_s) as channel:
-                until = time.monotonic() + timeout_s
-                for probe in probes:
-                    began = time.monotonic()
-                    header, arrays = codec.probe_to_wire(probe)
-                    reply, body = _ask(channel, "observe", header, arrays, until)
-                    found = codec.observation_from_wire(reply, body)
-                    seen.append(results.clean_observation(found, probe, self._written, time.monotonic() - began))
+            for probe in question.probes:
+                began = time.monotonic()
+                header, arrays = codec.probe_to_wire(probe)
+                reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
+                found = codec.observation_from_wire(reply, body)
+                seen.append(results.clean_observation(found, probe, self._written, time.monotonic() - began))
         except WireTimeoutError:
-            seen.append(results.failed("timeout", f"{timeout_s:g} s", time.monotonic() - began))
+            seen.append(results.failed("timeout", f"{question.timeout_s:g} s", time.monotonic() - began))
         except WireError:
             seen.append(results.failed("crashed", seconds=time.monotonic() - began))
-        return (seen + seen[-1:] * len(probes))[: len(probes)]  # a crash or hang stands for the remaining probes as well
+        # a crash or hang stands for the remaining probes as well
+        return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
 
-    def value(self, name: str) -> Tree | None:
-        """The plain value (text, number, bool, or containers of them) that the learner gave `name`; None for anything else."""
+    def values(self, names: Sequence[str]) -> dict[str, Tree | None]:
+        """The plain values (text, number, bool, or containers of them) that the learner gave `names`; None for anything else."""
+        found: dict[str, Tree | None] = dict.fromkeys(names)
         try:
-            with self._call(name, GRACE_S) as channel:
-                reply, arrays = _ask(channel, "value", {}, [], time.monotonic() + GRACE_S)
-                tree = codec.fetch_tree(reply.get("value"), arrays)
+            with self._call(GRACE_S) as channel:
+                for name in names:
+                    reply, arrays = _ask(channel, "value", {"name": name}, [], time.monotonic() + GRACE_S)
+                    tree = codec.fetch_tree(reply.get("value"), arrays)
+                    plain = tree is not None and not arrays and all("o" not in spec for _, spec in tree.leaves())
+                    found[name] = tree if plain else None
         except WireError:
-            return None
-        plain = tree is not None and not arrays and all("o" not in spec for _, spec in tree.leaves())
-        return tree if plain else None
+            pass
+        return found
 
     @contextlib.contextmanager
-    def _call(self, name: str, timeout_s: float) -> Iterator[socket.socket]:
+    def _call(self, timeout_s: float) -> Iterator[socket.socket]:
         """A channel to a fresh process that holds the learner's names. Whatever happens there, the next one works."""
         if self._sock is None:
             self.run()
         if self._sock is None:
             raise WireError("the submission's process cannot be kept alive.")
         ours, theirs = socket.socketpair()
-        order = {"op": "call", "name": name, "timeout_s": timeout_s, "id": secrets.token_hex(8)}
+        order = {"op": "call", "timeout_s": timeout_s, "id": secrets.token_hex(8)}
         try:
             with theirs:
                 wire.send(self._sock, order, deadline=time.monotonic() + GRACE_S, fds=[theirs.fileno()])

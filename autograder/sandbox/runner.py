@@ -110,7 +110,7 @@ def _kill_children(child: int, tier: str) -> None:
 
 
 def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str) -> None:
-    """Answer the probes for one name, in a process of its own; ends when the other side closes the channel."""
+    """Answer what is asked about the learner's names, in a process of its own; ends when the other side closes the channel."""
     try:
         _detach(channel, tier)
         seconds = math.ceil(order["timeout_s"]) + 1
@@ -120,7 +120,7 @@ def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str)
         sock = socket.socket(fileno=channel)
         while True:
             request, arrays = wire.receive(sock, deadline=math.inf)
-            reply, body = _answer(request, arrays, namespace, order["name"])
+            reply, body = _answer(request, arrays, namespace, request["name"])
             wire.send(sock, {"op": "seen", "id": request["id"], **reply}, body, deadline=math.inf)
     finally:
         os._exit(0)

@@ -31,28 +31,30 @@ class Tier:
     reason: str = ""
 
 
-@functools.cache
 def available_tiers() -> tuple[Tier, ...]:
-    """Each tier, tried for real: a worker is started in it and must prove that it is confined. Cached."""
-    found = []
-    for name in launch.TIERS:
-        try:
-            Host(name, asdict(Limits()), (), warm=False).close()
-            found.append(Tier(name, True))
-        except SandboxUnavailable as error:
-            found.append(Tier(name, False, str(error)))
-    return tuple(found)
+    """Each tier, tried for real, best first."""
+    return tuple(try_tier(name) for name in launch.TIERS)
+
+
+@functools.cache
+def try_tier(name: str) -> Tier:
+    """The tier `name`: a worker is started in it and must prove that it is confined. Cached."""
+    try:
+        Host(name, asdict(Limits()), (), warm=False).close()
+        return Tier(name, True)
+    except SandboxUnavailable as error:
+        return Tier(name, False, str(error))
 
 
 def choose_tier(unsafe: bool = False) -> str:
     """The first tier that isolates. Raises SandboxUnavailable where none does, unless `unsafe` allows "none"."""
-    tiers = available_tiers()
-    for tier in tiers:
-        if tier.available and tier.name != "none":
-            return tier.name
+    isolating = [name for name in launch.TIERS if name != "none"]
+    for name in isolating:
+        if try_tier(name).available:
+            return name
     if unsafe:
         return "none"
-    reasons = "".join(f"\n  {tier.reason}" for tier in tiers if tier.name != "none")
+    reasons = "".join(f"\n  {try_tier(name).reason}" for name in isolating)
     raise SandboxUnavailable(
         f"expected a sandbox for the learners' code, found none that works here:{reasons}\n"
         "Grade on a machine that has one. `--unsafe` runs learners' code with your own rights: only for code you trust."

@@ -1,0 +1,61 @@
+"""Which of the lesson's own demonstrations grading must run: those whose names the learner's code leans on, mostly none.
+
+Tables and figures between the exercises are the lesson's, not the learner's, and take most of a notebook's time. An answer
+may use a name that one of them left behind, by luck or by habit, and would work in the notebook: then all of them are run.
+"""
+
+import builtins
+import symtable
+from collections.abc import Iterable
+from typing import Any
+
+# With these a program can ask for any name, so no reading of it is enough.
+_REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
+
+
+def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterable[str]) -> bool:
+    """Whether the code `theirs` may use a name that neither it nor the cells run `always` bind, but `demonstrations` do.
+
+    >>> needed(["import numpy as np"], ["def f(x): return np.sum(x) + y"], ["y = 1"])
+    True
+    >>> needed(["import numpy as np"], ["def f(x, y): return np.sum(x) + y"], ["y = 1"])
+    False
+    """
+    bound, used = set(vars(builtins)), set()
+    for source in always:
+        bound |= _bound(source)
+    for source in theirs:
+        names = _used(source)
+        if names is None or names & _REFLECTIVE:
+            return True
+        used |= names
+        bound |= _bound(source)
+    left = used - bound
+    return bool(left) and any(left & _bound(source) for source in demonstrations)
+
+
+def _used(source: str) -> set[str] | None:
+    """The global names that `source` reads; None where that cannot be told (magics). Nothing where it cannot run at all."""
+    try:
+        table = symtable.symtable(source, "cell", "exec")
+    except SyntaxError:
+        return None if any(line.lstrip().startswith(("%", "!", "?")) for line in source.splitlines()) else set()
+    except (ValueError, RecursionError, MemoryError):
+        return set()
+    found: set[str] = set()
+    tables: list[Any] = [table]
+    while tables:
+        scope = tables.pop()
+        tables += scope.get_children()
+        top = scope.get_type() == "module"
+        found |= {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (top or s.is_global())}
+    return found
+
+
+def _bound(source: str) -> set[str]:
+    """The names that `source` binds at its top level; none where it does not parse."""
+    try:
+        table = symtable.symtable(source, "cell", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
