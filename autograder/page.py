@@ -3,6 +3,7 @@
 import functools
 import html
 import re
+from collections.abc import Callable
 
 _MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\n))+?)\$(?!\d)", re.DOTALL)
 _CSS = """
@@ -51,13 +52,17 @@ def maths_to_mathml(text: str) -> str:
 
 def coloured(source: str) -> str:
     """Python code as HTML, without the marks round a solution."""
+    plain = "\n".join(line for line in source.splitlines() if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
+    return _highlighter()(plain).replace("\n\n", "\n&#10;")  # an empty line would end the HTML block for markdown
+
+
+@functools.cache
+def _highlighter() -> Callable[[str], str]:
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
 
-    plain = "\n".join(line for line in source.splitlines() if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
-    made: str = highlight(plain, PythonLexer(), HtmlFormatter(cssclass="highlight"))
-    return made.replace("\n\n", "\n&#10;")  # an empty line would end the HTML block for markdown
+    return functools.partial(highlight, lexer=PythonLexer(), formatter=HtmlFormatter(cssclass="highlight"))
 
 
 @functools.cache

@@ -5,6 +5,7 @@ the other end of its channel believes only what `autograder.sandbox.wire` and `a
 """
 
 import contextlib
+import gc
 import json
 import math
 import os
@@ -32,6 +33,7 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
     os.mkdir(home)
     os.chdir(home)
     sys.path.insert(0, "")  # as in Jupyter: a file beside the notebook can be imported
+    gc.set_threshold(20_000, 20, 20)  # looking through all of torch's objects costs more than a learner's garbage does
     sock = socket.socket(fileno=channel)
     namespace = shell.user_ns
     child = 0

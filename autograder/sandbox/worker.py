@@ -6,6 +6,7 @@ sent. When the socket closes, it sweeps and ends, and so does everything it star
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import math
@@ -20,6 +21,8 @@ from typing import Any
 from autograder.sandbox import confine, wire
 from autograder.sandbox.wire import Header, WireClosedError, WireError
 
+HUGE = 2 << 20
+MADV_COLLAPSE = 25  # Linux 6.1
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -61,10 +64,12 @@ class Worker:
         os.chdir(self.scratch[0])
         missing = self._preload() if self.config["warm"] else []
         threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
-        self._confine()
-        self._wipe()  # what the imports left
         gc.collect()
         gc.freeze()  # forked copies then share these pages for longer
+        if self.config["warm"]:
+            _use_huge_pages()
+        self._confine()
+        self._wipe()  # what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
         wire.send(self.control, ready, deadline=time.monotonic() + 10)
 
@@ -203,6 +208,23 @@ def _force(function: Any, path: str, _: object) -> None:
             os.unlink(path)
         else:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _use_huge_pages() -> None:
+    """Put memory that is there to stay on huge pages, where the kernel can: with torch, a fork then takes half the time or less.
+
+    Most of a fork is copying page tables; 130 MB of small pages are 33,000 entries, of huge ones 65.
+    """
+    library = ctypes.CDLL(None)
+    library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    with open("/proc/self/maps") as file:
+        maps = [line.split() for line in file]
+    for span, rights, _, _, _, *name in maps:
+        if rights.startswith("rw") and name in ([], ["[heap]"]):
+            low, high = (int(address, 16) for address in span.split("-"))
+            low, high = -(-low // HUGE) * HUGE, high // HUGE * HUGE
+            if high > low:
+                library.madvise(low, high - low, MADV_COLLAPSE)  # an older kernel refuses, and nothing is lost
 
 
 def _warm_torch() -> None:
