@@ -61,33 +61,35 @@ def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
     last = exercises[-1]  # nothing else builds on the last exercise, so breaking it costs exactly its points
     signature = f"def {last.id}(*arguments, **named):\n    "
     broken: dict[str, Callable[[Any], None]] = {
-        "loops_forever": lambda nb: _set(nb, last.id, signature + "while True:\n        pass"),
-        "fails_at_import": lambda nb: _set(nb, last.id, f"import a_module_nobody_has\n\n{signature}return 1"),
+        "loops_forever": lambda nb: set_answer(nb, last.id, signature + "while True:\n        pass"),
+        "fails_at_import": lambda nb: set_answer(nb, last.id, f"import a_module_nobody_has\n\n{signature}return 1"),
         "lost_a_cell": lambda nb: nb.cells.remove(_answer(nb, last.id)),
-        "exits": lambda nb: _set(nb, last.id, "import os\n\n" + signature + "os._exit(0)"),
+        "exits": lambda nb: set_answer(nb, last.id, "import os\n\n" + signature + "os._exit(0)"),
     }
     expected = {name: round(total - last.points, 2) for name in broken}
     for name, change in broken.items():
-        _submit(root, lesson, name, _changed(_perfect(root, lesson), change))
-    _submit(root, lesson, "perfect", _perfect(root, lesson))
-    _submit(root, lesson, "duplicated_a_cell", _changed(_perfect(root, lesson), _duplicate(last.id)))
-    _submit(root, lesson, "blank", _released(root, lesson))
+        submit(root, lesson, name, _changed(perfect(root, lesson), change))
+    submit(root, lesson, "perfect", perfect(root, lesson))
+    submit(root, lesson, "duplicated_a_cell", _changed(perfect(root, lesson), _duplicate(last.id)))
+    submit(root, lesson, "blank", released(root, lesson))
     mistaken, deserved = _with_misconceptions(root, lesson, exercises)
-    _submit(root, lesson, "misconceptions", mistaken)
+    submit(root, lesson, "misconceptions", mistaken)
     return {**expected, "perfect": total, "duplicated_a_cell": total, "blank": 0.0, "misconceptions": deserved}
 
 
-def _released(root: Path, lesson: Lesson) -> Any:
+def released(root: Path, lesson: Lesson) -> Any:
+    """The notebook of `lesson` as released in the course folder `root`."""
     return nbformat.read(root / "release" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
 
 
-def _perfect(root: Path, lesson: Lesson) -> Any:
-    notebook = _released(root, lesson)
+def perfect(root: Path, lesson: Lesson) -> Any:
+    """The release of `lesson` in the course folder `root` with every exercise answered right."""
+    notebook = released(root, lesson)
     for exercise in lesson.exercises():
         answer = (
             f'{exercise.id} = "{next(iter(exercise.choices))}"' if exercise.choices else solution_source(lesson.slug, exercise.id)
         )
-        _set(notebook, exercise.id, answer)
+        set_answer(notebook, exercise.id, answer)
     return notebook
 
 
@@ -96,10 +98,10 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) 
 
     Their right answers may build on their wrong ones, so the answers are run together, here, and graded one by one.
     """
-    notebook = _perfect(root, lesson)
+    notebook = perfect(root, lesson)
     for exercise in exercises:
         if pasteable := [source for m in exercise.misconceptions if (source := as_source(exercise, m))]:
-            _set(notebook, exercise.id, pasteable[0])
+            set_answer(notebook, exercise.id, pasteable[0])
     namespace: dict[str, Any] = {}
     for cell in notebook.cells:
         if cell.cell_type == "code" and (is_answer(cell) or grade_id(cell) == "setup"):
@@ -132,7 +134,8 @@ def _answer(notebook: Any, name: str) -> Any:
     return next(cell for cell in notebook.cells if is_answer(cell) and grade_id(cell) == name)
 
 
-def _set(notebook: Any, name: str, source: str) -> None:
+def set_answer(notebook: Any, name: str, source: str) -> None:
+    """Write `source` into the answer cell `name`."""
     _answer(notebook, name).source = source
 
 
@@ -151,7 +154,8 @@ def _changed(notebook: Any, change: Callable[[Any], None]) -> Any:
     return notebook
 
 
-def _submit(root: Path, lesson: Lesson, student: str, notebook: Any) -> None:
+def submit(root: Path, lesson: Lesson, student: str, notebook: Any) -> None:
+    """Write `notebook` as what `student` handed in."""
     path = root / "submitted" / student / lesson.name / f"{lesson.name}.ipynb"
     path.parent.mkdir(parents=True)
     path.write_text(nbformat.writes(notebook), encoding="utf-8")

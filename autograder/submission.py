@@ -65,15 +65,18 @@ def load(path: Path) -> bytes:
         raise UnreadableError(
             f"the file could not be opened ({error.strerror}); submit the notebook itself, not a link"
         ) from None
-    with os.fdopen(handle, "rb") as file:
-        info = os.fstat(file.fileno())
+    try:
+        info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode):
             raise UnreadableError("expected a regular file")
         if info.st_size > MAX_BYTES:
             raise UnreadableError(
                 f"expected at most {MAX_BYTES >> 20} MiB, got {info.st_size >> 20} MiB; clear the outputs and submit again"
             )
-        return file.read(MAX_BYTES + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(handle)
 
 
 def parse(data: bytes) -> list[Cell]:

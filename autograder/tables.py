@@ -84,6 +84,21 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
 
 
+def print_grading_bench(found: Mapping[str, Any]) -> None:
+    """Both graders side by side, and the ratios."""
+    table = Table("", "wall s", "CPU s", "submissions a minute", title=f"{found['students']} submissions of {found['lesson']}")
+    for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {found['workers']}")):
+        row = found[name]
+        table.add_row(label, f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}", f"{row['per_minute']:.0f}")
+    console = _console()
+    console.print(table)
+    console.print(
+        f"{found['wall_ratio']:.1f}x the submissions a minute, {found['cpu_ratio']:.1f}x fewer CPU seconds, start-up included; "
+        f"first grade after {found['ours']['first_grade_s']:.1f} s; {found['worker_memory_mib']:.0f} MiB for each worker; "
+        + ("scores equal" if found["scores_equal"] else f"scores DIFFER for {', '.join(found['differing'])}")
+    )
+
+
 @contextmanager
 def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
     """A bar with count, rate and time left, on a terminal only (stderr, so that stdout stays clean); yields what moves it."""

@@ -73,6 +73,10 @@ class Sandbox:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def memory_bytes(self) -> int:
+        """What the warm worker holds in memory (resident), starting it if need be."""
+        return self._worker().memory_bytes()
+
     def close(self) -> None:
         """End the worker. The next submission would start another."""
         if self._host is not None:

@@ -112,6 +112,12 @@ class Host:
             return False
         return reply == {"op": "swept", "id": ticket}
 
+    def memory_bytes(self) -> int:
+        """The worker's resident memory."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._inner or self._process.pid}/status").read_text(encoding="ascii")
+        return 1024 * int(status.split("VmRSS:")[1].split()[0])
+
     def close(self) -> None:
         """End the worker and everything below it."""
         self._control.close()  # the worker sweeps and ends
