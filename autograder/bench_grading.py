@@ -57,7 +57,7 @@ def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -
 
 
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
-    """A course folder with one lesson, a gradebook, and honest submissions: right ones, mistaken ones, a blank one now and then."""
+    """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank."""
     course = course_root()
     for kind in ("source", "release"):
         shutil.copytree(course / kind / lesson.name, root / kind / lesson.name)
