@@ -47,9 +47,7 @@ def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, inf
     readable = [part for path in _readable_paths() for part in _without(path, hidden)]
     scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
     env = _environment(scratch[0])
-    start = (
-        f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.sandbox.worker import main; main({descriptor})"
-    )
+    start = f"{_find_package()}; from autograder.sandbox.worker import main; main({descriptor})"
     argv = [sys.executable, "-I", "-B", "-c", start]
     if tier == "bubblewrap":
         argv = _bubblewrap(readable, scratch_bytes, info) + argv
@@ -57,11 +55,15 @@ def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, inf
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
         step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "argv": argv, "env": env})
-        stage = (
-            f"import sys; sys.path.append({str(PACKAGE.parent)!r}); from autograder.sandbox.stage import main; main(sys.argv[1])"
-        )
+        stage = f"{_find_package()}; from autograder.sandbox.stage import main; main(sys.argv[1])"
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
     return Plan(argv, env, scratch, readable, hidden)
+
+
+def _find_package() -> str:
+    """Python that makes the worker import this very package, and not another version that is installed as well."""
+    place = str(PACKAGE.parent)
+    return f"import sys; sys.path.{'append(' if PACKAGE.parent in _package_folders() else 'insert(0, '}{place!r})"
 
 
 def unsupported(tier: str) -> str | None:
