@@ -16,6 +16,7 @@ from autograder.registry import CourseError
 from autograder.sandbox import Sandbox, choose_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
+CONNECT_S = 10.0
 
 _warm = threading.local()  # each thread's sandbox, and the kit that it was made for
 _all: list[Sandbox] = []
@@ -63,7 +64,7 @@ def cluster(kit: Kit, *, scheduler: str) -> Iterator[tuple[Executor, Any]]:
     except ImportError:
         raise CourseError("expected Dask for --scheduler. Install it: pip install 'attention-course[cluster]'.") from None
     try:
-        client: Any = Client(scheduler, timeout="10s", set_as_default=False)  # type: ignore[no-untyped-call]
+        client: Any = Client(scheduler, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise CourseError(f"expected a Dask scheduler at {scheduler}, but {error}. Start one: dask scheduler.") from None
     with client:
