@@ -55,3 +55,10 @@ c.ExecutePreprocessor.interrupt_on_timeout = True
 os.environ["PYTHONSAFEPATH"] = "1"
 c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
 c.GenerateFeedback.exporter_class = "autograder.feedback.FeedbackExporter"
+
+# Late submissions, counted from the due date in the gradebook; without one nobody is late. See autograder/late_penalty.py.
+c.AssignLatePenalties.plugin_class = "autograder.late_penalty.LatePenalty"
+c.LatePenalty.per_day = 0.1  # a tenth of the score for each day begun ...
+c.LatePenalty.most = 0.5  # ... up to a half
+c.LatePenalty.grace_minutes = 15
+c.LatePenalty.extensions = {}  # {"student id": days}
