@@ -62,3 +62,7 @@ c.LatePenalty.per_day = 0.1  # a tenth of the score for each day begun ...
 c.LatePenalty.most = 0.5  # ... up to a half
 c.LatePenalty.grace_minutes = 15
 c.LatePenalty.extensions = {}  # {"student id": days}
+
+# `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.
+c.ZipCollectApp.extractor_plugin = "autograder.intake.SafeExtractor"
+c.ZipCollectApp.collector_plugin = "autograder.intake.SafeCollector"

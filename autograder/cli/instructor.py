@@ -1,4 +1,4 @@
-"""`attn` for instructors: grade, demo."""
+"""`attn` for instructors: collect, grade, demo."""
 
 import argparse
 import json
@@ -9,6 +9,13 @@ from autograder.cli.common import Add
 
 def register(add: Add) -> None:
     """Add these commands to the parser."""
+    collect = add("collect", _collect, "Take submissions out of what a learning platform lets you download.")
+    collect.add_argument("source", type=Path, help="a zip from Moodle or Canvas, or a folder of notebooks or zips")
+    collect.add_argument("--assignment", required=True, help="lesson, for example 03_scaled_dot_product")
+    collect.add_argument("--force", action="store_true", help="replace submissions that are there already")
+    collect.add_argument("--times", metavar="ZONE", help="file times are submission times in this zone, such as Europe/Berlin")
+    collect.add_argument("--json", action="store_true", help="print JSON")
+
     grade = add("grade", _grade, "Grade all submissions of an assignment, in a sandbox.")
     grade.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
     grade.add_argument("--student", action="append", help="grade this student only (may be repeated)")
@@ -23,6 +30,21 @@ def register(add: Add) -> None:
 def _sandboxed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unsafe", action="store_true", help="grade without isolation where there is none; every report says so")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _collect(arguments: argparse.Namespace) -> int:
+    from autograder import intake
+    from autograder.registry import course_root, find_lesson
+
+    name = find_lesson(arguments.assignment).name
+    found = intake.collect(course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
+    refused = {each.path: each.reason for each in found.refused}
+    if arguments.json:
+        print(json.dumps({"taken": sorted(found.taken), "remarks": found.remarks, "refused": refused}))
+    else:
+        lines = [*found.remarks, *(f"✗ {path}: {reason}" for path, reason in refused.items())]
+        print("\n".join([*lines, f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
+    return 1 if refused or not found.taken else 0
 
 
 def _grade(arguments: argparse.Namespace) -> int:
