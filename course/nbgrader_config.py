@@ -39,7 +39,7 @@ c.Autograde.sanitize_preprocessors = [
 ]
 c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.Execute",
-    "autograder.feedback.Defuse",  # formgrader shows the result in the browser of whoever marks
+    "autograder.sanitise.Defuse",  # formgrader shows the result in the browser of whoever marks
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
@@ -54,7 +54,7 @@ c.ExecutePreprocessor.interrupt_on_timeout = True
 # Files beside a submission are copied into the kernel's folder: none of them is imported in the place of a library.
 os.environ["PYTHONSAFEPATH"] = "1"
 c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
-c.GenerateFeedback.exporter_class = "autograder.feedback.FeedbackExporter"
+c.GenerateFeedback.exporter_class = "autograder.sanitise.FeedbackExporter"
 
 # Late submissions, counted from the due date in the gradebook; without one nobody is late. See autograder/late_penalty.py.
 c.AssignLatePenalties.plugin_class = "autograder.late_penalty.LatePenalty"

@@ -1,4 +1,4 @@
-"""`attn` for instructors: collect, grade, demo."""
+"""`attn` for instructors: collect, grade, report, demo."""
 
 import argparse
 import json
@@ -21,6 +21,14 @@ def register(add: Add) -> None:
     grade.add_argument("--student", action="append", help="grade this student only (may be repeated)")
     grade.add_argument("--feedback", action="store_true", help="write nbgrader's HTML feedback too")
     _sandboxed(grade)
+
+    report = add("report", _report, "Make one page that says who needs you and what the class misunderstood.")
+    report.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
+    report.add_argument("--out", type=Path, default=None, help="file to write (default: course/reports/<assignment>.html)")
+    report.add_argument(
+        "--formgrader", default="http://localhost:8888/formgrader", help="where its links lead (default: %(default)s)"
+    )
+    report.add_argument("--json", action="store_true", help="print JSON instead of writing a page")
 
     demo = add("demo", _demo, "Make a small class of good, bad and hostile submissions, and grade it.")
     demo.add_argument("--folder", type=Path, default=None, help="where to put it (default: a temporary folder)")
@@ -61,6 +69,24 @@ def _grade(arguments: argparse.Namespace) -> int:
     else:
         print_class(graded)
     return 1 if any(row.problem for row in graded.rows) else 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from autograder import class_page, class_report, ledger
+    from autograder.build import nbgrader_api
+    from autograder.registry import course_root, find_lesson
+
+    root, lesson = course_root(), find_lesson(arguments.assignment)
+    graded = ledger.load(root, lesson.name)
+    facts = class_report.gradebook_facts(nbgrader_api(root, config=root / "nbgrader_config.py").coursedir.db_url, lesson.name)
+    shown = class_report.view(graded, lesson.title, lesson.exercises(), facts)
+    if arguments.json:
+        print(json.dumps(class_report.to_json(shown)))
+        return 0
+    out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.html"
+    ledger.save(out, class_page.render(shown, arguments.formgrader))
+    print(f"wrote {out}: {len(shown.rows)} students, {len(shown.needy)} need you, {len(shown.held)} misconceptions")
+    return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:
