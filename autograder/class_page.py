@@ -112,14 +112,16 @@ def _head(shown: View) -> str:
 def _tiles(shown: View, links: _Links) -> str:
     cells = sum(map(len, shown.waiting.values()))
     first = shown.held[0] if shown.held else None
-    wide = f"{len(first.students)} of {len(shown.rows)} {inline(first.says)}" if first else "no misconception found"
+    wide = f"{len(first.students)} of {len(shown.rows)}: “you {inline(first.says)}”" if first else "no misconception found"
     tiles = [
         (f"{len(shown.needy)}", f"of {len(shown.rows)} students need you"),
         (f"{len(shown.held)}", f"misconceptions held; {wide}"),
         (f"{shown.median:g} / {shown.points:g}", "median of the autograded points"),
         (
             f"{cells}",
-            links.manual(f"written answers of {len(shown.waiting)} students wait for your mark") if cells else "answers wait",
+            links.manual(f"written answers of {len(shown.waiting)} students wait for your mark")
+            if cells
+            else "written answers wait for your mark",
         ),
     ]
     return (
@@ -145,7 +147,7 @@ def _held(each: Held, of: int, links: _Links) -> str:
     share = 100 * len(each.students) / max(of, 1)
     fix = f'<p class="small">{inline(each.fix)}</p>' if each.fix else ""
     return (
-        f'<li class="held"><b>{len(each.students)}<small>of {of}</small></b><div><p><b>They {inline(each.says)}.</b> '
+        f'<li class="held"><b>{len(each.students)}<small>of {of}</small></b><div><p><b>“You {inline(each.says)}.”</b> '
         f'<span class="faint small">{_text(each.title)}</span></p><div class="bar" style="width:{share:.0f}%"></div>'
         f"{fix}{links.students(each.students)}</div></li>"
     )
