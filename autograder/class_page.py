@@ -31,7 +31,7 @@ header { display: flex; justify-content: space-between; align-items: baseline; g
 .tiles b { display: block; font-size: 1.5rem; line-height: 1.25; }
 .two { display: grid; grid-template-columns: 3fr 2fr; gap: .8rem; margin-bottom: .8rem; align-items: start; }
 .even { grid-template-columns: 1fr 1fr; }
-@media (max-width: 52rem) { .two, .even, .tiles { grid-template-columns: 1fr; } }
+@media screen and (max-width: 52rem) { .two, .even, .tiles { grid-template-columns: 1fr; } }
 ol, ul { list-style: none; margin: 0; padding: 0; } li { padding: .45rem 0; border-top: 1px solid var(--line); }
 li:first-child { border-top: 0; padding-top: 0; }
 .held { display: grid; grid-template-columns: 3.2rem 1fr; gap: .7rem; } .held > b { font-size: 1.35rem; text-align: right; }
@@ -47,7 +47,7 @@ svg { display: block; width: 100%; height: auto; } svg text { fill: var(--ink); 
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .25em; }
 @media print { :root { color-scheme: light; --ink: #000; --faint: #444; --paper: #fff; --card: #fff; --line: #bbb;
   --pass: #1b7f4b; --part: #e0a030; --fail: #c0392b; --todo: #c9c9c4; --accent: #1f5fa8; }
-  body { font-size: 11px; padding: 0; max-width: none; }
+  html { font-size: 11px; } body { font-size: 11px; padding: 0; max-width: none; }
   section, li, tr { break-inside: avoid; } details::details-content { content-visibility: visible; block-size: auto; }
   * { print-color-adjust: exact; } }
 """
@@ -146,9 +146,10 @@ def _misconceptions(shown: View, links: _Links) -> str:
 def _held(each: Held, of: int, links: _Links) -> str:
     share = 100 * len(each.students) / max(of, 1)
     fix = f'<p class="small">{inline(each.fix)}</p>' if each.fix else ""
+    said, where = (f"“You {inline(each.says)}.”", _text(each.title)) if each.id else (_text(each.title), "")
     return (
-        f'<li class="held"><b>{len(each.students)}<small>of {of}</small></b><div><p><b>“You {inline(each.says)}.”</b> '
-        f'<span class="faint small">{_text(each.title)}</span></p><div class="bar" style="width:{share:.0f}%"></div>'
+        f'<li class="held"><b>{len(each.students)}<small>of {of}</small></b><div><p><b>{said}</b> '
+        f'<span class="faint small">{where}</span></p><div class="bar" style="width:{share:.0f}%"></div>'
         f"{fix}{links.students(each.students)}</div></li>"
     )
 

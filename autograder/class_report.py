@@ -127,7 +127,7 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tupl
     for (name, known), students in who.items():
         exercise = exercises.get(name)
         mistake = next((m for m in exercise.misconceptions if m.id == known), None) if exercise else None
-        says = mistake.says if mistake else (known or "gave an answer that none of the known mistakes explains").replace("_", " ")
+        says = mistake.says if mistake else (known or "").replace("_", " ")
         found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
     found.sort(key=lambda each: (-len(each.students), each.exercise, each.id or ""))
     return [each for each in found if each.id], [each for each in found if not each.id]

@@ -60,9 +60,9 @@ CLASSES = [
     ),
     Class(
         "files, links and pipes lie beside the notebook or in its place",
-        """extra_files symlinked_folder symlinked_notebook fifo_for_a_notebook fifo_for_a_timestamp folder_for_a_notebook""",
+        """extra_files ships_its_own_check symlinked_folder symlinked_notebook fifo_for_a_notebook fifo_for_a_timestamp folder_for_a_notebook""",
         "nothing but the notebook is taken, and no link followed",
-        run="extra_files",
+        run="ships_its_own_check",
     ),
     Class(
         "the answer is an object that lies about itself",
@@ -187,7 +187,7 @@ def _measured(template: Path, each: Class, mode: str) -> str:
         _submit(root, f"{number}_{name}" if name != HONEST else HONEST, name)
     if mode == "plain":
         (root / "nbgrader_config.py").write_text(PLAIN)
-    hung = _grade(root, mode)
+    hung = _grade(root, mode, "html" in each.run)
     gained = ["hangs"] if hung else _gains(root, attacks)
     return "**" + ", ".join(gained) + "**" if gained else "nothing"
 
@@ -207,16 +207,17 @@ def _submit(root: Path, student: str, name: str) -> None:
         attack.files(folder)
 
 
-def _grade(root: Path, mode: str) -> bool:
-    """Grade the class and write its feedback; whether that never ended."""
-    command = [sys.executable, "-m", "nbgrader", "autograde", LESSON]
+def _grade(root: Path, mode: str, pages: bool) -> bool:
+    """Grade the class, with its feedback `pages` where they matter; whether that never ended."""
+    nbgrader = [sys.executable, "-m", "nbgrader"]
+    script = "from pathlib import Path; from autograder.grade import grade_assignment as g"
+    steps = [_boxed([*nbgrader, "autograde", LESSON], root)]
+    if pages:
+        steps.append(_boxed([*nbgrader, "generate_feedback", LESSON], root))
     if mode == "ours":
-        script = "from pathlib import Path; from autograder.grade import grade_assignment as g"
-        command = [sys.executable, "-c", f"{script}; g(Path('.').resolve(), {LESSON!r}, feedback=True)"]
+        steps = [[sys.executable, "-c", f"{script}; g(Path('.').resolve(), {LESSON!r}, feedback={pages})"]]
     try:
-        for step in (
-            [command] if mode == "ours" else [_boxed(command, root), _boxed([*command[:3], "generate_feedback", LESSON], root)]
-        ):
+        for step in steps:
             subprocess.run(step, cwd=root, env=_environment(root), capture_output=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return True

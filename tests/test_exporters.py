@@ -3,12 +3,14 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from nbgrader.api import Gradebook
 from traitlets import TraitError
 from traitlets.config import Config
@@ -16,7 +18,7 @@ from traitlets.config import Config
 from autograder.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
 from autograder.grade import grade_assignment
 from autograder.late_penalty import LatePenalty
-from autograder.registry import CourseError
+from autograder.registry import CourseError, find_lesson
 from autograder.sandbox import available_tiers
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
@@ -154,3 +156,19 @@ def test_a_late_class_is_graded_penalised_and_exported_by_the_command(scratch_co
     scores = {row["SIS Login ID"]: row[LESSON] for row in _rows(scratch_course / "canvas.csv")[1:]}
     assert graded["late"] > 0
     assert scores == {"early": cell(graded["late"]), "extended": cell(graded["late"]), "late": cell(graded["late"] * 0.9)}
+
+
+def test_the_classroom_workflow_checks_a_folder_such_as_students_accept(tmp_path: Path) -> None:
+    course = Path(__file__).parents[1] / "course"
+    workflow = yaml.safe_load((course / "github_classroom.yml").read_text(encoding="utf-8"))
+    (grader,) = [step["with"] for step in workflow["jobs"]["check"]["steps"] if step.get("id") == "lesson"]
+    lesson = find_lesson("03")
+    shutil.copytree(course / "release" / lesson.name, tmp_path / lesson.name)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "attn").write_text(f'#!/bin/sh\nexec {sys.executable} -m autograder.cli "$@"\n')
+    (tmp_path / "bin" / "attn").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(course.parent)}
+    command = ["sh", "-c", grader["command"]]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "No prediction yet" in done.stdout) == (1, True), done.stderr
+    assert grader["max-score"] == sum(exercise.points for exercise in lesson.exercises())
