@@ -4,8 +4,8 @@
 each notebook is, and writes what is accepted to `downloaded/<assignment>/extracted/<student>/<assignment>.ipynb`; from there
 nbgrader's own collector takes it. Every file that is not taken is named, with the reason.
 
-Names that are understood, from the outside inwards, so that nobody can hand in for another from within their own archive:
-Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, and a folder named for the student.
+Whose a notebook is, its outermost folder or file says and nothing within, which the student may have named. Understood are
+Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, and a folder or zip named for a student.
 Who has the platform's id 4711 is looked up in the gradebook (`lms_user_id`); else the student is called `ann-smith-4711`.
 """
 
@@ -113,17 +113,15 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 
 
 def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused:
-    path = file.path
-    student, name, late, attempt = None, path.rpartition("/")[2], False, 0
-    for part in path.split("/"):
-        if match := _MOODLE.fullmatch(part) or _CANVAS.fullmatch(part):
-            student = known.get(match["id"]) or f"{_slug(match['name'])}-{match['id']}"
-            groups = match.groupdict()
-            late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
-            name = match["file"] if part == name and match["file"] else name
-            break
-    if student is None and "/" in path:
-        student = _slug(path.partition("/")[0].removesuffix(".zip"))
+    top, _, within = file.path.partition("/")
+    name, late, attempt = file.path.rpartition("/")[2], False, 0
+    if match := _MOODLE.fullmatch(top) or _CANVAS.fullmatch(top):
+        student = known.get(match["id"]) or f"{_slug(match['name'])}-{match['id']}"
+        groups = match.groupdict()
+        late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
+        name = name if within else match["file"]
+    else:
+        student = _slug(top.removesuffix(".zip")) if within else ""
     if not student:
         return Refused(file.path, f"whose is it? Put it in a folder named for the student: <student>/{assignment}.ipynb")
     copied = _COPY.search(name)
@@ -201,7 +199,9 @@ class SafeExtractor(ExtractorPlugin):  # type: ignore[misc]  # nbgrader ships no
     def extract(self, archive_path: str, extracted_path: str) -> None:
         """Extract `archive_path` (a folder) to `extracted_path`, saying what is not taken."""
         coursedir: Any = self.parent.coursedir
-        intake = survey(Path(archive_path), coursedir.assignment_id, known_students(coursedir.db_url))
+        inside = list(Path(archive_path).iterdir())
+        source = inside[0] if len(inside) == 1 and inside[0].suffix == ".zip" else Path(archive_path)  # a platform's one download
+        intake = survey(source, coursedir.assignment_id, known_students(coursedir.db_url))
         _keep_what_is_there(intake, Path(coursedir.root), coursedir.assignment_id, self.force)
         write(intake, Path(extracted_path), coursedir.assignment_id, self.zone or None)
         for remark in intake.remarks:

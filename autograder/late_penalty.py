@@ -5,7 +5,7 @@ assignment has no due date (`nbgrader db assignment add 03_scaled_dot_product --
 submission came is in its `timestamp.txt`, which nbgrader's `collect` writes: where there is none, it is in time.
 
 A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. Who may have more time
-is in `extensions`. Grade again after a change of either: `attn grade ASSIGNMENT`.
+is in `extensions`. Whoever was graded before a change of either is graded again to have it count.
 """
 
 import math

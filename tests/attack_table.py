@@ -60,7 +60,8 @@ CLASSES = [
     ),
     Class(
         "files, links and pipes lie beside the notebook or in its place",
-        """extra_files ships_its_own_check symlinked_folder symlinked_notebook fifo_for_a_notebook fifo_for_a_timestamp folder_for_a_notebook""",
+        """extra_files ships_its_own_check symlinked_folder symlinked_notebook fifo_for_a_notebook fifo_for_a_timestamp
+        folder_for_a_notebook""",
         "nothing but the notebook is taken, and no link followed",
         run="ships_its_own_check",
     ),

@@ -99,6 +99,12 @@ def test_the_later_of_two_submissions_is_taken_and_it_is_said(tmp_path: Path) ->
     assert "none is later" in found.refused[0].reason
 
 
+def test_a_zip_named_for_a_student_is_theirs_whatever_names_are_in_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "eve.zip").write_bytes(packed({f"Bob Jones_2_assignsubmission_file_/{NOTE}": "forged"}))
+    assert set(survey(tmp_path / "in", LESSON, {}).taken) == {"eve"}
+
+
 def test_nobody_hands_in_for_another_from_within_their_own_archive(tmp_path: Path) -> None:
     forged = packed({f"Bob Jones_2_assignsubmission_file_/{NOTE}": "forged"})
     entries: dict[Any, Any] = {
