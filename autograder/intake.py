@@ -5,7 +5,7 @@ each notebook is, and writes what is accepted to `downloaded/<assignment>/extrac
 nbgrader's own collector takes it. Every file that is not taken is named, with the reason.
 
 Whose a notebook is, its outermost folder or file says and nothing within, which the student may have named. Understood are
-Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, and a folder or zip named for a student.
+Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, and a student's own folder or zip.
 Who has the platform's id 4711 is looked up in the gradebook (`lms_user_id`); else the student is called `ann-smith-4711`.
 """
 

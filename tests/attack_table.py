@@ -1,7 +1,7 @@
 """`python -m tests.attack_table` measures one attack of each class in three graders and renews the table in SECURITY.md.
 
 Plain nbgrader runs hostile code as the user who calls it, so it runs here in a bubblewrap without network, with a read-only
-system; classes that would harm the machine even so are not run in it, and the table says so. About ten minutes; by hand, on
+system; classes that would harm the machine even so are not run in it, and the table says so. Minutes; by hand, on
 Linux with bubblewrap. `tests/test_attacks.py` runs *all* attacks through `attn grade`, in each sandbox there is.
 """
 
@@ -22,18 +22,19 @@ DOCUMENT = ROOT / ".github" / "SECURITY.md"
 LESSON = "01_soft_lookup"
 HONEST = "zz_honest"
 PLAIN = 'c = get_config()\nc.CourseDirectory.course_id = "attention"\n'
-TIMEOUT_S = 240
+TIMEOUT_S = 600
 
 
 @dataclass(frozen=True)
 class Class:
-    """`attacks` are file names, of which the table `run`s some; `not_run` says why plain nbgrader is not asked."""
+    """`attacks` are file names, of which the table `run`s some (`alone` if they may end the class); `not_run`: why not by plain nbgrader."""
 
     name: str
     attacks: str
     stops: str
     run: str
     not_run: str = ""
+    alone: bool = False
 
 
 CLASSES = [
@@ -57,6 +58,7 @@ CLASSES = [
         code_bomb_for_the_parser slow_markdown broken_timestamp no_notebook""",
         "it is read as data, in bounds; one student at a time",
         run="duplicated_cells",
+        alone=True,
     ),
     Class(
         "files, links and pipes lie beside the notebook or in its place",
@@ -113,6 +115,7 @@ CLASSES = [
         "kills_its_parent exits_in_every_way hang_that_ignores_signals threads_that_never_end daemon",
         "each exercise in its own fork, deadlines, strays killed",
         run="kills_its_parent",
+        alone=True,
     ),
     Class(
         "bombs of memory, processes, disk and output",
@@ -149,17 +152,42 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(prefix="attack-table-") as folder:
         template = _template(Path(folder))
-        rows = []
-        for each in CLASSES:
-            cells = [_measured(template, each, mode) for mode in ("plain", "settings", "ours")]
-            rows.append(f"| {each.name} | {len(each.attacks.split())} | {' | '.join(cells)} | {each.stops} |")
-            print(rows[-1], flush=True)
+        told = {mode: _measure(template, mode) for mode in ("plain", "settings", "ours")}
+    rows = [
+        f"| {each.name} | {len(each.attacks.split())} | {' | '.join(told[mode][each.name] for mode in told)} | {each.stops} |"
+        for each in CLASSES
+    ]
     head = (
         "| attack | in the suite | plain nbgrader | nbgrader with our settings | `attn grade` | what stops it in `attn grade` |"
     )
     note = f"Measured on {datetime.date.today():%Y-%m-%d} by `python -m tests.attack_table`: one attack of each class."
     text = "\n".join([head, "|---|---|---|---|---|---|", *rows, "", note])
     DOCUMENT.write_text(filled(DOCUMENT.read_text(encoding="utf-8"), {"attacks": lambda: text}), encoding="utf-8")
+
+
+def _measure(template: Path, mode: str) -> dict[str, str]:
+    """What each class gains in `mode`, in words for the table: the harmless ones in one class of students, the others alone."""
+    told = {each.name: f"*not run: {each.not_run}*" for each in CLASSES if each.not_run and mode != "ours"}
+    asked = [each for each in CLASSES if each.name not in told]
+    for number, group in enumerate([[each for each in asked if not each.alone], *([each] for each in asked if each.alone)]):
+        root = template.parent / f"{mode}{number}"
+        shutil.copytree(template, root)
+        students = {}
+        for each in group:
+            for name in each.run.split():
+                students[name] = f"{len(students):02d}_{name}"
+                _submit(root, students[name], name)
+        _submit(root, HONEST, HONEST)
+        if mode == "plain":
+            (root / "nbgrader_config.py").write_text(PLAIN)
+        hung = _grade(root, mode, [student for name, student in students.items() if "html" in name])
+        harm = ["the class is never done"] if hung else _harm(root)
+        assert not harm or len(group) == 1, f"{mode}: {harm}: run the class that does it alone"
+        for each in group:
+            gained = [gain for name in each.run.split() for gain in _gains(root, name, students[name])] + harm
+            told[each.name] = f"**{', '.join(gained)}**" if gained else "nothing"
+            print(f"{mode}: {each.name}: {told[each.name]}", flush=True)
+    return told
 
 
 def _template(folder: Path) -> Path:
@@ -177,22 +205,6 @@ def _template(folder: Path) -> Path:
     return root
 
 
-def _measured(template: Path, each: Class, mode: str) -> str:
-    """What the class's attacks gain in `mode`, in words for the table."""
-    if each.not_run and mode != "ours":
-        return f"*not run: {each.not_run}*"
-    root = template.parent / re.sub(r"\W+", "_", f"{mode}_{each.name}")[:60]
-    shutil.copytree(template, root)
-    attacks = each.run.split()
-    for number, name in enumerate([*attacks, HONEST]):
-        _submit(root, f"{number}_{name}" if name != HONEST else HONEST, name)
-    if mode == "plain":
-        (root / "nbgrader_config.py").write_text(PLAIN)
-    hung = _grade(root, mode, "html" in each.run)
-    gained = ["hangs"] if hung else _gains(root, attacks)
-    return "**" + ", ".join(gained) + "**" if gained else "nothing"
-
-
 def _submit(root: Path, student: str, name: str) -> None:
     from tests import test_attacks as suite
 
@@ -208,15 +220,14 @@ def _submit(root: Path, student: str, name: str) -> None:
         attack.files(folder)
 
 
-def _grade(root: Path, mode: str, pages: bool) -> bool:
-    """Grade the class, with its feedback `pages` where they matter; whether that never ended."""
+def _grade(root: Path, mode: str, pages: list[str]) -> bool:
+    """Grade the class, and write the feedback `pages` of some; whether that never ended."""
     nbgrader = [sys.executable, "-m", "nbgrader"]
     script = "from pathlib import Path; from autograder.grade import grade_assignment as g"
     steps = [_boxed([*nbgrader, "autograde", LESSON], root)]
-    if pages:
-        steps.append(_boxed([*nbgrader, "generate_feedback", LESSON], root))
+    steps += [_boxed([*nbgrader, "generate_feedback", LESSON, "--student", page], root) for page in pages]
     if mode == "ours":
-        steps = [[sys.executable, "-c", f"{script}; g(Path('.').resolve(), {LESSON!r}, feedback={pages})"]]
+        steps = [[sys.executable, "-c", f"{script}; g(Path('.').resolve(), {LESSON!r}, feedback={bool(pages)})"]]
     try:
         for step in steps:
             subprocess.run(step, cwd=root, env=_environment(root), capture_output=True, timeout=TIMEOUT_S)
@@ -239,33 +250,43 @@ def _environment(root: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(root), "PYTHONPATH": str(ROOT), "ATTN_COURSE": str(ROOT / "course")}
 
 
-def _gains(root: Path, attacks: list[str]) -> list[str]:
-    """What the attacks gained: marks, knowledge, harm to others, a script in a page."""
+def _scores(root: Path) -> dict[str, float]:
     from nbgrader.api import Gradebook
 
-    from autograder.registry import find_lesson
-    from tests import test_attacks as suite
-
-    full = sum(exercise.points for exercise in find_lesson(LESSON).exercises())
     with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as gradebook:
-        scores = {
+        return {
             one.student.id: sum(grade.auto_score or 0.0 for notebook in one.notebooks for grade in notebook.grades)
             for one in gradebook.assignment_submissions(LESSON)
         }
-    found = []
-    for number, name in enumerate(attacks):
-        student = f"{number}_{name}"
-        deserved = sum(getattr(suite.ATTACKS[name], "DESERVED", {}).values())
-        if scores.get(student, 0.0) > deserved:
-            found.append(f"{scores[student] - deserved:g} of {full:g} points unearned")
-        outputs = _outputs(root / "autograded" / student / LESSON / f"{LESSON}.ipynb")
-        if (pattern := getattr(suite.ATTACKS[name], "FORBIDDEN", "")).startswith("pwned") and re.search(pattern, outputs):
-            found.append("finds what it looks for")
-        page = root / "feedback" / student / LESSON / f"{LESSON}.html"
-        if page.exists() and suite._Live(page.read_text(encoding="utf-8").split("<body", 1)[1]).found:
-            found.append("script in the feedback page")
-    if scores.get(HONEST, 0.0) < full:
-        found.append("another student is not graded" if HONEST not in scores else "another student loses marks")
+
+
+def _full() -> float:
+    from autograder.registry import find_lesson
+
+    return sum(exercise.points for exercise in find_lesson(LESSON).exercises())
+
+
+def _harm(root: Path) -> list[str]:
+    """What became of the honest student, who comes last."""
+    scores = _scores(root)
+    if HONEST not in scores:
+        return ["another student is not graded"]
+    return ["another student loses marks"] if scores[HONEST] < _full() else []
+
+
+def _gains(root: Path, name: str, student: str) -> list[str]:
+    """What the attack gained: marks, knowledge, a script in a page."""
+    from tests import test_attacks as suite
+
+    attack, score = suite.ATTACKS[name], _scores(root).get(student, 0.0)
+    deserved = sum(getattr(attack, "DESERVED", {}).values())
+    found = [f"{score - deserved:g} of {_full():g} points unearned"] if score > deserved else []
+    pattern = getattr(attack, "FORBIDDEN", "")
+    if pattern.startswith("pwned") and re.search(pattern, _outputs(root / "autograded" / student / LESSON / f"{LESSON}.ipynb")):
+        found.append("finds what it looks for")
+    page = root / "feedback" / student / LESSON / f"{LESSON}.html"
+    if page.exists() and suite._Live(page.read_text(encoding="utf-8").split("<body", 1)[1]).found:
+        found.append("script in the feedback page")
     return found
 
 

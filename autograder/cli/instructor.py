@@ -10,7 +10,7 @@ from autograder.cli.common import Add
 def register(add: Add) -> None:
     """Add these commands to the parser."""
     collect = add("collect", _collect, "Take submissions out of what a learning platform lets you download.")
-    collect.add_argument("source", type=Path, help="a zip from Moodle or Canvas, or a folder with one folder or zip for each student")
+    collect.add_argument("source", type=Path, help="a zip from Moodle or Canvas, or a folder of students' folders and zips")
     collect.add_argument("--assignment", required=True, help="lesson, for example 03_scaled_dot_product")
     collect.add_argument("--force", action="store_true", help="replace submissions that are there already")
     collect.add_argument("--times", metavar="ZONE", help="file times are submission times in this zone, such as Europe/Berlin")
