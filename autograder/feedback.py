@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from autograder.notebook import exercise_of, grade_id, grader, is_answer, is_grade
-from autograder.page import coloured, document, maths_to_mathml
+from autograder.page import POLICY, coloured, document, maths_to_mathml
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 Marks = Mapping[str, tuple[float | None, float | None, str]]
 
 

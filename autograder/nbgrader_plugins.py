@@ -1,17 +1,20 @@
-"""nbgrader preprocessors: how solutions enter a release, and how a submission is rebuilt and marked.
+"""nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
 
-`InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`; `Oracle` stands in
-`Autograde.autograde_preprocessors` in the place of `Execute` (see `autograder.grade`).
+`InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first in
+`Autograde.sanitize_preprocessors`. `Oracle`, which marks without running anything here, is in `autograder.oracle`.
 """
 
 import ast
 import re
+from pathlib import Path
 from typing import Any
 
+import nbformat
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder.notebook import is_answer
 from autograder.registry import CourseError, course_root
+from autograder.submission import cell_of, rebuild
 
 _IMPORT = re.compile(r"^from solutions\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -76,3 +79,18 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
                 options = " or ".join(f'"{key}"' for key in choices[name])
                 cell.source = f"{name} = None  # your prediction: {options}"
         return nb, resources
+
+
+class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """The released notebook with only the learner's answers in it: deleted, doubled, moved, tagged or forged cells do nothing."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        assignment, notebook = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
+        coursedir = self.parent.parent.coursedir  # of the converter, whose exporter owns this step
+        path = Path(coursedir.format_path(coursedir.release_directory, ".", assignment)) / f"{notebook}.ipynb"
+        if not path.exists():
+            raise CourseError(f"expected the released notebook at {path}, found none. Run `attn build`.")
+        rebuilt = rebuild(nbformat.read(path, as_version=4), [cell_of(cell) for cell in nb.cells])
+        for flag in rebuilt.flags:
+            self.log.warning("%s: %s", resources["nbgrader"]["student"], flag)
+        return rebuilt.notebook, resources

@@ -23,6 +23,8 @@ math[display=block] { margin: 1rem 0; overflow-x: auto; } .prompt, .jp-InputProm
 details.solution { border: 1px solid var(--line); border-radius: 4px; padding: .4rem .9rem; margin: .6rem 0; }
 summary { cursor: pointer; } h1, h2, h3 { line-height: 1.25; margin-top: 2.2rem; }
 """
+# of a page with a student's work on it: nothing may run, load or send
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; form-action 'none'"
 
 
 def document(title: str, body: str, *, policy: str = "") -> str:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,14 @@ def parse(data: bytes) -> list[Cell]:
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list) or len(cells) > MAX_CELLS:
         raise UnreadableError("the file holds no list of cells; was another file renamed to .ipynb?")
-    found = [_cell(item) for item in cells if isinstance(item, dict)]
+    found = [cell_of(item) for item in cells if isinstance(item, dict)]
     if sum(len(cell.source) for cell in found) > MAX_TEXT:
         raise UnreadableError(f"expected at most {MAX_TEXT >> 20} MiB of text in its cells; keep data in a file, not in a cell")
     return found
 
 
-def _cell(item: dict[str, Any]) -> Cell:
+def cell_of(item: Mapping[str, Any]) -> Cell:
+    """What counts of a submitted cell's JSON, whatever is in it."""
     source = item.get("source", "")
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))

@@ -16,7 +16,9 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -48,7 +50,7 @@ def _load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"attack_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -75,9 +77,19 @@ class Graded:
     strays: list[str]
 
 
-# What only tampers with the file is settled before the sandbox: one tier is enough for it.
+SETTLED = "it changes the file alone, which is read and rebuilt before any sandbox: graded in the first tier"
 PAIRS = [(tier, name) for tier in TIERS for name, attack in ATTACKS.items() if tier == TIERS[0] or hasattr(attack, "ANSWERS")]
-each_attack = pytest.mark.parametrize(("tier", "name"), PAIRS)
+
+
+def _pairs() -> Iterator[Any]:
+    """Each attack in each tier; what is not run there says why."""
+    for tier in box.available_tiers():
+        for name in ATTACKS if tier.name != "none" else ():
+            why = SETTLED if tier.available else f"{tier.name} does not work on this machine: {tier.reason}"
+            yield pytest.param(tier.name, name, marks=[] if (tier.name, name) in PAIRS else pytest.mark.skip(reason=why))
+
+
+each_attack = pytest.mark.parametrize(("tier", "name"), _pairs())
 
 
 @functools.cache
@@ -265,6 +277,18 @@ def test_there_are_at_least_fifty_attacks_and_each_says_what_it_tries() -> None:
     for name, attack in ATTACKS.items():
         assert attack.__doc__, name
         assert len(attack.__doc__.splitlines()) == 1, name
+
+
+def test_every_attack_is_in_one_class_and_the_documents_table_counts_them() -> None:
+    path = FOLDER.parent / "attack_table.py"
+    classes = {each.name: each.attacks.split() for each in _load(path).CLASSES}
+    assert sorted(name for names in classes.values() for name in names) == sorted(ATTACKS)
+    assert all(set(each.run.split()) <= set(each.attacks.split()) for each in _load(path).CLASSES)
+    text = (FOLDER.parent.parent / ".github" / "SECURITY.md").read_text(encoding="utf-8")
+    table = [line.strip("| ").split(" | ") for line in re.findall(r"^\| (?!attack \|).*\|$", text, re.MULTILINE)]
+    assert {row[0]: int(row[1]) for row in table} == {name: len(names) for name, names in classes.items()}
+    assert {len(row) for row in table} == {6}
+    assert {row[4] for row in table} == {"nothing"}, "an attack gained something in `attn grade`"
 
 
 @pytest.mark.parametrize("tier", TIERS)

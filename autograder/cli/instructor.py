@@ -1,4 +1,4 @@
-"""`attn` for instructors: grade, demo."""
+"""`attn` for instructors: collect, grade, report, demo."""
 
 import argparse
 import json
@@ -10,6 +10,13 @@ from autograder.cli.common import Add
 
 def register(add: Add) -> None:
     """Add these commands to the parser."""
+    collect = add("collect", _collect, "Take submissions out of what a learning platform lets you download.")
+    collect.add_argument("source", type=Path, help="a zip from Moodle or Canvas, or a folder of students' folders and zips")
+    collect.add_argument("--assignment", required=True, help="lesson, for example 03_scaled_dot_product")
+    collect.add_argument("--force", action="store_true", help="replace submissions that are there already")
+    collect.add_argument("--times", metavar="ZONE", help="file times are submission times in this zone, such as Europe/Berlin")
+    collect.add_argument("--json", action="store_true", help="print JSON")
+
     grade = add("grade", _grade, "Grade an assignment's submissions, in sandboxes, but for those that are graded already.")
     grade.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
     grade.add_argument("--student", action="append", help="grade this student only (may be repeated)")
@@ -19,6 +26,14 @@ def register(add: Add) -> None:
     grade.add_argument("--scheduler", help="mark on the Dask cluster at this address, for example tcp://login1:8786")
     _limits(grade)
     _sandboxed(grade)
+
+    report = add("report", _report, "Make one page that says who needs you and what the class misunderstood.")
+    report.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
+    report.add_argument("--out", type=Path, default=None, help="file to write (default: course/reports/<assignment>.html)")
+    report.add_argument(
+        "--formgrader", default="http://localhost:8888/formgrader", help="where its links lead (default: %(default)s)"
+    )
+    report.add_argument("--json", action="store_true", help="print JSON instead of writing a page")
 
     demo = add("demo", _demo, "Make a small class of good, bad and hostile submissions, and grade it.")
     demo.add_argument("--folder", type=Path, default=None, help="where to put it (default: a temporary folder)")
@@ -69,6 +84,21 @@ def _sandboxed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def _collect(arguments: argparse.Namespace) -> int:
+    from autograder import intake
+    from autograder.registry import course_root, find_lesson
+
+    name = find_lesson(arguments.assignment).name
+    found = intake.collect(course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
+    refused = {each.path: each.reason for each in found.refused}
+    if arguments.json:
+        print(json.dumps({"taken": sorted(found.taken), "remarks": found.remarks, "refused": refused}))
+    else:
+        lines = [*found.remarks, *(f"✗ {path}: {reason}" for path, reason in refused.items())]
+        print("\n".join([*lines, f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
+    return 1 if refused or not found.taken else 0
+
+
 def _grade(arguments: argparse.Namespace) -> int:
     from autograder import grade
     from autograder.registry import CourseError, course_root, find_lesson
@@ -95,6 +125,24 @@ def _grade(arguments: argparse.Namespace) -> int:
     else:
         print_class(graded)
     return 1 if any(row.problem for row in graded.rows) else 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from autograder import class_page, class_report, ledger
+    from autograder.build import nbgrader_api
+    from autograder.registry import course_root, find_lesson
+
+    root, lesson = course_root(), find_lesson(arguments.assignment)
+    graded = ledger.load(root, lesson.name)
+    facts = class_report.gradebook_facts(nbgrader_api(root, config=root / "nbgrader_config.py").coursedir.db_url, lesson.name)
+    shown = class_report.view(graded, lesson.title, lesson.exercises(), facts)
+    if arguments.json:
+        print(json.dumps(class_report.to_json(shown)))
+        return 0
+    out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.html"
+    ledger.save(out, class_page.render(shown, arguments.formgrader))
+    print(f"wrote {out}: {len(shown.rows)} students, {len(shown.needy)} need you, {len(shown.held)} misconceptions")
+    return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:

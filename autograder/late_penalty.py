@@ -1,0 +1,35 @@
+"""An nbgrader late-penalty plugin: a share of the score for each day begun after the due date, with grace and extensions.
+
+`course/nbgrader_config.py` names it in `AssignLatePenalties.plugin_class` and sets its numbers. It takes nothing while an
+assignment has no due date (`nbgrader db assignment add 03_scaled_dot_product --duedate="2026-10-01 23:59 UTC"`). When a
+submission came is in its `timestamp.txt`, which nbgrader's `collect` writes: where there is none, it is in time.
+
+A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. Who may have more time
+is in `extensions`. Whoever was graded before a change of either is graded again to have it count.
+"""
+
+import math
+
+from nbgrader.plugins import LateSubmissionPlugin
+from traitlets import Dict, Float, Unicode
+
+DAY = 86_400
+
+
+class LatePenalty(LateSubmissionPlugin):  # type: ignore[misc]  # nbgrader ships no types
+    """`score x min(most, per_day x days begun)`, nothing within the grace."""
+
+    per_day = Float(0.1, min=0, max=1, help="Share of the score taken for each day begun.").tag(config=True)
+    most = Float(0.5, min=0, max=1, help="The largest share taken, however late.").tag(config=True)
+    grace_minutes = Float(15, min=0, help="Nobody is late before.").tag(config=True)
+    extensions = Dict(
+        key_trait=Unicode(), value_trait=Float(min=0), help="Days that a student has beyond the due date, by student id."
+    ).tag(config=True)
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """The points to take, or None."""
+        late = total_seconds_late - self.extensions.get(student_id, 0.0) * DAY
+        if late <= self.grace_minutes * 60:
+            return None
+        share: float = min(self.most, self.per_day * math.ceil(late / DAY))
+        return score * share

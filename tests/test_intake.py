@@ -1,0 +1,274 @@
+"""Downloads of learning platforms come in whole; what is hostile in them stays out, file by file."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import archives
+from autograder.cli import main
+from autograder.intake import collect, survey
+from autograder.registry import CourseError
+
+LESSON = "03_scaled_dot_product"
+NOTE = f"{LESSON}.ipynb"
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+
+
+def packed(entries: dict[str | zipfile.ZipInfo, bytes | str], **named: Any) -> bytes:
+    """A zip with `entries`; a name may be a ZipInfo with a date, attributes or other oddities."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", **named) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def dated(name: str, minute: int = 0, **more: Any) -> zipfile.ZipInfo:
+    """An entry written at 2026-01-02 10:`minute`."""
+    info = zipfile.ZipInfo(name, (2026, 1, 2, 10, minute, 0))
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A course folder that knows the lesson's name and nothing else."""
+    root = tmp_path / "course"
+    released = root / "release" / LESSON / NOTE
+    released.parent.mkdir(parents=True)
+    released.write_text("{}")
+    (root / "nbgrader_config.py").write_text((Path(__file__).parents[1] / "course" / "nbgrader_config.py").read_text())
+    return root
+
+
+def saved(folder: Path, data: bytes, name: str = "download.zip") -> Path:
+    """`data` as a file outside the course."""
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def everything(folder: Path) -> set[str]:
+    """All files below `folder`."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink()}
+
+
+def reasons(data: bytes, folder: Path) -> dict[str, str]:
+    """What is refused of a zip, and why."""
+    return {each.path: each.reason for each in survey(saved(folder, data), LESSON, {}).refused}
+
+
+def test_moodle_and_canvas_names_become_students_whose_ids_the_gradebook_knows(tmp_path: Path) -> None:
+    moodle = {f"Ann Smith_12345_assignsubmission_file_/{NOTE}": "a", f"Zoë O'Neil_77_assignsubmission_file_{NOTE}": "z"}
+    canvas = {"smithann_late_12345_67890_03_scaled_dot_product-2.ipynb": "c", f"oneilzoe_77_67891_{NOTE}": "d"}
+    for entries in (moodle, canvas):
+        found = survey(saved(tmp_path, packed(entries)), LESSON, {"12345": "ann"})
+        assert found.refused == []
+        assert "ann" in found.taken
+        assert [name for name in found.taken if name != "ann"] in (["zoe-o-neil-77"], ["oneilzoe-77"])
+    assert found.remarks == ["ann: marked late by the platform: smithann_late_12345_67890_03_scaled_dot_product-2.ipynb"]
+
+
+def test_folders_and_zips_named_for_students_are_understood(tmp_path: Path) -> None:
+    (tmp_path / "in" / "ann").mkdir(parents=True)
+    (tmp_path / "in" / "ann" / NOTE).write_text("a")
+    (tmp_path / "in" / "bob.zip").write_bytes(packed({f"work/{NOTE}": "b", "__MACOSX/._x": "", ".ipynb_checkpoints/x.ipynb": ""}))
+    found = survey(tmp_path / "in", LESSON, {})
+    assert {name: hit.file.data for name, hit in found.taken.items()} == {"ann": b"a", "bob": b"b"}
+    assert found.refused == []
+
+
+def test_the_later_of_two_submissions_is_taken_and_it_is_said(tmp_path: Path) -> None:
+    entries: dict[Any, Any] = {dated(f"ann_1_5_{NOTE}", 9): "new", dated(f"ann_1_4_{NOTE}", 3): "old"}
+    entries |= {dated(f"bob_2_6_{LESSON}-1.ipynb"): "first", dated(f"bob_2_6_{LESSON}-2.ipynb"): "second"}
+    found = survey(saved(tmp_path, packed(entries)), LESSON, {})
+    assert {name: hit.file.data for name, hit in found.taken.items()} == {"ann-1": b"new", "bob-2": b"second"}
+    assert any(f"ann-1: 2 submissions, the later is taken: ann_1_5_{NOTE} (not ann_1_4_{NOTE})" in said for said in found.remarks)
+    even: dict[Any, Any] = {dated(f"ann/a/{NOTE}"): "x", dated(f"ann/b/{NOTE}"): "y"}
+    found = survey(saved(tmp_path, packed(even)), LESSON, {})
+    assert (found.taken, len(found.refused)) == ({}, 2)
+    assert "none is later" in found.refused[0].reason
+
+
+def test_a_zip_named_for_a_student_is_theirs_whatever_names_are_in_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "eve.zip").write_bytes(packed({f"Bob Jones_2_assignsubmission_file_/{NOTE}": "forged"}))
+    assert set(survey(tmp_path / "in", LESSON, {}).taken) == {"eve"}
+
+
+def test_nobody_hands_in_for_another_from_within_their_own_archive(tmp_path: Path) -> None:
+    forged = packed({f"Bob Jones_2_assignsubmission_file_/{NOTE}": "forged"})
+    entries: dict[Any, Any] = {
+        dated("Eve Moss_1_assignsubmission_file_/mine.zip", 5): forged,
+        dated(f"Bob Jones_2_assignsubmission_file_/{NOTE}"): "real",
+    }
+    found = survey(saved(tmp_path, packed(entries)), LESSON, {})
+    assert {name: hit.file.data for name, hit in found.taken.items()} == {"eve-moss-1": b"forged", "bob-jones-2": b"real"}
+    assert found.taken["eve-moss-1"].order[0] == datetime(2026, 1, 2, 10, 5)  # the platform's time, not the learner's
+
+
+LINK = {"external_attr": 0o120777 << 16}
+ATTACKS: dict[str, tuple[dict[Any, Any], str]] = {
+    "leads out": ({f"../../x/{NOTE}": "x"}, "leads out"),
+    "leads out from within": ({f"ann/../../{NOTE}": "x"}, "leads out"),
+    "absolute": ({f"/etc/{NOTE}": "x"}, "absolute"),
+    "a drive": ({f"C:/ann/{NOTE}": "x"}, "absolute"),
+    "a backslash": ({f"ann\\..\\..\\{NOTE}": "x"}, "backslash"),
+    "a stream": ({f"ann/{NOTE}:x.ipynb": "x"}, "colon"),
+    "a link": ({dated(f"ann/{NOTE}", **LINK): "/etc/passwd"}, "a link"),
+    "a device node": ({dated(f"ann/{NOTE}", external_attr=0o020666 << 16): ""}, "special file"),
+    "a device's name": ({"aux/con.ipynb": "x"}, "no file's name on Windows"),
+    "a name ending in a dot": ({f"ann./{NOTE}": "x"}, "no file's name on Windows"),
+    "turned letters": ({f"ann\u202e/{NOTE}": "x"}, "cannot be shown"),
+    "a line end": ({f"ann\n/{NOTE}": "x"}, "cannot be shown"),
+    "a long name": ({f"ann/{'x' * 300}.ipynb": "x"}, "too long"),
+    "two but for capitals": ({f"ann/{NOTE}": "x", f"ANN/{NOTE}": "y"}, "twice"),
+    "too large": ({f"ann/{NOTE}": os.urandom(21 << 20)}, "at most 20 MiB"),
+    "another archive": ({"ann/x.tar.gz": "x"}, "a .zip archive"),
+    "another kind": ({"ann/x.pdf": "x"}, "a notebook"),
+    "another lesson": ({"ann/04_masking.ipynb": "x"}, "right lesson"),
+    "nobody's": ({NOTE: "x"}, "whose is it"),
+    "a zip in a zip in a zip": ({"ann/a.zip": packed({"b.zip": packed({NOTE: "x"})})}, "archive in an archive in an archive"),
+    "many in a zip in a zip": ({"ann/a.zip": packed({f"{i}.ipynb": "" for i in range(1500)})}, "at most 1000 files"),
+    "no zip": ({"ann/a.zip": b"PK\3\4 nothing"}, "not a zip archive"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_is_hostile_is_refused_by_name_while_the_rest_is_taken(attack: str, course: Path, tmp_path: Path) -> None:
+    entries, reason = ATTACKS[attack]
+    before = everything(tmp_path)
+    download = saved(tmp_path, packed({**entries, f"honest/{NOTE}": "h"}))
+    found = collect(course, LESSON, download)
+    assert found.refused
+    assert all(reason in each.reason for each in found.refused), found.refused
+    assert not any(character in each.path for each in found.refused for character in "\u202e\n")
+    assert set(found.taken) == {"honest"}
+    made = everything(tmp_path) - before - {"download.zip"}
+    assert made == {f"course/downloaded/{LESSON}/extracted/honest/{NOTE}", f"course/submitted/honest/{LESSON}/{NOTE}"}
+
+
+def test_bombs_are_refused_whatever_their_own_figures_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = packed({f"ann/{NOTE}": b"0" * (15 << 20)}, compression=zipfile.ZIP_DEFLATED)
+    assert "to 1, as no notebook is" in reasons(bomb, tmp_path)[f"ann/{NOTE}"]
+    lying = bytearray(bomb)
+    for at in (lying.find(b"PK\x03\x04") + 22, lying.find(b"PK\x01\x02") + 24):
+        lying[at : at + 4] = (100).to_bytes(4, "little")
+    assert list(reasons(bytes(lying), tmp_path)) == [f"ann/{NOTE}"]
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
+    assert "at most 50 files" in next(iter(reasons(packed({f"{i}/{NOTE}": "" for i in range(60)}), tmp_path).values()))
+    monkeypatch.setattr(archives._Budget, "__init__", lambda self: setattr(self, "left", 10))
+    found = survey(saved(tmp_path, packed({f"ann/{NOTE}": "x" * 8, f"bob/{NOTE}": "x" * 8})), LESSON, {})
+    assert set(found.taken) == {"ann"}
+    assert "collect in parts" in found.refused[0].reason
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_doubled_names_and_names_behind_a_zero_byte_are_refused(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for text in ("one", "two"):
+            archive.writestr(f"ann/{NOTE}", text)
+    assert "twice" in reasons(file.getvalue(), tmp_path)[f"ann/{NOTE}"]
+    zero = packed({f"ann/{NOTE}X.txt": "x"}).replace(f"{NOTE}X.txt".encode(), f"{NOTE}\0.txt".encode())
+    assert "zero byte" in reasons(zero, tmp_path)[f"ann/{NOTE}"]
+
+
+def test_encrypted_truncated_and_damaged_archives_say_so(tmp_path: Path) -> None:
+    data = bytearray(packed({f"ann/{NOTE}": "hello hello"}))
+    locked = bytes(data).replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
+    assert reasons(locked, tmp_path)[f"ann/{NOTE}"] == "it is encrypted"
+    assert "not a zip archive" in reasons(bytes(data[:40]), tmp_path)["the archive"]
+    damaged = bytes(data).replace(b"hello hello", b"hello_hello")
+    assert "could not be unpacked" in reasons(damaged, tmp_path)[f"ann/{NOTE}"]
+
+
+def test_links_and_pipes_and_unreadable_names_in_a_folder_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    for name in ("ann", "bob", "cy"):
+        (folder / name).mkdir(parents=True)
+    (folder / "ann" / NOTE).symlink_to("/etc/hostname")
+    os.mkfifo(folder / "bob" / NOTE)
+    (folder / "dee").symlink_to(folder / "cy")
+    (Path(os.fsdecode(os.fsencode(folder / "cy") + b"/\xff.ipynb"))).write_text("x")
+    found = {each.path: each.reason for each in survey(folder, LESSON, {}).refused}
+    assert "links are not followed" in found[f"ann/{NOTE}"]
+    assert "regular file" in found[f"bob/{NOTE}"]
+    assert "cannot be shown" in found["cy/?.ipynb"]
+    assert "dee" in found
+    (tmp_path / "l.zip").symlink_to(folder)
+    assert "it is a link" in survey(tmp_path / "l.zip", LESSON, {}).refused[0].reason
+
+
+def test_nothing_is_written_through_links_in_the_course(course: Path, tmp_path: Path) -> None:
+    download, away = saved(tmp_path, packed({f"ann/{NOTE}": "x"})), tmp_path / "away"
+    away.mkdir()
+    (course / "submitted").mkdir()
+    (course / "submitted" / "ann").symlink_to(away)
+    assert "is a link" in collect(course, LESSON, download).refused[0].reason
+    (course / "submitted" / "ann").unlink()
+    (course / "submitted").rmdir()
+    (course / "submitted").symlink_to(away)
+    with pytest.raises(CourseError, match="got a link"):
+        collect(course, LESSON, download)
+    assert list(away.iterdir()) == []
+
+
+def test_a_submission_that_is_there_stays_unless_forced_and_times_are_taken_when_asked_for(course: Path, tmp_path: Path) -> None:
+    download = saved(tmp_path, packed({dated(f"ann/{NOTE}"): "one"}))
+    collect(course, LESSON, download)
+    target = course / "submitted" / "ann" / LESSON
+    assert everything(target) == {NOTE}
+    download = saved(tmp_path, packed({dated(f"ann/{NOTE}"): "two"}))
+    assert "--force replaces it" in collect(course, LESSON, download).refused[0].reason
+    assert (target / NOTE).read_text() == "one"
+    collect(course, LESSON, download, force=True, zone="Europe/Berlin")
+    assert (target / NOTE).read_text() == "two"
+    assert (target / "timestamp.txt").read_text().startswith("2026-01-02 09:00:00")
+    with pytest.raises(CourseError, match="time zone"):
+        collect(course, LESSON, download, force=True, zone="Middle/Earth")
+    with pytest.raises(CourseError, match="found none"):
+        collect(course, LESSON, tmp_path / "nothing.zip")
+
+
+def test_the_command_says_what_it_took_and_what_not(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autograder.registry.course_root", lambda: course)
+    (course / "lessons").mkdir()
+    (course / "lessons" / f"{LESSON}.md").touch()
+    download = saved(tmp_path, packed({f"ann_late_1_2_{NOTE}": "x", "bob/x.pdf": "y"}))
+    assert main(["collect", str(download), "--assignment", "03"]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [
+        f"ann-1: marked late by the platform: ann_late_1_2_{NOTE}",
+        "✗ bob/x.pdf: expected a notebook (.ipynb) or a .zip archive",
+        f"{LESSON}: 1 taken, 1 refused.",
+    ]
+    assert main(["collect", str(download), "--assignment", "03", "--json"]) == 1
+    assert "--force" in json.loads(capsys.readouterr().out)["refused"][f"ann_late_1_2_{NOTE}"]
+    assert main(["collect", str(tmp_path / "none.zip"), "--assignment", "03"]) == 2
+    assert "Download it" in capsys.readouterr().err
+
+
+def test_plain_nbgrader_zip_collect_takes_the_same_with_the_courses_settings(course: Path, tmp_path: Path) -> None:
+    archive = course / "downloaded" / LESSON / "archive"
+    archive.mkdir(parents=True)
+    saved(archive, packed({f"Ann Smith_1_assignsubmission_file_/{NOTE}": "a", f"../../evil/{NOTE}": "x"}))
+    command = [sys.executable, "-m", "nbgrader", "zip_collect", LESSON]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "leads out of the archive" in done.stderr
+    assert (course / "submitted" / "ann-smith-1" / LESSON / NOTE).read_text() == "a"
+    assert not (course.parent / "evil").exists()
+    assert [path.name for path in (course / "submitted").iterdir()] == ["ann-smith-1"]
