@@ -16,9 +16,9 @@ from typing import Any
 
 from autograder import demo
 from autograder.build import nbgrader_api
-from autograder.oracle import make_kit
+from autograder.oracle import read_release, setup_for
 from autograder.registry import CourseError, Lesson, course_root
-from autograder.sandbox import Sandbox, choose_tier
+from autograder.sandbox import Limits, choose_tier
 
 
 def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:
@@ -107,6 +107,6 @@ def _scores(root: Path, lesson: Lesson) -> dict[str, float]:
 
 def _worker_memory(root: Path, lesson: Lesson) -> float:
     """What a warm sandbox for the lesson holds in memory, in MiB; submissions share it until they write."""
-    kit = make_kit(root, lesson.name)
-    with Sandbox(choose_tier(), kit.limits, kit.preload) as sandbox:
+    setup = setup_for(read_release(root, lesson.name), Limits())
+    with setup.sandbox(choose_tier()) as sandbox:
         return sandbox.memory_bytes() / 2**20

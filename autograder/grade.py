@@ -22,7 +22,7 @@ from autograder.build import nbgrader_api
 from autograder.feedback import Pages
 from autograder.gradebook import Gradebook
 from autograder.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.oracle import Kit, Marked, make_kit
+from autograder.oracle import Kit, Marked, make_kit, read_release, setup_for
 from autograder.registry import CourseError, did_you_mean
 from autograder.sandbox import Limits
 from autograder.submission import UnreadableError, load
@@ -77,16 +77,20 @@ def grade_assignment(
     names = _submitters(root, assignment, students)
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     _ensure_assignment(api, root, assignment)
-    kit = make_kit(root, assignment, chosen.limits)
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         book = stack.enter_context(Gradebook(api, assignment))
-        writer = Writer(root, api, kit, book, chosen.feedback)
+        writer = Writer(root, api, assignment, book, chosen)
         old = {} if chosen.again else writer.known()
+        crew = Crew(stack, chosen, writer.released)
+        if set(names) - set(old):
+            crew.start()  # they import while we make the kit
+        kit = make_kit(root, assignment, chosen.limits)
+        writer.points = kit.hidden.points
         rows = {name: old[name][1] for name in names if name in old}
         jobs = (_read(root, assignment, kit, name) for name in names)
         left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
-        for name, row in _marked(stack, kit, chosen, left, writer):
+        for name, row in _marked(crew, kit, left, writer):
             rows[name] = row
             if progress is not None:
                 progress(row, len(writer.done), len(names))
@@ -101,39 +105,45 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
     return asdict(graded)
 
 
-def _marked(
-    stack: ExitStack, kit: Kit, options: Options, jobs: Iterator[Job], writer: "Writer"
-) -> Iterator[tuple[str, StudentRow]]:
+class Crew:
+    """Who marks: this machine's threads or a cluster's workers, started when there is something to mark."""
+
+    def __init__(self, stack: ExitStack, options: Options, released: Any):
+        self._stack, self._options, self._released = stack, options, released
+        self._executor: Executor | None = None
+        self._kit: Any = None
+        self.ahead = 256  # how many submissions are read before the first is written
+
+    def start(self) -> None:
+        """Start this machine's threads; a cluster's workers wait for the kit."""
+        options = self._options
+        if self._executor is None and options.scheduler is None:
+            workers = options.workers or os.cpu_count() or 1
+            setup = setup_for(self._released, options.limits or Limits())
+            self._executor = self._stack.enter_context(pool.here(setup, workers=workers, unsafe=options.unsafe))
+            self.ahead = 2 * workers
+
+    def mark(self, kit: Kit, job: Job) -> Future[Marked]:
+        """Have `job` marked."""
+        if self._executor is None and self._options.scheduler is not None:
+            self._executor, self._kit = self._stack.enter_context(pool.cluster(kit, scheduler=self._options.scheduler))
+        self.start()
+        assert self._executor is not None
+        return self._executor.submit(pool.work, self._kit or kit, self._options.unsafe, job.data, job.why)
+
+
+def _marked(crew: Crew, kit: Kit, jobs: Iterator[Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
     """Mark `jobs`, a few ahead of what is written, and write each as it comes."""
-    first = next(jobs, None)
-    if first is None:
-        return  # nothing to mark: no sandbox to start
-    if options.scheduler is not None:
-        executor, there = stack.enter_context(pool.cluster(kit, scheduler=options.scheduler))
-        ahead = 256
-    else:
-        workers = options.workers or os.cpu_count() or 1
-        executor, there = stack.enter_context(pool.here(kit, workers=workers, unsafe=options.unsafe))
-        ahead = 2 * workers
     running: dict[Future[Marked], Job] = {}
     try:
-        for job in _chain(first, jobs):
-            running[_submit(executor, there, options, job)] = job
-            while len(running) >= ahead:
+        for job in jobs:
+            running[crew.mark(kit, job)] = job
+            while len(running) >= crew.ahead:
                 yield from _write_done(running, writer)
         while running:
             yield from _write_done(running, writer)
     finally:
         writer.flush()
-
-
-def _chain(first: Job, rest: Iterator[Job]) -> Iterator[Job]:
-    yield first
-    yield from rest
-
-
-def _submit(executor: Executor, kit: Any, options: Options, job: Job) -> Future[Marked]:
-    return executor.submit(pool.work, kit, options.unsafe, job.data, job.why)
 
 
 def _write_done(running: dict[Future[Marked], Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
@@ -148,13 +158,15 @@ def _write_done(running: dict[Future[Marked], Job], writer: "Writer") -> Iterato
 class Writer:
     """The one hand that writes: gradebook, graded notebook, feedback, and last the ledger."""
 
-    def __init__(self, root: Path, api: Any, kit: Kit, book: Gradebook, feedback: bool):
+    def __init__(self, root: Path, api: Any, assignment: str, book: Gradebook, options: Options):
         from nbgrader.preprocessors import LimitOutput
 
-        self.root, self.kit, self.book = root, kit, book
+        self.root, self.assignment, self.book = root, assignment, book
+        self.released = read_release(root, assignment)
+        self.points = 0.0
         self._coursedir = api.coursedir
         self._limit = LimitOutput(parent=api)
-        self._pages = Pages(kit.released) if feedback else None
+        self._pages = Pages(self.released) if options.feedback else None
         self.waiting: list[tuple[str, StudentRow]] = []
         self.done: list[str] = []
 
@@ -162,7 +174,7 @@ class Writer:
         """Who is graded already and need not be again, with the key: the gradebook and the files are there."""
         there = self.book.students()
         found = {}
-        for key, row, _ in ledger.entries(self.root, self.kit.assignment):
+        for key, row, _ in ledger.entries(self.root, self.assignment):
             kinds = ["autograded", *(["feedback"] if self._pages else [])]
             if row.student in there and all(self._path(kind, row.student).exists() for kind in kinds):
                 found[row.student] = (key, row)
@@ -170,14 +182,13 @@ class Writer:
 
     def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
         """Write the outcome of `job`; what could not be graded becomes a row that says why."""
-        points = self.kit.hidden.points
         try:
             marked = future.result()
         except Exception as error:  # a lost cluster worker, a sandbox that no longer starts: the others go on
-            row = StudentRow(job.student, 0.0, points, problem=f"not graded: {str(error)[:300]}. Grade again.")
+            row = StudentRow(job.student, 0.0, self.points, problem=f"not graded: {str(error)[:300]}. Grade again.")
             self.done.append(job.student)
             return row
-        row = StudentRow(job.student, 0.0, points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
+        row = StudentRow(job.student, 0.0, self.points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
         row.flags += [job.note] if job.note else []
         row.problem = job.problem
         for name, report in marked.reports.items():
@@ -199,12 +210,12 @@ class Writer:
         """Commit what waits, then remember it as done."""
         self.book.commit()
         for key, row in self.waiting:
-            ledger.write(self.root, self.kit.assignment, key, row)
+            ledger.write(self.root, self.assignment, key, row)
         self.waiting.clear()
 
     def _path(self, kind: str, student: str) -> Path:
         folder = getattr(self._coursedir, f"{kind}_directory")
-        name = self.kit.assignment
+        name = self.assignment
         suffix = ".html" if kind == "feedback" else ".ipynb"
         return Path(self._coursedir.format_path(folder, student, name)) / f"{name}{suffix}"
 

@@ -48,6 +48,18 @@ def secret(root: Path) -> str:
 
 
 @dataclass(frozen=True)
+class Setup:
+    """What a sandbox must have ready before the first submission: modules, and the limits of each."""
+
+    preload: tuple[str, ...]
+    limits: box.Limits
+
+    def sandbox(self, tier: str) -> box.Sandbox:
+        """A sandbox in `tier`, not started yet."""
+        return box.Sandbox(tier, self.limits, self.preload)
+
+
+@dataclass(frozen=True)
 class Kit:
     """What grading one assignment needs, as plain data that another machine can be sent: trusted notebook, packs, limits."""
 
@@ -64,16 +76,9 @@ class Kit:
         return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
 
     @cached_property
-    def preload(self) -> tuple[str, ...]:
-        """The modules that the locked cells import: imported once, in the warm worker, and not again for each submission."""
-        locked = [c.source for c in self.released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
-        found: dict[str, None] = {}
-        for node in (node for source in locked for node in ast.walk(ast.parse(source))):
-            if isinstance(node, ast.Import):
-                found |= dict.fromkeys(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found[node.module] = None
-        return tuple(found)
+    def setup(self) -> "Setup":
+        """What its sandboxes must have ready."""
+        return setup_for(self.released, self.limits)
 
 
 @dataclass
@@ -87,13 +92,29 @@ class Marked:
     seconds: float = 0.0
 
 
+def read_release(root: Path, assignment: str) -> Any:
+    """The released notebook of `assignment` in the course at `root`."""
+    return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
+
+
+def setup_for(released: Any, limits: box.Limits) -> Setup:
+    """The modules that the locked cells of a release import are imported once, and not again for each submission."""
+    locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
+    found: dict[str, None] = {}
+    for node in (node for source in locked for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            found |= dict.fromkeys(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found[node.module] = None
+    return Setup(tuple(found), limits)
+
+
 def make_kit(root: Path, assignment: str, limits: box.Limits | None = None) -> Kit:
     """The kit for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
     hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
-    folder = root / "release" / assignment
-    released = nbformat.read(folder / f"{assignment}.ipynb", as_version=4)
-    return Kit(assignment, released, pack.load(folder / f"{lesson.slug}{pack.SUFFIX}"), hidden, limits or box.Limits())
+    visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
+    return Kit(assignment, read_release(root, assignment), visible, hidden, limits or box.Limits())
 
 
 def mark(kit: Kit, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "") -> Marked:

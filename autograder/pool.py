@@ -11,42 +11,48 @@ from contextlib import contextmanager
 from typing import Any
 
 from autograder import __version__
-from autograder.oracle import Kit, Marked, mark
+from autograder.oracle import Kit, Marked, Setup, mark
 from autograder.registry import CourseError
 from autograder.sandbox import Sandbox, choose_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
 CONNECT_S = 10.0
 
-_warm = threading.local()  # each thread's sandbox, and the kit that it was made for
+_mine = threading.local()  # each thread's sandbox, and what it was set up for
 _all: list[Sandbox] = []
 
 
 def work(kit: Kit, unsafe: bool, data: bytes | None, unreadable: str) -> Marked:
     """Mark one submission in this thread's sandbox, which stays warm for the next."""
-    if getattr(_warm, "digest", None) != kit.digest:
-        warm_up(kit, unsafe)
-    return mark(kit, _warm.sandbox, data, unreadable)
+    if getattr(_mine, "setup", None) != kit.setup:
+        warm_up(kit.setup, unsafe)
+    return mark(kit, _mine.sandbox, data, unreadable)
 
 
-def warm_up(kit: Kit, unsafe: bool) -> str:
-    """Make this thread's sandbox for `kit`; its tier."""
-    if hasattr(_warm, "sandbox"):
-        _warm.sandbox.close()
-    _warm.sandbox = Sandbox(choose_tier(unsafe=unsafe), kit.limits, kit.preload)
-    _all.append(_warm.sandbox)
-    _warm.digest = kit.digest
-    _warm.sandbox.warm_up()
-    return str(_warm.sandbox.tier)
+def warm_up(setup: Setup, unsafe: bool, together: threading.Barrier | None = None) -> None:
+    """Give this thread a warm sandbox; `together` with the other threads, so that each gets one."""
+    if hasattr(_mine, "sandbox"):
+        _mine.sandbox.close()
+    _mine.sandbox, _mine.setup = setup.sandbox(choose_tier(unsafe=unsafe)), setup
+    _all.append(_mine.sandbox)
+    if together is not None:
+        together.wait()
+    _mine.sandbox.warm_up()
 
 
 @contextmanager
-def here(kit: Kit, *, workers: int, unsafe: bool) -> Iterator[tuple[Executor, Kit]]:
-    """`workers` threads on this machine. Raises SandboxUnavailable where nothing isolates and not `unsafe`."""
+def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
+    """`workers` threads on this machine, whose sandboxes begin to warm up at once.
+
+    Raises SandboxUnavailable where nothing isolates and not `unsafe`.
+    """
     choose_tier(unsafe=unsafe)
+    together = threading.Barrier(workers)
     executor = ThreadPoolExecutor(workers, thread_name_prefix="attn")
     try:
-        yield executor, kit
+        for _ in range(workers):
+            executor.submit(warm_up, setup, unsafe, together)
+        yield executor
     finally:
         executor.shutdown(cancel_futures=True)
         while _all:
