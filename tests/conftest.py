@@ -57,6 +57,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.fixture(scope="session")
+def new_port() -> Callable[[], int]:
+    """`free_port`, for tests that start servers of their own."""
+    return free_port
+
+
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a fresh workspace with all released lessons: `(base URL, workspace)`."""

@@ -1,0 +1,19 @@
+"""nbgrader's settings for everybody on the hub; the instructor's server is known by `ATTN_COURSE`, which the hub sets for it."""
+
+import os
+
+c = get_config()  # noqa: F821 - traitlets puts it here
+
+c.Exchange.root = os.environ.get("ATTN_EXCHANGE", "/srv/nbgrader/exchange")
+c.CourseDirectory.course_id = "attention"
+c.Authenticator.plugin_class = "nbgrader.auth.JupyterHubAuthPlugin"  # who is in the course: the hub's groups
+
+# `attn grade` takes nothing but the notebook from a submission, so the receipt that feedback is filed under is fetched here.
+c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
+
+if course := os.environ.get("ATTN_COURSE"):
+    load_subconfig("nbgrader_config.py", path=course)  # noqa: F821 - the course's own settings
+    c.CourseDirectory.root = course
+elif user := os.environ.get("JUPYTERHUB_USER"):
+    # nbgrader takes the system's name for the student's: wrong where servers share one account, as in containers.
+    c.CourseDirectory.student_id = user
