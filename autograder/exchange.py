@@ -26,9 +26,7 @@ class ReleaseFeedback(ExchangeReleaseFeedback):  # type: ignore[misc]  # nbgrade
         without = []
         for folder in sorted({Path(page).parent for page in glob.glob(os.path.join(self.src_path, "*.html"))}):
             student = folder.parent.name
-            submitted = self.coursedir.format_path(
-                self.coursedir.submitted_directory, student, self.coursedir.assignment_id
-            )
+            submitted = self.coursedir.format_path(self.coursedir.submitted_directory, student, self.coursedir.assignment_id)
             try:
                 for name in RECEIPT:
                     (folder / name).write_bytes(read_receipt(Path(submitted) / name))
