@@ -1,4 +1,4 @@
-"""Which of nbgrader's parts a server on the hub loads: the formgrader for an instructor only, with our grader behind its button."""
+"""Which of nbgrader's parts a server on the hub loads: the formgrader for the instructor, and `attn grade` behind its button."""
 
 import os
 
