@@ -8,8 +8,8 @@ c.Exchange.root = os.environ.get("ATTN_EXCHANGE", "/srv/nbgrader/exchange")
 c.CourseDirectory.course_id = "attention"
 c.Authenticator.plugin_class = "nbgrader.auth.JupyterHubAuthPlugin"  # who is in the course: the hub's groups
 
-# `attn grade` takes nothing but the notebook from a submission, so the receipt that feedback is filed under is fetched here.
-c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
+c.ExchangeFactory.collect = "autograder.exchange.Collect"  # follows no link that a student laid
+c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"  # `attn grade` leaves its receipt in `submitted`
 
 if course := os.environ.get("ATTN_COURSE"):
     load_subconfig("nbgrader_config.py", path=course)  # noqa: F821 - the course's own settings
