@@ -75,7 +75,7 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
     console = _console()
     console.print(table)
     console.print(
-        f"{len(graded.rows)} submissions in {graded.seconds:.1f} s. Written answers wait for a person: `nbgrader formgrader`."
+        f"{len(graded.rows)} submissions in {graded.seconds:.1f} s. Written answers wait for a person, in the formgrader."
     )
     if graded.tier == "none":
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
