@@ -20,6 +20,8 @@ import pytest
 from autograder.registry import course_root
 from autograder.sandbox import available_tiers
 
+pytestmark = pytest.mark.timeout(600)
+
 ROOT = course_root().parent
 DOCUMENTS = ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")
 
@@ -66,7 +68,7 @@ def copy_clone(target: Path) -> Path:
     return target
 
 
-def environment(clone: Path) -> dict[str, str]:
+def environment(clone: Path, lean: Path) -> dict[str, str]:
     """A shell's variables in which `clone` is what is installed, the hub's settings hold, and home and exchange are new."""
     home, exchange = clone.parent / "home", clone.parent / "exchange"
     for folder in (home, exchange):
@@ -74,7 +76,7 @@ def environment(clone: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ATTN_", "JUPYTER"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     settings = {"JUPYTER_CONFIG_PATH": str(clone / "course" / "hub"), "ATTN_EXCHANGE": str(exchange)}
-    return {**kept, "PATH": path, "PYTHONPATH": str(clone), "HOME": str(home), **settings}
+    return {**kept, "PATH": path, "PYTHONPATH": f"{lean}{os.pathsep}{clone}", "HOME": str(home), **settings}
 
 
 def script(document: str, skip: Callable[[str], bool]) -> str:
@@ -94,7 +96,7 @@ def _quoted(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Shell]]:
+def running(tmp_path_factory: pytest.TempPathFactory, lean: Path) -> Iterator[dict[str, Shell]]:
     """A shell for each document, in a clone of its own: they run side by side."""
     shells = {}
     for document in DOCUMENTS:
@@ -105,7 +107,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Shel
             if lesson.stem not in used:  # `attn build` enters every lesson in the gradebook, which takes seconds for each
                 lesson.unlink()
         with (clone.parent / "said.txt").open("w") as said:
-            shell = subprocess.Popen(["bash", "-c", text], cwd=clone, env=environment(clone), stdout=said, stderr=said)
+            shell = subprocess.Popen(["bash", "-c", text], cwd=clone, env=environment(clone, lean), stdout=said, stderr=said)
         shells[document] = (shell, clone.parent / "said.txt")
     yield shells
     for shell, _ in shells.values():
@@ -144,7 +146,7 @@ def test_a_command_that_fails_fails_its_document(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the Makefile's paths are POSIX here; CI runs `make test` on Windows")
-def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path) -> None:
+def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path, lean: Path) -> None:
     """`make lab` with everything installed: the stamps say so, and `.venv/bin` is the environment of this test."""
     clone = copy_clone(tmp_path / "clone")
     (clone / ".venv").mkdir()
@@ -152,7 +154,7 @@ def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path) -> None:
     total = subprocess.run("cat pyproject.toml constraints.txt | cksum", shell=True, cwd=clone, capture_output=True, text=True)
     for stamp in (".python", f".lab-{total.stdout.split()[0]}"):
         (clone / ".venv" / stamp).touch()
-    variables = {**environment(clone), "BROWSER": "true"}
+    variables = {**environment(clone, lean), "BROWSER": "true"}
     out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     make = subprocess.Popen(["make", "lab"], cwd=clone, env=variables, start_new_session=True, **out)
     said = []

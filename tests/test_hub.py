@@ -83,7 +83,7 @@ def _path() -> str:
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int]) -> Iterator[Hub]:
+def hub(tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int], lean: Path) -> Iterator[Hub]:
     """The recipe's hub, with nobody logged in."""
     if not shutil.which("configurable-http-proxy", path=_path()) or not shutil.which("node", path=_path()):
         pytest.skip("no configurable-http-proxy (npm): `npm install --global --prefix .venv configurable-http-proxy@5.1.0`")
@@ -100,11 +100,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int]) -
     exchange.mkdir()
     exchange.chmod(0o1777)
     port = new_port()
+    python_path = f"{lean}{os.pathsep}{course_root().parent}"
     settings = SETTINGS.format(
         recipe=str(root / "recipe"),
         passwords=PASSWORDS,
         homes=f"{homes}/{{username}}",
-        environment={"PATH": _path(), "PYTHONPATH": os.pathsep.join([str(course_root().parent)])},
+        environment={"PATH": _path(), "PYTHONPATH": python_path},
         port=port,
         hub_port=new_port(),
         proxy_port=new_port(),
@@ -112,6 +113,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int]) -
     (root / "test_config.py").write_text(settings)
     log = root / "hub.log"
     environment = {**os.environ, "PATH": _path(), "ATTN_COURSE": str(course), "ATTN_EXCHANGE": str(exchange)}
+    environment["PYTHONPATH"] = python_path
     command = [sys.executable, "-m", "jupyterhub", "-f", str(root / "test_config.py")]
     with log.open("w") as out:
         server = subprocess.Popen(command, cwd=root, env=environment, stdout=out, stderr=out, start_new_session=True)
