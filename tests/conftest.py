@@ -64,6 +64,23 @@ def new_port() -> Callable[[], int]:
 
 
 @pytest.fixture(scope="session")
+def copy_clone() -> Callable[[Path], Path]:
+    """Make a copy of what git tracks or would track, as it stands now, in a new folder; returns the folder."""
+    root = course_root().parent
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
+
+    def copy(target: Path) -> Path:
+        for name in names:
+            if name and (root / name).is_file():
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(root / name, target / name)
+        return target
+
+    return copy
+
+
+@pytest.fixture(scope="session")
 def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for PYTHONPATH that halves the start of nbgrader's commands.
 

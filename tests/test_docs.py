@@ -8,7 +8,7 @@ happen first has that in `FIRST`.
 
 import os
 import re
-import shutil
+import shlex
 import signal
 import subprocess
 import sys
@@ -58,16 +58,6 @@ def commands() -> set[tuple[str, str]]:
     return {(document, command) for document in DOCUMENTS for block in blocks(document) for command in block}
 
 
-def copy_clone(target: Path) -> Path:
-    """A copy of what git tracks or would track, as it stands now."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
-        if name and (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
-    return target
-
-
 def environment(clone: Path, lean: Path) -> dict[str, str]:
     """A shell's variables in which `clone` is what is installed, the hub's settings hold, and home and exchange are new."""
     home, exchange = clone.parent / "home", clone.parent / "exchange"
@@ -86,17 +76,15 @@ def script(document: str, skip: Callable[[str], bool]) -> str:
         typed = []
         for command in block:
             typed += [f"({FIRST[document, command]})"] if (document, command) in FIRST else []
-            typed += [f"echo {_quoted('$ ' + command)}", command] if not skip(command) else []
+            typed += [f"echo {shlex.quote('$ ' + command)}", command] if not skip(command) else []
         lines += ["(", *typed, ")"] if typed else []
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, lean: Path) -> Iterator[dict[str, Shell]]:
+def running(
+    tmp_path_factory: pytest.TempPathFactory, copy_clone: Callable[[Path], Path], lean: Path
+) -> Iterator[dict[str, Shell]]:
     """A shell for each document, in a clone of its own: they run side by side."""
     shells = {}
     for document in DOCUMENTS:
@@ -146,7 +134,7 @@ def test_a_command_that_fails_fails_its_document(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the Makefile's paths are POSIX here; CI runs `make test` on Windows")
-def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path, lean: Path) -> None:
+def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path, copy_clone: Callable[[Path], Path], lean: Path) -> None:
     """`make lab` with everything installed: the stamps say so, and `.venv/bin` is the environment of this test."""
     clone = copy_clone(tmp_path / "clone")
     (clone / ".venv").mkdir()

@@ -20,7 +20,6 @@ from typing import Any
 
 import pytest
 
-from autograder.registry import course_root
 from autograder.sandbox import available_tiers
 
 pytestmark = [
@@ -64,12 +63,11 @@ c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{proxy_port}"
 
 @dataclass
 class Hub:
-    """A running hub: its address, and the folders of its course, of each user's home and of the exchange."""
+    """A running hub: its address, the course's folder, the folder of homes, and the variables of an instructor's shell."""
 
     url: str
     course: Path
     homes: Path
-    exchange: Path
     environment: dict[str, str]
 
     @property
@@ -83,44 +81,33 @@ def _path() -> str:
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int], lean: Path) -> Iterator[Hub]:
+def hub(
+    tmp_path_factory: pytest.TempPathFactory, copy_clone: Callable[[Path], Path], new_port: Callable[[], int], lean: Path
+) -> Iterator[Hub]:
     """The recipe's hub, with nobody logged in."""
     if not shutil.which("configurable-http-proxy", path=_path()) or not shutil.which("node", path=_path()):
         pytest.skip("no configurable-http-proxy (npm): `npm install --global --prefix .venv configurable-http-proxy@5.1.0`")
     if not any(tier.available and tier.name != "none" for tier in available_tiers()):
         pytest.skip("neither bubblewrap nor Landlock isolates on this machine")
     root = tmp_path_factory.mktemp("hub")
-    course, homes, exchange = root / "clone" / "course", root / "homes", root / "exchange"
-    for kind in ("course", "solutions"):
-        skip = shutil.ignore_patterns("__pycache__", ".*", "gradebook.db*", "submitted", "autograded", "feedback")
-        shutil.copytree(course_root().parent / kind, root / "clone" / kind, ignore=skip)
-    shutil.move(course / "hub", root / "recipe")
-    for name in PASSWORDS:
-        (homes / name).mkdir(parents=True)
-    exchange.mkdir()
-    exchange.chmod(0o1777)
-    port = new_port()
-    python_path = f"{lean}{os.pathsep}{course_root().parent}"
-    settings = SETTINGS.format(
-        recipe=str(root / "recipe"),
-        passwords=PASSWORDS,
-        homes=f"{homes}/{{username}}",
-        environment={"PATH": _path(), "PYTHONPATH": python_path},
-        port=port,
-        hub_port=new_port(),
-        proxy_port=new_port(),
+    clone, homes, exchange = copy_clone(root / "clone"), root / "homes", root / "exchange"
+    for folder in (exchange, *(homes / name for name in PASSWORDS)):
+        folder.mkdir(parents=True)
+    python = {"PATH": _path(), "PYTHONPATH": f"{lean}{os.pathsep}{clone}"}
+    ports = {name: new_port() for name in ("port", "hub_port", "proxy_port")}
+    recipe = shutil.move(clone / "course" / "hub", root / "recipe")
+    settings = root / "test_config.py"
+    settings.write_text(
+        SETTINGS.format(recipe=str(recipe), passwords=PASSWORDS, homes=f"{homes}/{{username}}", environment=python, **ports)
     )
-    (root / "test_config.py").write_text(settings)
-    log = root / "hub.log"
-    environment = {**os.environ, "PATH": _path(), "ATTN_COURSE": str(course), "ATTN_EXCHANGE": str(exchange)}
-    environment["PYTHONPATH"] = python_path
-    command = [sys.executable, "-m", "jupyterhub", "-f", str(root / "test_config.py")]
-    with log.open("w") as out:
+    environment = {**os.environ, **python, "ATTN_COURSE": str(clone / "course"), "ATTN_EXCHANGE": str(exchange)}
+    command = [sys.executable, "-m", "jupyterhub", "-f", str(settings)]
+    with (root / "hub.log").open("w") as out:
         server = subprocess.Popen(command, cwd=root, env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_for(f"{url}/hub/api/", server, log)
-        yield Hub(url, course, homes, exchange, environment)
+        url = f"http://127.0.0.1:{ports['port']}"
+        _wait_for(f"{url}/hub/api/", server, root / "hub.log")
+        yield Hub(url, clone / "course", homes, environment)
     finally:
         server.send_signal(signal.SIGINT)  # the hub ends the users' servers and the proxy
         server.wait(30)
@@ -139,6 +126,7 @@ def _wait_for(url: str, server: Any, log: Path) -> None:
 def log_in(hub: Hub, browser: Any, name: str, password: str) -> Any:
     """A page of `name`'s own browser, after the login form was sent: their server starts meanwhile."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(90_000)  # three servers start at once
     page.goto(f"{hub.url}/hub/login")
     page.fill("#username_input", name)
     page.fill("#password_input", password)
@@ -163,7 +151,7 @@ def press(page: Any, selector: str, said: str) -> str:
     """Click `selector` in the formgrader, and read and close the box that answers; it must contain `said`."""
     page.locator(selector).click()
     box = page.locator(".modal.in .modal-content")
-    box.wait_for(timeout=90_000)
+    box.wait_for()
     text = box.inner_text()
     assert said in text, text
     box.locator("button.close").first.click()
@@ -184,7 +172,7 @@ def work(page: Any, name: str, answer: str) -> None:
 
 @dataclass
 class Round:
-    """What a round left: what the boxes and commands said, the students' pages of feedback, and their lists."""
+    """A round in play: everybody's page, what boxes, commands and feedback said, and a folder for screenshots."""
 
     hub: Hub
     grace: Any
@@ -202,7 +190,7 @@ def release_and_submit(term: Round) -> None:
     """The instructor releases; Ada fetches and submits in JupyterLab's assignment list, Bob by the same addresses."""
     grace, ada, bob = term.grace, term.ada, term.bob
     press(grace, f"{ROW} .release a", "Successfully released")
-    ada.get_by_role("menuitem", name="Nbgrader").click(timeout=60_000)
+    ada.get_by_role("menuitem", name="Nbgrader").click()
     ada.get_by_role("menuitem", name="Assignment List").click()
     ada.get_by_role("button", name="Fetch", exact=True).click()
     submit = ada.get_by_role("button", name="Submit", exact=True)
@@ -211,7 +199,7 @@ def release_and_submit(term: Round) -> None:
     submit.click()
     ada.get_by_role("button", name="Fetch Feedback").wait_for()
     ada.screenshot(path=term.shots / "assignment_list.png")
-    bob.wait_for_url("**/user/bob/lab**", timeout=60_000)
+    bob.wait_for_url("**/user/bob/lab**")
     ask(bob, "POST", "/user/bob/assignments/fetch", COURSE)
     work(bob, "bob", RIGHT)
     ask(bob, "POST", "/user/bob/assignments/submit", COURSE)
@@ -272,7 +260,7 @@ def give_feedback(term: Round) -> None:
 
 
 @pytest.fixture(scope="module")
-def term(hub: Hub, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Round:
+def term(browser: Any, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Round:
     """One round, played once; what each rule below asks about it."""
     pages = [log_in(hub, browser, name, PASSWORDS[name]) for name in ("grace", "ada", "bob")]
     term = Round(hub, *pages, shots=tmp_path_factory.mktemp("shots"))
@@ -281,7 +269,7 @@ def term(hub: Hub, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Ro
     return term
 
 
-def test_the_hub_lets_nobody_in_with_anothers_password(hub: Hub, browser: Any) -> None:
+def test_the_hub_lets_nobody_in_with_anothers_password(browser: Any, hub: Hub) -> None:
     page = log_in(hub, browser, "ada", PASSWORDS["bob"])
     assert "Invalid username or password" in page.locator(".login_error").inner_text()
     page.context.close()

@@ -1,7 +1,8 @@
 """A hub for one class on one machine: students with the assignment list, an instructor with the formgrader.
 
-Copy this folder to where root alone may write, edit the four names below, and run `jupyterhub -f jupyterhub_config.py`
-there. `course/INSTRUCTORS.md` says what else the machine needs; `tests/test_hub.py` runs a term's round through this file.
+Copy this folder to where all may read and root alone may write, edit the four names below, and start the hub with
+`jupyterhub -f …/jupyterhub_config.py`. `course/INSTRUCTORS.md` says what else the machine needs; `tests/test_hub.py` runs a
+round of the course, from release to fetched feedback, through this file.
 """
 
 import os
