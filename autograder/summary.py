@@ -1,5 +1,6 @@
-"""The tables that the README and course/README.md quote: generated from the sources, so they cannot drift."""
+"""The tables that the README and two documents of the course quote: generated from the sources, so they cannot drift."""
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,24 @@ def syllabus_table(lessons: Sequence[Lesson]) -> str:
         goals = "; ".join(objectives(lesson))
         lines.append(f"| {link} | {goals} | {len(exercises)} | {points:g} | {mistakes} | {minutes(lesson)} |")
     return "\n".join(lines)
+
+
+def term_table(lessons: Sequence[Lesson]) -> str:
+    """A markdown table: week, assignment, points by the grader and by hand, minutes."""
+    lines = ["| week | assignment | points, graded | points, by hand | minutes |", "|---|---|---|---|---|"]
+    sums = [0.0, 0.0, 0]
+    for week, lesson in enumerate(lessons, start=1):
+        row = (sum(exercise.points for exercise in lesson.exercises()), hand_points(lesson), minutes(lesson))
+        sums = [total + value for total, value in zip(sums, row, strict=True)]
+        lines.append(f"| {week} | `{lesson.name}` | {row[0]:g} | {row[1]:g} | {row[2]} |")
+    return "\n".join([*lines, f"| | | {sums[0]:g} | {sums[1]:g} | {sums[2]} |"])
+
+
+def hand_points(lesson: Lesson) -> float:
+    """The points of the lesson's written questions."""
+    cells = re.findall(r"^\+\+\+ (\{.*\})\s*$", lesson.path.read_text(encoding="utf-8"), re.MULTILINE)
+    written = [cell["nbgrader"] for cell in map(json.loads, cells) if cell.get("nbgrader", {}).get("grade")]
+    return float(sum(cell["points"] for cell in written if cell.get("solution")))
 
 
 def objectives(lesson: Lesson) -> list[str]:
@@ -102,6 +121,7 @@ def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
     documents: dict[Path, dict[str, Callable[[], str]]] = {
         root.parent / "README.md": {"lessons": lambda: lesson_table(lessons), "score": lambda: score_line(lessons)},
         root / "README.md": {"syllabus": lambda: syllabus_table(lessons), "glossary": glossary},
+        root / "INSTRUCTORS.md": {"term": lambda: term_table(lessons)},
     }
     stale = []
     for path, parts in documents.items():

@@ -78,7 +78,7 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
     console.print(table)
     console.print(
         f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
-        "Written answers wait for a person: `nbgrader formgrader`."
+        "Written answers wait for a person, in the formgrader."
     )
     if graded.tier == "none":
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")

@@ -57,6 +57,40 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.fixture(scope="session")
+def new_port() -> Callable[[], int]:
+    """`free_port`, for tests that start servers of their own."""
+    return free_port
+
+
+@pytest.fixture(scope="session")
+def copy_clone() -> Callable[[Path], Path]:
+    """Make a copy of what git tracks or would track, as it stands now, in a new folder; returns the folder."""
+    root = course_root().parent
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
+
+    def copy(target: Path) -> Path:
+        for name in names:
+            if name and (root / name).is_file():
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(root / name, target / name)
+        return target
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH that halves the start of nbgrader's commands.
+
+    jsonschema imports `rfc3987_syntax`, which compiles a grammar for a second, for a format that no notebook uses.
+    """
+    folder = tmp_path_factory.mktemp("lean")
+    (folder / "sitecustomize.py").write_text("import sys\n\nsys.modules['rfc3987_syntax'] = None\n")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a fresh workspace with all released lessons: `(base URL, workspace)`."""

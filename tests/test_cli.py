@@ -14,6 +14,7 @@ from autograder.cli import main
 from autograder.registry import CourseError, course_root, find_lesson, lessons
 
 ROOT = course_root().parent
+DOCUMENTS = [ROOT / name for name in ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")]
 
 
 @pytest.fixture
@@ -98,20 +99,20 @@ def test_every_attn_command_in_the_documents_exists() -> None:
         [sys.executable, "-m", "autograder.cli", "--help"], capture_output=True, text=True, check=True
     ).stdout
     known = set(re.findall(r"^    ([a-z][a-z-]*)", help_text, re.MULTILINE))
-    for path in (ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"):
+    for path in DOCUMENTS:
         named = set(re.findall(r"\battn ([a-z][a-z-]+)", path.read_text(encoding="utf-8")))
         assert named <= known, (path.name, named - known)
 
 
 def test_every_make_target_in_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for path in (ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"):
+    for path in DOCUMENTS:
         for block in re.findall(r"```sh\n(.*?)```|`(make [a-z]+)`", path.read_text(encoding="utf-8"), re.DOTALL):
             assert set(re.findall(r"^make ([a-z]+)", "\n".join(block), re.MULTILINE)) <= targets
 
 
 def test_every_file_that_the_documents_link_to_exists() -> None:
-    for path in (ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"):
+    for path in DOCUMENTS:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / link).exists(), link
 

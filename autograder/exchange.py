@@ -1,0 +1,85 @@
+"""nbgrader's exchange, where students are strangers: what is collected are files, and feedback finds its way back."""
+
+import glob
+import os
+import stat
+from pathlib import Path
+
+from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
+from nbgrader.utils import temp_attrs
+
+RECEIPT = ("timestamp.txt", "submission_secret.txt")
+MAX_BYTES = 4096
+
+
+class ReleaseFeedback(ExchangeReleaseFeedback):  # type: ignore[misc]  # nbgrader ships no types
+    """`nbgrader release_feedback`, with each submission's receipt taken from where it was collected.
+
+    Feedback is filed under a hash of `submission_secret.txt`, which `nbgrader submit` lays beside the notebook. `attn grade`
+    takes nothing but the notebook from a submission, so nbgrader would look beside the graded one in vain. What did not come
+    through the exchange has no such file: it is passed over with a warning, and stops nobody else's feedback.
+    """
+
+    def copy_files(self) -> None:
+        without = []
+        for folder in sorted({Path(page).parent for page in glob.glob(os.path.join(self.src_path, "*.html"))}):
+            student = folder.parent.name
+            submitted = self.coursedir.format_path(self.coursedir.submitted_directory, student, self.coursedir.assignment_id)
+            try:
+                for name in RECEIPT:
+                    (folder / name).write_bytes(read_receipt(Path(submitted) / name))
+            except OSError as error:
+                self.log.warning(f"{student}: no feedback released: {error}. Was it submitted through the exchange?")
+                without.append(student)
+        excluded = ",".join([*filter(None, [self.coursedir.student_id_exclude]), *without])
+        with temp_attrs(self.coursedir, student_id_exclude=excluded):
+            super().copy_files()
+
+
+class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
+    """`nbgrader collect` that copies regular files alone, with the collector's eyes open.
+
+    nbgrader follows links, as the instructor: a link in place of a notebook would hand in, and give back in the feedback,
+    whatever the instructor can read. A pipe, or a folder too large, would end the collection for everybody.
+    """
+
+    def do_copy(self, src: str, dest: str, log: object = None) -> None:
+        files, left_out = read_folder(Path(src), 1000 * self.coursedir.max_file_size)
+        if left_out:
+            self.log.warning(f"{Path(src).name}: not collected, because no regular file or too large: {', '.join(left_out)}")
+        Path(dest).mkdir(parents=True)
+        for name, data in files.items():
+            (Path(dest) / name).write_bytes(data)
+
+
+def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
+    """The regular files in a student's folder of at most `most` bytes together, and the names of what is left out."""
+    files: dict[str, bytes] = {}
+    left_out = []
+    try:
+        within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return {}, [folder.name]
+    try:
+        for name in sorted(os.listdir(within)):
+            try:
+                files[name] = _read(name, most - sum(map(len, files.values())), within)
+            except OSError:
+                left_out.append(name)
+    finally:
+        os.close(within)
+    return files, left_out
+
+
+def read_receipt(path: Path) -> bytes:
+    """The content of a small regular file that a student wrote. Raises OSError for a link, a pipe, or one that is too large."""
+    return _read(path, MAX_BYTES)
+
+
+def _read(path: Path | str, most: int, within: int | None = None) -> bytes:
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), dir_fd=within)
+    with os.fdopen(handle, "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode) or info.st_size > most:
+            raise OSError(f"expected a file of at most {most} bytes, got {info.st_size} bytes: {path}")
+        return file.read(most)
