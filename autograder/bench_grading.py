@@ -16,6 +16,7 @@ from typing import Any
 
 from autograder import demo
 from autograder.build import nbgrader_api
+from autograder.exercise import Exercise
 from autograder.oracle import read_release, setup_for
 from autograder.registry import CourseError, Lesson, course_root
 from autograder.sandbox import Limits, choose_tier
@@ -32,9 +33,7 @@ def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -
         ours, plain = Path(temporary) / "ours" / "course", Path(temporary) / "plain"
         _make_course(ours, lesson, students)
         shutil.copytree(ours, plain, symlinks=True)
-        pages = ["--feedback"] if feedback else []
-        grade = ["-m", "autograder.cli", "grade", lesson.name, "--workers", str(workers), "--json", *pages]
-        ours_wall, ours_cpu, began = _time(ours, [grade])
+        ours_wall, ours_cpu, began = _time(ours, [_attn_grade(lesson, workers, feedback=feedback)])
         first = min(path.stat().st_mtime for path in ours.glob("autograded/*/*/*.ipynb")) - began
         commands = [["-m", "nbgrader", "autograde", lesson.name]]
         commands += [["-m", "nbgrader", "generate_feedback", lesson.name]] if feedback else []
@@ -56,6 +55,26 @@ def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -
     }
 
 
+def growth(lesson: Lesson, sizes: Sequence[int], *, workers: int) -> list[dict[str, float]]:
+    """How the cost of `attn grade --feedback` grows with the class: a row for each size, smallest first."""
+    rows = []
+    for students in sorted(sizes):
+        with tempfile.TemporaryDirectory(prefix="attn-bench-") as temporary:
+            root = Path(temporary) / "course"
+            _make_course(root, lesson, students)
+            wall, cpu, _ = _time(root, [_attn_grade(lesson, workers, feedback=True)])
+            if len(_scores(root, lesson)) != students:
+                raise CourseError(f"expected {students} students in the gradebook, got {len(_scores(root, lesson))}.")
+            size = (root / "gradebook.db").stat().st_size
+        rows.append({"students": students, "wall_s": wall, "cpu_s": cpu, "cpu_s_each": cpu / students, "gradebook_bytes": size})
+    return rows
+
+
+def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
+    command = ["-m", "autograder.cli", "grade", lesson.name, "--workers", str(workers), "--json"]
+    return [*command, "--feedback"] if feedback else command
+
+
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank."""
     course = course_root()
@@ -69,15 +88,20 @@ def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     if not outcome["success"]:
         raise CourseError(f"{lesson.name}: nbgrader generate_assignment failed.\n{outcome.get('log')}")
     exercises = [exercise for exercise in lesson.exercises() if not exercise.choices]
+    kinds = [_notebook(root, lesson, exercises, number) for number in range(min(students, 4 * len(exercises)))]
     for number in range(students):
-        notebook = demo.perfect(root, lesson)
-        exercise = exercises[number % len(exercises)]
-        mistakes = [text for known in exercise.misconceptions if (text := demo.as_source(exercise, known))]
-        if number % 20 == 19:
-            notebook = demo.released(root, lesson)
-        elif number % 4 and mistakes:
-            demo.set_answer(notebook, exercise.id, mistakes[number % len(mistakes)])
+        notebook = demo.released(root, lesson) if number % 20 == 19 else kinds[number % len(kinds)]
         demo.submit(root, lesson, f"student{number:04d}", notebook)
+
+
+def _notebook(root: Path, lesson: Lesson, exercises: Sequence[Exercise], number: int) -> Any:
+    """All right, or, three times of four, with a mistake in one exercise."""
+    notebook = demo.perfect(root, lesson)
+    exercise = exercises[number % len(exercises)]
+    mistakes = [text for known in exercise.misconceptions if (text := demo.as_source(exercise, known))]
+    if number % 4 and mistakes:
+        demo.set_answer(notebook, exercise.id, mistakes[number % len(mistakes)])
+    return notebook
 
 
 def _time(root: Path, commands: Sequence[Sequence[str]]) -> tuple[float, float, float]:

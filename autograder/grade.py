@@ -100,6 +100,30 @@ def grade_assignment(
     return report
 
 
+def write_feedback(root: Path, assignment: str) -> list[Path]:
+    """Write everybody's feedback page anew, with the marks and comments that the gradebook holds now; the files written.
+
+    Raises CourseError where nobody is graded.
+    """
+    from sqlalchemy.exc import SAWarning
+
+    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    _ensure_assignment(api, root, assignment)
+    pages = Pages(read_release(root, assignment))
+    written = []
+    with warnings.catch_warnings(), Gradebook(api, assignment) as book:
+        warnings.simplefilter("ignore", SAWarning)
+        for student in sorted(book.students()):
+            graded = _place(api.coursedir, "autograded", student, assignment)
+            if graded.exists():
+                page = pages.page(student, nbformat.read(graded, as_version=4), book.marks(student))
+                written.append(_place(api.coursedir, "feedback", student, assignment))
+                ledger.save(written[-1], page)
+    if not written:
+        raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
+    return written
+
+
 def to_json(graded: ClassReport) -> dict[str, Any]:
     """The class as JSON-able data."""
     return asdict(graded)
@@ -214,10 +238,14 @@ class Writer:
         self.waiting.clear()
 
     def _path(self, kind: str, student: str) -> Path:
-        folder = getattr(self._coursedir, f"{kind}_directory")
-        name = self.assignment
-        suffix = ".html" if kind == "feedback" else ".ipynb"
-        return Path(self._coursedir.format_path(folder, student, name)) / f"{name}{suffix}"
+        return _place(self._coursedir, kind, student, self.assignment)
+
+
+def _place(coursedir: Any, kind: str, student: str, assignment: str) -> Path:
+    """Where nbgrader expects the `kind` ("autograded" or "feedback") of a student's file."""
+    folder = getattr(coursedir, f"{kind}_directory")
+    suffix = ".html" if kind == "feedback" else ".ipynb"
+    return Path(coursedir.format_path(folder, student, assignment)) / f"{assignment}{suffix}"
 
 
 def _read(root: Path, assignment: str, kit: Kit, student: str) -> Job:

@@ -99,6 +99,15 @@ def print_grading_bench(found: Mapping[str, Any]) -> None:
     )
 
 
+def print_growth(rows: Sequence[Mapping[str, float]]) -> None:
+    """What grading costs, by size of the class."""
+    table = Table("submissions", "wall s", "CPU s", "CPU s each", "gradebook MB", title="attn grade --feedback")
+    for row in rows:
+        cells = (f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}", f"{row['cpu_s_each']:.2f}", f"{row['gradebook_bytes'] / 1e6:.1f}")
+        table.add_row(f"{row['students']:g}", *cells)
+    _console().print(table)
+
+
 @contextmanager
 def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
     """A bar with count, rate and time left, on a terminal only (stderr, so that stdout stays clean); yields what moves it."""

@@ -17,6 +17,7 @@ def register(add: Add) -> None:
     grading.add_argument("--students", type=int, default=40, help="size of the class (default: 40)")
     grading.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="for attn grade (default: one for each core)")
     grading.add_argument("--no-feedback", action="store_true", help="marks only, without feedback pages, for both")
+    grading.add_argument("--sizes", type=int, nargs="+", help="instead: how attn grade's cost grows over classes of these sizes")
     grading.add_argument("--json", action="store_true", help="print JSON")
     grading.set_defaults(measure=_grading)
 
@@ -29,14 +30,17 @@ def _bench(arguments: argparse.Namespace) -> int:
 def _grading(arguments: argparse.Namespace) -> int:
     from autograder import bench_grading
     from autograder.registry import find_lesson
+    from autograder.tables import print_grading_bench, print_growth
 
+    if arguments.sizes:
+        rows = bench_grading.growth(find_lesson(arguments.lesson), arguments.sizes, workers=arguments.workers)
+        print(json.dumps(rows)) if arguments.json else print_growth(rows)
+        return 0
     found = bench_grading.run(
         find_lesson(arguments.lesson), arguments.students, workers=arguments.workers, feedback=not arguments.no_feedback
     )
     if arguments.json:
         print(json.dumps(found))
     else:
-        from autograder.tables import print_grading_bench
-
         print_grading_bench(found)
     return 0 if found["scores_equal"] else 1

@@ -1,4 +1,4 @@
-"""`attn` for instructors: collect, grade, report, demo."""
+"""`attn` for instructors: collect, grade, feedback, report, demo."""
 
 import argparse
 import json
@@ -26,6 +26,9 @@ def register(add: Add) -> None:
     grade.add_argument("--scheduler", help="mark on the Dask cluster at this address, for example tcp://login1:8786")
     _limits(grade)
     _sandboxed(grade)
+
+    feedback = add("feedback", _feedback, "Write everybody's feedback page anew: after marking by hand.")
+    feedback.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
 
     report = add("report", _report, "Make one page that says who needs you and what the class misunderstood.")
     report.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
@@ -125,6 +128,15 @@ def _grade(arguments: argparse.Namespace) -> int:
     else:
         print_class(graded)
     return 1 if any(row.problem for row in graded.rows) else 0
+
+
+def _feedback(arguments: argparse.Namespace) -> int:
+    from autograder import grade
+    from autograder.registry import course_root, find_lesson
+
+    written = grade.write_feedback(course_root(), find_lesson(arguments.assignment).name)
+    print(f"wrote {len(written)} pages below {course_root() / 'feedback'}")
+    return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
