@@ -122,7 +122,10 @@ def _bare(cell: Any, number: int) -> None:
 
 
 def _harmless(data: Any) -> Any:
-    return nbformat.from_dict({kind: content for kind, content in data.items() if kind in _SHOWN})
+    """What may be shown of an output's data: text, HTML to be cleaned, pictures that are pictures."""
+    shown = {kind: content for kind, content in data.items() if kind in _SHOWN}
+    broken = [kind for kind in shown if kind.startswith("image/") and not re.fullmatch(r"[A-Za-z0-9+/=\s]*", str(shown[kind]))]
+    return nbformat.from_dict({kind: content for kind, content in shown.items() if kind not in broken})
 
 
 def _formulas(source: str) -> str:

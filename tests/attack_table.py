@@ -27,10 +27,7 @@ TIMEOUT_S = 600
 
 @dataclass(frozen=True)
 class Class:
-    """`attacks` are file names, of which the table `run`s some (`alone` if they may end the class).
-
-    `not_run` says why the others are not run by plain nbgrader.
-    """
+    """`attacks` are file names, of which some are `run`, `alone` if they may end the class; `not_run`: why not by nbgrader."""
 
     name: str
     attacks: str

@@ -51,6 +51,7 @@ def hostile() -> Any:
     notebook.cells = [nbformat.v4.new_markdown_cell(f"{markup}\n\n[l](javascript:{JS})") for markup in MARKUP]
     notebook.cells[0].attachments = {"a.svg": {"image/svg+xml": MARKUP[2]}}
     data = {"text/html": everything, "image/svg+xml": MARKUP[2], "application/javascript": JS, "text/markdown": everything}
+    data |= {"image/png": f'AAAA" onerror="{JS}'}
     data |= {"text/plain": everything, "text/latex": rf"$\href{{javascript:{JS}}}{{x}}$ {MARKUP[0]}"}
     outputs = [nbformat.v4.new_output("display_data", {kind: content, "text/plain": "x"}) for kind, content in data.items()]
     outputs.append(nbformat.v4.new_output("stream", text=everything))
