@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from autograder.build import nbgrader_api
 from autograder.feedback import Pages
 from autograder.gradebook import Gradebook
 from autograder.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.oracle import Kit, Marked, make_kit, read_release, setup_for
+from autograder.oracle import Kit, Marked, make_kit, read_release
 from autograder.registry import CourseError, did_you_mean
 from autograder.sandbox import Limits
 from autograder.submission import UnreadableError, load
@@ -82,13 +82,14 @@ def grade_assignment(
         book = stack.enter_context(Gradebook(api, assignment))
         writer = Writer(root, api, assignment, book, chosen)
         old = {} if chosen.again else writer.known()
-        crew = Crew(stack, chosen, writer.released)
+        crew = pool.Crew(stack, writer.released, chosen.limits or Limits(), chosen.unsafe, chosen.workers, chosen.scheduler)
         if set(names) - set(old):
             crew.start()  # they import while we make the kit
         kit = make_kit(root, assignment, chosen.limits)
         writer.points = kit.hidden.points
         rows = {name: old[name][1] for name in names if name in old}
-        jobs = (_read(root, assignment, kit, name) for name in names)
+        rows |= {name: _unnameable(name, writer.points) for name in names if not _is_name(name)}
+        jobs = (_read(root, assignment, kit, name) for name in names if _is_name(name))
         left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
         for name, row in _marked(crew, kit, left, writer):
             rows[name] = row
@@ -129,39 +130,12 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
     return asdict(graded)
 
 
-class Crew:
-    """Who marks: this machine's threads or a cluster's workers, started when there is something to mark."""
-
-    def __init__(self, stack: ExitStack, options: Options, released: Any):
-        self._stack, self._options, self._released = stack, options, released
-        self._executor: Executor | None = None
-        self._kit: Any = None
-        self.ahead = 256  # how many submissions are read before the first is written
-
-    def start(self) -> None:
-        """Start this machine's threads; a cluster's workers wait for the kit."""
-        options = self._options
-        if self._executor is None and options.scheduler is None:
-            workers = options.workers or os.cpu_count() or 1
-            setup = setup_for(self._released, options.limits or Limits())
-            self._executor = self._stack.enter_context(pool.here(setup, workers=workers, unsafe=options.unsafe))
-            self.ahead = 2 * workers
-
-    def mark(self, kit: Kit, job: Job) -> Future[Marked]:
-        """Have `job` marked."""
-        if self._executor is None and self._options.scheduler is not None:
-            self._executor, self._kit = self._stack.enter_context(pool.cluster(kit, scheduler=self._options.scheduler))
-        self.start()
-        assert self._executor is not None
-        return self._executor.submit(pool.work, self._kit or kit, self._options.unsafe, job.data, job.why)
-
-
-def _marked(crew: Crew, kit: Kit, jobs: Iterator[Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
+def _marked(crew: pool.Crew, kit: Kit, jobs: Iterator[Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
     """Mark `jobs`, a few ahead of what is written, and write each as it comes."""
     running: dict[Future[Marked], Job] = {}
     try:
         for job in jobs:
-            running[crew.mark(kit, job)] = job
+            running[crew.mark(kit, job.data, job.why)] = job
             while len(running) >= crew.ahead:
                 yield from _write_done(running, writer)
         while running:
@@ -246,6 +220,17 @@ def _place(coursedir: Any, kind: str, student: str, assignment: str) -> Path:
     folder = getattr(coursedir, f"{kind}_directory")
     suffix = ".html" if kind == "feedback" else ".ipynb"
     return Path(coursedir.format_path(folder, student, assignment)) / f"{assignment}{suffix}"
+
+
+def _is_name(student: str) -> bool:
+    """Whether the gradebook can hold `student`: a folder may have any name."""
+    return student.isprintable() and len(student) <= 128
+
+
+def _unnameable(student: str, points: float) -> StudentRow:
+    shown = ascii(student)[1:-1][:128]
+    problem = "expected a folder named after the student, in at most 128 printable characters. Rename it and grade again."
+    return StudentRow(shown, 0.0, points, problem=problem)
 
 
 def _read(root: Path, assignment: str, kit: Kit, student: str) -> Job:

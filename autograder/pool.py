@@ -4,16 +4,17 @@ Both are executors of `work`, so whoever grades does not see the difference. Thr
 sandboxes' own processes, and a thread that waits for one holds nothing up.
 """
 
+import os
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from autograder import __version__
-from autograder.oracle import Kit, Marked, Setup, mark
+from autograder.oracle import Kit, Marked, Setup, mark, setup_for
 from autograder.registry import CourseError
-from autograder.sandbox import Sandbox, choose_tier
+from autograder.sandbox import Limits, Sandbox, choose_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
 CONNECT_S = 10.0
@@ -84,3 +85,27 @@ def cluster(kit: Kit, *, scheduler: str) -> Iterator[tuple[Executor, Any]]:
 
 def _version() -> str:
     return __version__
+
+
+class Crew:
+    """Who marks: this machine's threads, or the workers of the cluster at `scheduler`; started when there is something to do."""
+
+    def __init__(self, stack: ExitStack, released: Any, limits: Limits, unsafe: bool, workers: int | None, scheduler: str | None):
+        self._stack, self._setup, self._unsafe, self._scheduler = stack, setup_for(released, limits), unsafe, scheduler
+        self._workers = workers or os.cpu_count() or 1
+        self._executor: Executor | None = None
+        self._kit: Any = None
+        self.ahead = 256 if scheduler else 2 * self._workers  # how many submissions are read before the first is written
+
+    def start(self) -> None:
+        """Start this machine's threads; a cluster's workers wait for the kit."""
+        if self._executor is None and self._scheduler is None:
+            self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
+
+    def mark(self, kit: Kit, data: bytes | None, unreadable: str) -> "Future[Marked]":
+        """Have a submission marked, given as for `oracle.mark`."""
+        if self._executor is None and self._scheduler is not None:
+            self._executor, self._kit = self._stack.enter_context(cluster(kit, scheduler=self._scheduler))
+        self.start()
+        assert self._executor is not None
+        return self._executor.submit(work, self._kit or kit, self._unsafe, data, unreadable)

@@ -1,0 +1,142 @@
+"""What a student gets back, and which of a lesson's own cells grading runs."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder import demo
+from autograder.cli import main
+from autograder.demonstrations import needed
+from autograder.feedback import Pages
+from autograder.grade import grade_assignment, write_feedback
+from autograder.oracle import make_kit, read_release
+from autograder.page import POLICY
+from autograder.registry import CourseError, course_root, find_lesson
+from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+LESSON = "00_start_here"
+ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
+needs_sandbox = pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "run"),
+    [
+        ("def f(x):\n    return np.sum(x)", False),
+        ("def f(Q):\n    K = Q\n    return K @ Q", False),
+        ("def f(x):\n    return x @ Q", True),
+        ("def f(x):\n    return [Q for _ in x]", True),
+        ("y = Q + 1", True),
+        ("Q = 1\ny = Q + 1", False),
+        ("def f(x):\n    return eval('Q')", True),
+        ("%timeit 3", True),
+        ("def f(:", False),
+        ("raise NotImplementedError()", False),
+    ],
+)
+def test_demonstrations_run_where_an_answer_leans_on_one(theirs: str, run: bool) -> None:
+    assert needed(["import numpy as np"], [theirs], ["Q = np.ones(3)", "plt.show()"]) is run
+
+
+def test_a_page_shows_student_content_as_text_and_forbids_the_rest() -> None:
+    released = read_release(course_root(), LESSON)
+    notebook = nbformat.from_dict(released)
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    cell = nbformat.v4.new_code_cell(f"x = '{evil}'", id="extra-0")
+    cell.outputs = [
+        nbformat.v4.new_output("stream", text=evil),
+        nbformat.v4.new_output("error", ename="E", evalue=evil, traceback=[evil]),
+        nbformat.v4.new_output("display_data", data={"text/plain": evil, "text/html": evil}),
+    ]
+    notebook.cells += [cell, nbformat.v4.new_markdown_cell(f"{evil} [a](javascript:alert(3))", id="extra-1")]
+    page = Pages(released).page(f"eve{evil}", notebook, {})
+    assert "<script" not in page
+    assert "<img src=x" not in page
+    assert 'href="javascript' not in page
+    assert POLICY.split(";")[0] in page.replace("&#x27;", "'")
+    assert page.count("alert(1)") == 7  # title, head, code, three outputs, text
+
+
+@needs_sandbox
+def test_feedback_is_written_again_with_marks_and_comments_by_hand(scratch_course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbgrader.api import Gradebook
+
+    lesson = find_lesson(LESSON)
+    notebook = demo.perfect(scratch_course, lesson)
+    demo.set_answer(notebook, "written_average", "Averages are for repeated measurements.")
+    demo.submit(scratch_course, lesson, "ada", notebook)
+    with pytest.raises(CourseError, match="attn grade"):
+        write_feedback(scratch_course, LESSON)
+    grade_assignment(scratch_course, LESSON, feedback=True)
+    path = scratch_course / "feedback" / "ada" / LESSON / f"{LESSON}.html"
+    before = path.read_text(encoding="utf-8")
+    assert "waits for a person" in before
+    assert "Total so far" in before
+    with Gradebook(f"sqlite:///{scratch_course / 'gradebook.db'}", "attention") as book:
+        submitted = book.find_submission(LESSON, "ada").notebooks[0]
+        next(g for g in submitted.grades if g.name == "written_average").manual_score = 0.5
+        next(c for c in submitted.comments if c.name == "written_average").manual_comment = "Say <when> not."
+        book.db.commit()
+    for name in ("lessons", "exercises"):
+        (scratch_course / name).symlink_to(course_root() / name)
+    monkeypatch.setenv("ATTN_COURSE", str(scratch_course))
+    course_root.cache_clear()
+    try:
+        assert main(["feedback", LESSON]) == 0
+    finally:
+        monkeypatch.undo()
+        course_root.cache_clear()
+    after = path.read_text(encoding="utf-8")
+    assert "Say &lt;when&gt; not." in after
+    assert "waits for a person" not in after
+    total = sum(e.points for e in lesson.exercises()) + 0.5
+    assert f"<th>Total</th><th>{total:g}</th>" in after
+
+
+@needs_sandbox
+def test_folders_that_are_no_names_cost_nobody_else_anything(scratch_course: Path) -> None:
+    lesson = find_lesson(LESSON)
+    demo.submit(scratch_course, lesson, "ada", demo.perfect(scratch_course, lesson))
+    for name in (b"\xff\xfe", b"line\nbreak", b"x" * 200):
+        target = scratch_course / "submitted" / name.decode("utf-8", "surrogateescape")
+        shutil.copytree(scratch_course / "submitted" / "ada", target)
+    report = grade_assignment(scratch_course, LESSON)
+    rows = {row.student: row for row in report.rows}
+    assert rows.pop("ada").problem is None
+    assert len(rows) == 3
+    assert all("Rename it" in str(row.problem) and row.student.isprintable() for row in rows.values())
+
+
+@needs_sandbox
+def test_answers_asked_together_are_blamed_only_for_what_they_do_alone() -> None:
+    kit = make_kit(course_root(), LESSON)
+    probe: Any = next(e for e in kit.visible.exercises.values() if e.cases).cases[0].probe
+    from autograder.sandbox import Cell
+
+    source = """
+import os, threading
+def exits(**given): os._exit(0)
+def plants(**given):
+    threading.Timer(0.05, lambda: os._exit(1)).start()
+    return 1
+def slow(**given):
+    import time
+    time.sleep(0.3)
+    return 2
+def fine(**given): return 3
+"""
+    with Sandbox(choose_tier(), preload=()) as sandbox, sandbox.submission([Cell("a", source)]) as submission:
+        names = ["fine", "exits", "plants", "slow", "fine2"]
+        seen = submission.observe_all([Question(name, [probe, probe], 5.0) for name in names])
+    kinds = {name: [one.failure.kind if one.failure else "value" for one in found] for name, found in seen.items()}
+    assert kinds == {
+        "fine": ["value"] * 2,
+        "exits": ["crashed"] * 2,
+        "plants": ["value"] * 2,
+        "slow": ["value"] * 2,  # what `plants` left behind ended the process under it; alone it is right
+        "fine2": ["missing"] * 2,
+    }
