@@ -30,13 +30,20 @@ RUN_ELSEWHERE = {
     "make lab": ("tests/test_docs.py", "def test_make_lab_opens_jupyterlab_at_the_first_lesson("),
     "make test": (".ci/run", "\nmake test\n"),
     "make demo": (".ci/run", "\nmake demo\n"),
+    "attn bench grading": ("tests/test_scale.py", '["bench", "grading", "--students", "4"'),
+    "attn bench grading --sizes 50 200 2000": ("tests/test_scale.py", '["bench", "grading", "--sizes", "2", "4"'),
     "pip install -c constraints.txt -e '.[learn,teach]'": ("Makefile", "$(PIP) -e '.[learn,teach,"),  # by `make test`
 }
 
 # What a student does before a command can work; they have the same account here, and a folder of their own.
 _SUBMIT = "nbgrader submit 01_soft_lookup --course attention"
 _FETCH = "mkdir ~/student && cd ~/student && nbgrader fetch_assignment 01_soft_lookup --course attention"
+_DOWNLOAD = (
+    "cd release && python -c \"import zipfile; zipfile.ZipFile('../moodle.zip', 'w').write("
+    "'01_soft_lookup/01_soft_lookup.ipynb', 'Ann Smith_12345_assignsubmission_file_/01_soft_lookup.ipynb')\""
+)
 FIRST = {
+    ("course/INSTRUCTORS.md", "attn collect moodle.zip --assignment 01_soft_lookup"): _DOWNLOAD,
     ("README.md", "nbgrader collect 01_soft_lookup"): f"{_FETCH} && {_SUBMIT}",
     ("course/INSTRUCTORS.md", "nbgrader collect 01_soft_lookup --update"): f"cd .. && {_SUBMIT}",
 }

@@ -1,6 +1,7 @@
 """Grading a class whatever happens: resumed, killed, on several workers, on a cluster, into PostgreSQL."""
 
 import contextlib
+import json
 import multiprocessing
 import os
 import random
@@ -279,8 +280,6 @@ def test_a_dask_cluster_of_two_gives_the_same_rows_when_one_worker_is_killed(
             time.sleep(0.1)
         here = ["--scheduler-file", str(address), "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory"]
         workers = [stack.enter_context(started("worker", *here, str(tmp_path / f"w{number}"))) for number in range(2)]
-        import json
-
         url = json.loads(address.read_text())["address"]
         seen: list[str] = []
 
@@ -348,3 +347,22 @@ def test_a_postgresql_gradebook_holds_the_same_rows(tmp_path: Path, postgres: st
     assert rows(root, postgres) == undisturbed
     assert not (root / "gradebook.db").exists()
     assert grade_assignment(root, LESSON).graded_now == 0
+
+
+# ---------------------------------------------------------------------------------------------- the bench
+
+
+def test_the_bench_finds_equal_scores_and_measures_both_graders(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "grading", "--students", "4", "--lesson", "00", "--workers", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores_equal"]
+    assert found["differing"] == []
+    assert {"wall_ratio", "cpu_ratio", "worker_memory_mib"} <= set(found)
+    assert 0 < found["ours"]["first_grade_s"] <= found["ours"]["wall_s"]
+    assert found["wall_ratio"] == found["plain"]["wall_s"] / found["ours"]["wall_s"]
+
+
+def test_the_bench_shows_how_cost_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "grading", "--sizes", "2", "4", "--lesson", "00", "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("│")] == ["2", "4"]
