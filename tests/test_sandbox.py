@@ -222,6 +222,28 @@ def test_a_memory_bomb_is_an_exception(sandbox: Sandbox) -> None:
     still_works(sandbox)
 
 
+def test_many_processes_together_are_capped_where_a_control_group_can_be_made() -> None:
+    source = """
+import os
+for _ in range(4):
+    if os.fork() == 0:
+        block = bytearray(400 << 20)
+        block[::4096] = bytes(len(block[::4096]))
+        import time
+        time.sleep(20)
+        os._exit(0)
+print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)])
+"""
+    with Sandbox(box.choose_tier(unsafe=True), box.Limits(tree_bytes=1 << 30, cell_s=10), preload=()) as sandbox:
+        assert sandbox._host is not None
+        if not sandbox._host.capped:
+            pytest.skip("no control group can be made here")
+        with sandbox.submission(cells(source)) as submission:
+            (done,) = submission.outputs
+        assert done.status == "crashed" or "-9" in str(done.outputs), done  # two of four did not fit
+        still_works(sandbox)
+
+
 def test_a_fork_bomb_is_bounded_and_swept(isolated: Sandbox) -> None:
     bomb = "import os, time\nfor _ in range(400):\n    try: os.fork()\n    except OSError: break\ntime.sleep(30)"
     began = time.monotonic()

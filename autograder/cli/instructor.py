@@ -50,6 +50,7 @@ _LIMITS = (
     ("--cell", "cell_s", "S", 1, "seconds for one cell"),
     ("--cpu", "cpu_s", "S", 1, "processor seconds of a submission"),
     ("--memory", "memory_bytes", "MIB", _MIB, "memory of a process"),
+    ("--tree-memory", "tree_bytes", "MIB", _MIB, "memory of all processes together, where a control group can be made"),
     ("--processes", "processes", "N", 1, "processes and threads of a submission"),
     ("--file-size", "file_bytes", "MIB", _MIB, "size of a file that is written"),
     ("--output", "output_bytes", "MIB", _MIB, "text and figures that are kept of a submission"),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox import launch, wire
+from autograder.sandbox import cgroup, launch, wire
 from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
@@ -36,6 +36,8 @@ class Host:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._process: subprocess.Popen[bytes] | None = None
         self._inner: int | None = None
+        self._group = cgroup.make(limits["tree_bytes"])
+        self.capped = self._group is not None  # the memory of all processes together, not only of each
         self._control, theirs = socket.socketpair()
         try:
             self.ready = self._start(theirs, preload, warm)
@@ -55,7 +57,8 @@ class Host:
                 self.tier, self._private, descriptor, self.limits["scratch_bytes"], writer if bubblewrap else None
             )
             keep = [descriptor, *([writer] if bubblewrap else [])]
-            self._process = launch.start(plan, keep=keep, stderr=self._log.fileno())
+            argv = plan.argv if self._group is None else cgroup.entering(self._group, plan.argv)
+            self._process = launch.start(argv, plan.env, keep=keep, stderr=self._log.fileno())
             theirs.close()  # or a worker that ends at once would look like one that is slow
             os.close(writer)
             writer = -1
@@ -130,6 +133,8 @@ class Host:
                         os.kill(pid, signal.SIGKILL)
                 self._process.wait()
         self._log.close()
+        if self._group is not None:
+            cgroup.remove(self._group)
         with contextlib.suppress(OSError, RecursionError):
             shutil.rmtree(self._private)
         if self._private.exists():  # nested deeper than Python can follow

@@ -177,11 +177,11 @@ def task_count(uid: int) -> int:
     return count
 
 
-def start(plan: Plan, *, keep: Iterable[int], stderr: int) -> subprocess.Popen[bytes]:
+def start(argv: list[str], env: dict[str, str], *, keep: Iterable[int], stderr: int) -> subprocess.Popen[bytes]:
     """The worker's process (bubblewrap's, in that tier), in a session of its own, with the descriptors in `keep`."""
     return subprocess.Popen(
-        plan.argv,
-        env=plan.env,
+        argv,
+        env=env,
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ class Limits:
     cell_s: float = 20.0  # one cell
     cpu_s: int = 90
     memory_bytes: int = 4 << 30
+    tree_bytes: int = 6 << 30  # all processes together, and the worker; where a control group can be made
     processes: int = 64
     file_bytes: int = 8 << 20
     open_files: int = 128
