@@ -174,8 +174,9 @@ class LatentAttention(nn.Module):
         C, k_rope = rows[:, None, :, : self.d_c], rows[:, None, :, self.d_c :]  # (batch, 1, n, ·): the same for all heads
         k, v = C @ self.W_UK, C @ self.W_UV
         keys = torch.cat([k, k_rope.expand(-1, k.shape[1], -1, -1)], dim=-1)
-        keep = _keep(q.shape[-2], rows)
-        return F.scaled_dot_product_attention(torch.cat([q, r], dim=-1), keys, v, attn_mask=keep, scale=self.scale)
+        queries, whole = torch.cat([q, r], dim=-1), q.shape[-2] == rows.shape[1]
+        keep = None if whole else _keep(q.shape[-2], rows)  # without a past, the kernel masks by itself, and skips what it masks
+        return F.scaled_dot_product_attention(queries, keys, v, attn_mask=keep, is_causal=whole, scale=self.scale)
 
     def absorbed(
         self,

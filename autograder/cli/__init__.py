@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from autograder import __version__
-from autograder.cli import author, instructor, learner
+from autograder.cli import author, bench, instructor, learner
 from autograder.cli.common import Command
 from autograder.registry import CourseError
 from autograder.sandbox.host import SandboxUnavailable
@@ -35,6 +35,6 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    for group in (learner, author, instructor):
+    for group in (learner, author, instructor, bench):
         group.register(add)
     return parser
