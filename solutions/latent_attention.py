@@ -205,7 +205,7 @@ def attend_latents(
 
     Source: DeepSeek-AI (2024), "DeepSeek-V2", section 2.1.2, "absorbed".
     """
-    if new == 1 and kernels.serve(asks, rows):
+    if new == 1 and kernels.serve(asks, rows[..., :d_c]):
         return kernels.latent_decode(asks, rows, d_c, scale=scale)
     # One product for all heads: the rows are never copied. Few heads ask of many rows, and the CPU's matrix product is up to
     # twice as fast with the longer matrix on the left.

@@ -43,12 +43,11 @@ def attention_tiled(
     leading = torch.broadcast_shapes(Q.shape[:-2], K.shape[:-2], V.shape[:-2])
     Q = (Q * factor).expand(*leading, -1, -1)
     rows = QUERIES if Q.device.type == "cpu" else max(n_q, 1)  # a GPU is better served by few large launches
-    parts = []
-    for first in range(0, max(n_q, 1), rows):
-        last = min(first + rows, n_q)
-        seen = None if keep is None else keep[..., first:last, :]
-        # query `first` of the tile is token number `first + n_k - n_q` of all
-        parts.append(_queries(Q[..., first:last, :], K, V, seen, first + n_k - n_q if causal else None, block))
+    tiles = [slice(first, first + rows) for first in range(0, max(n_q, 1), rows)]
+    keeps = [None if keep is None else keep[..., tile, :] for tile in tiles]
+    tokens = [tile.start + n_k - n_q if causal else None for tile in tiles]  # the place of a tile's first query among all tokens
+    given = zip(tiles, keeps, tokens, strict=True)
+    parts = [_queries(Q[..., tile, :], K, V, seen, token, block) for tile, seen, token in given]
     outs, lses = zip(*parts, strict=True)
     return torch.cat(outs, dim=-2), torch.cat(lses, dim=-1)
 

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -39,7 +40,12 @@ class _Pass:
 
     def __init__(self, call: Call, device: torch.device, sets: int, graph: bool) -> None:
         self.call, self.device, self.sets, self.next = call, device, sets, 0
-        self.graph = self._captured() if graph and device.type == "cuda" else None
+        self.graph = None
+        if graph and device.type == "cuda":
+            try:
+                self.graph = self._captured()
+            except RuntimeError as problem:
+                warnings.warn(f"timed with its launches, since no CUDA graph could be captured: {problem}", stacklevel=2)
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         aside = torch.cuda.Stream()

@@ -17,27 +17,30 @@ from jaxtyping import Float
 from torch import Tensor
 
 WIDEST = 256  # features of a key or value; wider tiles of both leave no room in shared memory for the next ones
-WIDEST_LATENT = 512  # likewise, of a latent, which is read once for both
+WIDEST_LATENT, WIDEST_ROPE = 512, 64  # likewise, of a latent, which is read once for both, and of its rotated key
+SHARED = 227 * 1024  # bytes that one program may have
 
 
 def serve(asks: Tensor, *cached: Tensor) -> bool:
-    """Whether a kernel is there for this step: CUDA, Triton, half precision, a cache laid out by rows, and no gradient wanted.
+    """Whether a kernel is there for this step: its GPU, Triton, half precision, a cache laid out by rows, no gradient wanted.
 
-    `asks` are the queries, `cached` keys and values (batch, group, n, d) or the rows of a latent cache (batch, n, row).
+    `asks` are the queries, `cached` keys and values (batch, group, n, d) or the latents (batch, n, d_c), a part of their rows.
+    The GPU must have the shared memory of NVIDIA's H100 and its successors, for which the tiles are made.
     """
     tensors = (asks, *cached)
-    if not (asks.is_cuda and asks.dtype in (torch.float16, torch.bfloat16) and _triton_is_there(asks.device)):
+    if not (asks.is_cuda and asks.dtype in (torch.float16, torch.bfloat16) and _has_room(asks.device)):
         return False
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return False
-    widest = WIDEST if len(cached) == 2 else WIDEST_LATENT + 64
-    rows = all(x.stride(-1) == 1 and x.shape[-1] <= widest for x in cached)
-    return rows and all(x.dtype == asks.dtype and x.dim() == asks.dim() for x in cached)
+    widest = WIDEST if len(cached) == 2 else WIDEST_LATENT
+    fit = asks.shape[-1] <= widest + WIDEST_ROPE and all(x.shape[-1] <= widest and x.stride(-1) == 1 for x in cached)
+    return fit and all(x.dtype == asks.dtype and x.dim() == asks.dim() for x in cached)
 
 
 @functools.cache
-def _triton_is_there(where: torch.device) -> bool:
-    return importlib.util.find_spec("triton") is not None and torch.cuda.get_device_capability(where) >= (8, 0)
+def _has_room(where: torch.device) -> bool:
+    shared = getattr(torch.cuda.get_device_properties(where), "shared_memory_per_block_optin", 0)
+    return shared >= SHARED and importlib.util.find_spec("triton") is not None
 
 
 def grouped_decode(
