@@ -174,9 +174,13 @@ class LatentAttention(nn.Module):
         C, k_rope = rows[:, None, :, : self.d_c], rows[:, None, :, self.d_c :]  # (batch, 1, n, ·): the same for all heads
         k, v = C @ self.W_UK, C @ self.W_UV
         keys = torch.cat([k, k_rope.expand(-1, k.shape[1], -1, -1)], dim=-1)
-        queries, whole = torch.cat([q, r], dim=-1), q.shape[-2] == rows.shape[1]
-        keep = None if whole else _keep(q.shape[-2], rows)  # without a past, the kernel masks by itself, and skips what it masks
-        return F.scaled_dot_product_attention(queries, keys, v, attn_mask=keep, is_causal=whole, scale=self.scale)
+        queries = torch.cat([q, r], dim=-1)
+        if q.shape[-2] < rows.shape[1]:
+            return F.scaled_dot_product_attention(queries, keys, v, attn_mask=_keep(q.shape[-2], rows), scale=self.scale)
+        # Without a past the fused kernel can mask by itself; but it wants values as wide as keys: zeros fill them up.
+        d_v = v.shape[-1]
+        v = F.pad(v, (0, max(keys.shape[-1] - d_v, 0)))
+        return F.scaled_dot_product_attention(queries, keys, v, is_causal=True, scale=self.scale)[..., :d_v]
 
     def absorbed(
         self,

@@ -145,6 +145,16 @@ def _case(**contenders: Any) -> Case:
     return Case("toy", {"B": 1, "n": 2}, 16, 16, [(x,)], contenders, lambda x: x.double(), goals=(Goal("other", 2.0),))
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_is_asked_the_same_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # the compiled one takes some ten seconds
+    settings = dataclasses.replace(SMALL, flex=True, prompt=64)
+    for case in (prefill(settings, "GQA", 2), prefill(settings, "MHA", 8), decode(settings, "GQA", 2, 1, 64)):
+        only = {name: case.contenders[name] for name in (next(iter(case.contenders)), "flex_attention")}
+        rows = bench._checked(dataclasses.replace(case, contenders=only), 2e-5)
+        assert rows[1]["error"] <= 2e-5
+
+
 def test_a_wrong_contender_stops_the_run_before_anything_is_timed() -> None:
     with pytest.raises(bench.WrongResultError, match=r"toy, other: expected float64's result within 2e-05"):
         bench._checked(_case(ours=lambda x: x.clone(), other=lambda x: x + 1), 2e-5)

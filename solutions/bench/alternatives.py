@@ -58,6 +58,7 @@ def flex(*, causal: int | None = None) -> Callable[[Tensor, Tensor, Tensor], Ten
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
         if compiled is None:
+            torch.compiler.reset()  # compiled for one shape at a time: after eight it would silently run uncompiled
             compiled = torch.compile(flex_attention, dynamic=False)
             if causal is not None:
                 mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, causal, causal, device=str(q.device))

@@ -1,9 +1,8 @@
 """What is measured: each case is one task, its least work, and the functions that do it, ours first."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,7 +56,6 @@ class Settings:
     latent_heads: tuple[int, ...] = (16,)
     flex: bool = True
     seconds: float = 6.0
-    described: dict[str, Any] = field(default_factory=dict)
 
 
 def cases(s: Settings) -> Iterator[Case]:
