@@ -45,10 +45,11 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     from autograder.plotting import COLOURS, MARKERS, figure
 
     names = list(dict.fromkeys(row["name"] for case in report["cases"] for row in case["contenders"]))
-    kinds = [(colour, marker) for marker in MARKERS for colour in COLOURS]
+    turns = range(len(MARKERS))  # neighbours differ in both, and no two contenders agree in both
+    kinds = [(colour, MARKERS[(i + turn) % len(MARKERS)]) for turn in turns for i, colour in enumerate(COLOURS)]
     cases = report["cases"][::-1]
     drawn, ax = figure(height=1.4 + 0.32 * max(len(cases), len(names) / 2), width=9.5)
-    for name, (colour, marker) in zip(names, kinds[:: len(COLOURS) + 1] + kinds, strict=False):
+    for name, (colour, marker) in zip(names, kinds, strict=False):
         points = [
             (row["seconds"] / case["floor"], y)
             for y, case in enumerate(cases)
