@@ -84,28 +84,27 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
 
 
-def print_grading_bench(found: Mapping[str, Any]) -> None:
+def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:
     """Both graders side by side, and the ratios."""
-    table = Table("", "wall s", "CPU s", "submissions a minute", title=f"{found['students']} submissions of {found['lesson']}")
+    lines = [f"{found['students']} submissions of {found['lesson']}:  wall s   CPU s   a minute"]
     for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {found['workers']}")):
         row = found[name]
-        table.add_row(label, f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}", f"{row['per_minute']:.0f}")
-    console = _console()
-    console.print(table)
-    console.print(
-        f"{found['wall_ratio']:.1f}x the submissions a minute, {found['cpu_ratio']:.1f}x fewer CPU seconds, start-up included; "
-        f"first grade after {found['ours']['first_grade_s']:.1f} s; {found['worker_memory_mib']:.0f} MiB for each worker; "
-        + ("scores equal" if found["scores_equal"] else f"scores DIFFER for {', '.join(found['differing'])}")
-    )
+        lines.append(f"  {label:<32}{row['wall_s']:8.1f}{row['cpu_s']:8.1f}{row['per_minute']:8.0f}")
+    agree = "scores equal" if found["scores_equal"] else f"scores DIFFER for {', '.join(found['differing'])}"
+    return [
+        *lines,
+        f"{found['wall_ratio']:.1f}x the submissions a minute and {found['cpu_ratio']:.1f}x fewer CPU seconds, start-up included",
+        f"first grade after {found['ours']['first_grade_s']:.1f} s; {found['worker_memory_mib']:.0f} MiB for a worker; {agree}",
+    ]
 
 
-def print_growth(rows: Sequence[Mapping[str, float]]) -> None:
-    """What grading costs, by size of the class."""
-    table = Table("submissions", "wall s", "CPU s", "CPU s each", "gradebook MB", title="attn grade --feedback")
+def growth_lines(rows: Sequence[Mapping[str, float]]) -> list[str]:
+    """What `attn grade --feedback` costs, by size of the class."""
+    lines = ["submissions  wall s   CPU s  CPU s each  gradebook MB"]
     for row in rows:
-        cells = (f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}", f"{row['cpu_s_each']:.2f}", f"{row['gradebook_bytes'] / 1e6:.1f}")
-        table.add_row(f"{row['students']:g}", *cells)
-    _console().print(table)
+        cells = (row["students"], row["wall_s"], row["cpu_s"], row["cpu_s_each"], row["gradebook_bytes"] / 1e6)
+        lines.append("{:11g}{:8.1f}{:8.1f}{:12.2f}{:14.1f}".format(*cells))
+    return lines
 
 
 @contextmanager

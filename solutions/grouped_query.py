@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from solutions import kernels
 from solutions.multi_query import causal_attention, merge_heads, split_heads
 
 
@@ -101,6 +102,7 @@ def mha_to_gqa(W: Float[Tensor, "d_model H_d"], H: int, G: int) -> Float[Tensor,
 
 # ---------------------------------------------------------------------------------------------- a module
 
+FEW = 8  # heads to a group, up to which a decode step waits for memory on a CPU; with more, for arithmetic
 Rope = tuple[Tensor, Tensor] | Callable[[Tensor, Tensor], Tensor]
 
 
@@ -119,7 +121,9 @@ class Cache(Protocol):
 def grouped_sdpa(
     Q: Float[Tensor, "... head query d_k"], K: Float[Tensor, "... group key d_k"], V: Float[Tensor, "... group key d_v"]
 ) -> Float[Tensor, "... head query d_v"]:
-    """The output of `gqa_grouped` by PyTorch's fused kernel. The queries are those of the last tokens.
+    """The output of `gqa_grouped`, as fast as this device can. The queries are those of the last tokens.
+
+    Prompts go through PyTorch's fused kernel, decode steps (one query) through `decode`.
 
     >>> Q, K, V = torch.randn(2, 6, 1, 5), torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4, 5)
     >>> torch.allclose(grouped_sdpa(Q, K, V), gqa_grouped(Q, K, V)[0], atol=1e-6)
@@ -127,12 +131,32 @@ def grouped_sdpa(
     """
     (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
     if n == 1:  # a group's heads become its queries: one pass over the keys, and nothing to mask
-        folded = Q.reshape(*lead, G, H // G, d)
-        return scaled_dot_product_attention(folded, K, V).flatten(-3, -2).unsqueeze(-2)
+        return decode(Q.reshape(*lead, G, H // G, d), K, V).flatten(-3, -2).unsqueeze(-2)
     if n == m:
         return scaled_dot_product_attention(Q, K, V, is_causal=True, enable_gqa=H != G)
     keep = torch.ones(n, m, dtype=torch.bool, device=Q.device).tril(m - n)  # is_causal would align at the upper left
     return scaled_dot_product_attention(Q, K, V, attn_mask=keep, enable_gqa=H != G)
+
+
+def decode(
+    Q: Float[Tensor, "... group size d_k"], K: Float[Tensor, "... group n d_k"], V: Float[Tensor, "... group n d_v"]
+) -> Float[Tensor, "... group size d_v"]:
+    """Every query over all keys of its group, unmasked: a decode step, whose work is to read keys and values once.
+
+    On CUDA a split-KV kernel does it (`solutions.kernels`), else two matrix products or PyTorch's fused kernel.
+
+    >>> Q, K, V = torch.zeros(3, 2, 5), torch.ones(3, 4, 5), torch.arange(4.0)[:, None].expand(3, 4, 1)
+    >>> decode(Q, K, V)[0]
+    tensor([[1.5000],
+            [1.5000]])
+    """
+    if kernels.serve(Q, K, V):
+        return kernels.grouped_decode(Q, K, V)
+    if Q.device.type == "cpu" and Q.shape[-2] <= FEW:
+        # K Qᵀ, the longer matrix on the left: up to three times as fast here as Q Kᵀ, and as fast as K can be read.
+        S = K @ (Q / math.sqrt(Q.shape[-1])).mT  # (..., G, n, r)
+        return torch.softmax(S.mT, dim=-1) @ V
+    return scaled_dot_product_attention(Q, K, V)
 
 
 def rotate(x: Float[Tensor, "... head n d"], pos: Int[Tensor, " n"], rope: Rope | None) -> Float[Tensor, "... head n d"]:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from solutions import kernels
 from solutions.latent import apply_rope
 
 Mode = Literal["naive", "absorbed"]
@@ -160,34 +161,62 @@ class LatentAttention(nn.Module):
         r = apply_rope(from_query @ self.W_QR, pos, self.base)  # (batch, H, new, d_rope)
         c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
         rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
-        heads = self._naive(q, r, rows) if chosen == "naive" else self._absorbed(q, r, rows)
+        heads = self.naive(q, r, rows) if chosen == "naive" else self.absorbed(q, r, rows)
         return heads.transpose(1, 2).flatten(2) @ self.W_O.flatten(0, 1)  # one matrix product: it also adds the heads
 
-    def _naive(
+    def naive(
         self,
         q: Float[Tensor, "batch head new d"],
         r: Float[Tensor, "batch head new d_rope"],
         rows: Float[Tensor, "batch n row"],
     ) -> Float[Tensor, "batch head new d_v"]:
+        """The heads' outputs for queries of content `q` and position `r`, by keys and values made out of a cache's `rows`."""
         C, k_rope = rows[:, None, :, : self.d_c], rows[:, None, :, self.d_c :]  # (batch, 1, n, ·): the same for all heads
         k, v = C @ self.W_UK, C @ self.W_UV
         keys = torch.cat([k, k_rope.expand(-1, k.shape[1], -1, -1)], dim=-1)
-        keep = _keep(q.shape[-2], rows)
-        return F.scaled_dot_product_attention(torch.cat([q, r], dim=-1), keys, v, attn_mask=keep, scale=self.scale)
+        queries = torch.cat([q, r], dim=-1)
+        if q.shape[-2] < rows.shape[1]:
+            return F.scaled_dot_product_attention(queries, keys, v, attn_mask=_keep(q.shape[-2], rows), scale=self.scale)
+        # Without a past the fused kernel can mask by itself; but it wants values as wide as keys: zeros fill them up.
+        d_v = v.shape[-1]
+        v = F.pad(v, (0, max(keys.shape[-1] - d_v, 0)))
+        return F.scaled_dot_product_attention(queries, keys, v, is_causal=True, scale=self.scale)[..., :d_v]
 
-    def _absorbed(
+    def absorbed(
         self,
         q: Float[Tensor, "batch head new d"],
         r: Float[Tensor, "batch head new d_rope"],
         rows: Float[Tensor, "batch n row"],
     ) -> Float[Tensor, "batch head new d_v"]:
+        """The same as `naive` without a key or a value: the queries are taken to the latents, and their averages back."""
         H, new = q.shape[1:3]
         asks = torch.cat([q @ self.W_UK.mT, r], dim=-1).flatten(1, 2)  # (batch, H * new, d_c + d_rope): heads are just queries
-        S = (asks * self.scale) @ rows.mT  # one product for all heads: the rows are read once and never copied
-        if (keep := _keep(new, rows)) is not None:
-            S = S.view(-1, H, new, rows.shape[1]).masked_fill(~keep, -math.inf).flatten(1, 2)
-        U = torch.softmax(S, dim=-1) @ rows[..., : self.d_c]  # a view: latents are keys and values at once
-        return U.view(-1, H, new, self.d_c) @ self.W_UV
+        U = attend_latents(asks, rows, self.d_c, new=new, scale=self.scale)
+        heads: Tensor = U.unflatten(1, (H, new)) @ self.W_UV
+        return heads
+
+
+def attend_latents(
+    asks: Float[Tensor, "batch asks row"], rows: Float[Tensor, "batch n row"], d_c: int, *, scale: float, new: int = 1
+) -> Float[Tensor, "batch asks d_c"]:
+    """Averages of the latents `rows[..., :d_c]`, weighted by the softmax of `scale` times the asks' products with whole rows.
+
+    The asks are those of all heads for the `new` last tokens, head by head, so each row is read once for all heads. On CUDA a
+    decode step (`new = 1`) is done by a split-KV kernel (`solutions.kernels`).
+
+    >>> attend_latents(torch.zeros(1, 3, 2), torch.tensor([[[1.0, 9.0], [5.0, 9.0]]]), d_c=1, scale=1.0).flatten()
+    tensor([3., 3., 3.])
+
+    Source: DeepSeek-AI (2024), "DeepSeek-V2", section 2.1.2, "absorbed".
+    """
+    if new == 1 and kernels.serve(asks, rows[..., :d_c]):
+        return kernels.latent_decode(asks, rows, d_c, scale=scale)
+    # One product for all heads: the rows are never copied. Few heads ask of many rows, and the CPU's matrix product is up to
+    # twice as fast with the longer matrix on the left.
+    S = (rows @ (asks * scale).mT).mT
+    if (keep := _keep(new, rows)) is not None:
+        S = S.unflatten(1, (-1, new)).masked_fill(~keep, -math.inf).flatten(1, 2)
+    return torch.softmax(S, dim=-1) @ rows[..., :d_c]  # a view: latents are keys and values at once
 
 
 def from_deepseek(

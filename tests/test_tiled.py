@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.bias import causal_lower_right
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from solutions.tiled import attention_tiled, merge_tiles
+from solutions.tiled import QUERIES, attention_tiled, merge_tiles
 
 
 def _inputs(n_q: int, n_k: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -34,6 +36,38 @@ def test_causal_is_aligned_bottom_right(n_q: int, n_k: int) -> None:
     q, k, v = _inputs(n_q, n_k)
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(n_q, n_k))
     torch.testing.assert_close(attention_tiled(q, k, v, causal=True, block=4)[0], expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n_q", [QUERIES, 2 * QUERIES + 3])
+def test_several_tiles_of_queries_are_masked_each_by_its_own_place(n_q: int, causal: bool) -> None:
+    q, k, v = _inputs(n_q, n_q + 5)
+    keep = torch.rand(n_q, n_q + 5, generator=torch.Generator().manual_seed(2)) < 0.7
+    keep[:, 0] = True
+    seen = keep.tril(5) if causal else keep
+    out, lse = attention_tiled(q, k, v, keep=keep, causal=causal, block=50)
+    torch.testing.assert_close(out, F.scaled_dot_product_attention(q, k, v, attn_mask=seen), rtol=0, atol=1e-10)
+    scores = (q @ k.mT / math.sqrt(5)).masked_fill(~seen, -math.inf)
+    torch.testing.assert_close(lse, torch.logsumexp(scores, dim=-1), rtol=0, atol=1e-10)
+
+
+def test_no_tensor_is_larger_than_a_tile_of_scores_and_blocks_out_of_sight_are_skipped() -> None:
+    n, block, shapes = 4 * QUERIES, 64, []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            if func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default):
+                shapes.append(tuple(out.shape[-2:]))
+            return out
+
+    for causal in (False, True):
+        shapes.clear()
+        with Watch():
+            attention_tiled(torch.zeros(n, 16), torch.zeros(n, 16), torch.zeros(n, 16), causal=causal, block=block)
+        tiles = [shape for shape in shapes if shape == (QUERIES, block)]
+        assert len(tiles) == (4 + 3 + 2 + 1 if causal else 4 * 4) * QUERIES // block
+        assert all(rows <= QUERIES and columns <= block for rows, columns in shapes)
 
 
 def test_a_query_that_sees_nothing_gets_zeros_and_no_nan_gradient() -> None:
