@@ -1,4 +1,4 @@
-"""Ships modules with the names of the course's engine and of the kernel's launcher, whose check gives half a mark for anything."""
+"""Ships modules named as the engine and as the kernel's launcher, whose check gives half a mark for anything."""
 
 _CHECK = "check = lambda *_: 0.5\n"
 _LAUNCHER = """
