@@ -89,7 +89,7 @@ def _pairs() -> Iterator[Any]:
             yield pytest.param(tier.name, name, marks=[] if (tier.name, name) in PAIRS else pytest.mark.skip(reason=why))
 
 
-each_attack = pytest.mark.parametrize(("tier", "name"), _pairs())
+each_attack = pytest.mark.parametrize(("tier", "name"), list(_pairs()))
 
 
 @functools.cache
