@@ -7,7 +7,8 @@ plain HTML), and no meaning rests on colour: symbols and words say the same.
 import html
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -46,9 +47,8 @@ def to_html(report: Report) -> str:
         f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-left:6px solid {accent};border-radius:4px;'
         f'padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">',
         '<div style="display:flex;justify-content:space-between;gap:16px">'
-        f'<b><span style="color:{accent}">{SYMBOL[report.status]} '
-        f"{WORD[report.status]}</span> · {inline(report.title)}</b>"
-        f"<b>{_number(report.score)} / {_number(report.points)}</b></div>",
+        f"<b>{_badge(report.status, WORD[report.status])} &nbsp;{inline(report.title)}</b>"
+        f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
         f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
     ]
     parts += [f'<p style="margin:2px 0">{inline(text)}</p>' for text in (report.advice, report.detail) if text]
@@ -104,6 +104,52 @@ def to_text(report: Report, *, width: int = 88) -> str:
             *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
         ]
     return "\n".join(lines)
+
+
+def overview_html(row: Mapping[str, Any]) -> str:
+    """The progress panel of one lesson (a row of `workspace.status`): a bar, and a line for each exercise."""
+    share = 100 * row["score"] / row["points"] if row["points"] else 0.0
+    lines = []
+    for exercise in row["exercises"]:
+        told = f" <span style='color:{_FAINT}'>{inline(_told(exercise))}</span>" if _told(exercise) else ""
+        lines.append(
+            f'<tr style="background:none"><td style="text-align:left;padding:3px 12px 3px 0;white-space:nowrap">'
+            f"{_badge(exercise['status'], WORD[exercise['status']])}</td>"
+            f'<td style="text-align:left;padding:3px 12px 3px 0"><code>{html.escape(exercise["id"])}</code>{told}</td>'
+            f'<td style="text-align:right;padding:3px 0;white-space:nowrap">'
+            f"{_number(exercise['score'])} / {_number(exercise['points'])}</td></tr>"
+        )
+    return (
+        f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;'
+        f'max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">'
+        f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
+        f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])}</b></div>'
+        f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
+        f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
+        f'<table style="border-collapse:collapse;width:100%;margin:0;font-size:inherit">{"".join(lines)}</table></div>'
+    )
+
+
+def overview_text(row: Mapping[str, Any]) -> str:
+    """The progress of one lesson for a terminal."""
+    lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])}"]
+    for exercise in row["exercises"]:
+        told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
+        lines.append(f"  {SYMBOL[exercise['status']]} {exercise['id']}{told}")
+    return "\n".join(lines)
+
+
+def _told(exercise: Mapping[str, Any]) -> str:
+    """What the last check said, where it named a mistake."""
+    if exercise["status"] in ("pass", "todo") or not exercise["mistake"]:
+        return ""
+    return f"you {exercise['mistake']}"
+
+
+def _badge(status: str, word: str) -> str:
+    """A word on its own ground, so that it can be read on any theme's paper."""
+    style = f"background:{ACCENT[status]};color:#ffffff;padding:1px 7px;border-radius:3px;white-space:nowrap"
+    return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
 
 
 def _details(title: str, body: str) -> str:

@@ -1,0 +1,115 @@
+"""`attn check`: a learner's notebook run from top to bottom in a fresh kernel, and the verdict of each of its checks.
+
+A fresh kernel has no memory of cells that were deleted or run out of order: what passes here passes for others too.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder import checking, workspace
+from autograder.judge import ExerciseRecord
+from autograder.notebook import exercise_of, is_figure
+from autograder.panel import SYMBOL
+
+CELL_S = 120  # a cell that takes longer is interrupted; no lesson's own cell takes a tenth of it
+_MIME = "application/vnd.attn.check+json"
+_TELL = "__import__('autograder.recheck').recheck.tell({!r}, globals())"
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """The verdict of one check; `text` is its panel for a terminal."""
+
+    lesson: str
+    exercise: str
+    status: str
+    score: float
+    points: float
+    headline: str
+    advice: str
+    misconception: str | None
+    text: str
+
+
+def started(folder: Path) -> list[str]:
+    """The lessons in the workspace `folder` of which the learner has written in at least one answer cell."""
+    return [lesson for lesson in workspace.names(folder) if workspace.answered(folder, lesson)]
+
+
+def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[Checked]:
+    """Run the notebook of `lesson`, with all of its checks or those of the exercises in `only`; progress is noted.
+
+    Cells that fail, hang or end the kernel cost the exercises that need them. KeyboardInterrupt ends the kernel too.
+    """
+    every = workspace.load_pack(folder, lesson).exercises
+    records = {name: record for name, record in every.items() if only is None or name in only}
+    path = workspace.notebook(folder, lesson)
+    notebook = workspace.load(path)
+    figures = {cell.id: cell.source for cell in workspace.load(workspace.release(folder, lesson)).cells if is_figure(cell)}
+    checks: dict[str, Any] = {}
+    kept = []
+    for cell in notebook.cells:
+        name = exercise_of(cell)
+        if name in records and name not in checks:
+            cell.source, checks[name] = _TELL.format(name), cell
+        # nothing rests on a figure of the lesson's own, and drawing them takes the longest
+        if cell.cell_type == "code" and figures.get(cell.id) != cell.source and (not name or checks.get(name) is cell):
+            kept.append(cell)
+    for name in records:
+        if name not in checks:  # a check cell that was deleted or rewritten: check all the same, at the end
+            checks[name] = nbformat.v4.new_code_cell(_TELL.format(name))
+            kept.append(checks[name])
+    notebook.cells = kept
+    trouble = _execute(notebook, path.parent)
+    return [_verdict(lesson, record, checks[name], trouble) for name, record in records.items()]
+
+
+def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
+    """Run in the kernel: check `exercise` as it is defined in `namespace`, and show the verdict as data."""
+    from IPython.display import display
+
+    score = checking.check_in(namespace, exercise)
+    report = score.report
+    verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice")}
+    known = report.known.id if report.known else None
+    display({_MIME: {**verdict, "misconception": known, "text": str(score)}}, raw=True)
+
+
+def _execute(notebook: Any, folder: Path) -> str:
+    """Run the cells in place; why the kernel ended before the last of them, or ""."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_S,
+        interrupt_on_timeout=True,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    try:
+        client.execute()
+    except (DeadKernelError, CellTimeoutError) as error:
+        if getattr(client, "_async_cleanup_kernel_future", None) is not None:  # its handler of Ctrl-C ended the kernel
+            raise KeyboardInterrupt from None
+        if isinstance(error, DeadKernelError):
+            return "a cell before it ended the kernel (an `exit`, or more memory than there is)"
+        return f"a cell before it did not finish within {CELL_S} s"
+    return ""
+
+
+def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Checked:
+    for output in cell.outputs:
+        if output.output_type == "display_data" and _MIME in output.data:
+            return Checked(lesson, record.id, **output.data[_MIME])
+    raised = next((f"{o.ename}: {o.evalue}" for o in cell.outputs if o.output_type == "error"), "")
+    headline = f"The check could not run: {raised or trouble or 'it gave no verdict'}."
+    advice = "Run the notebook from the top in JupyterLab to see where."
+    text = f"{SYMBOL['fail']} {record.title} · not checked · 0 / {record.points:g}\n  {headline}\n  {advice}"
+    return Checked(lesson, record.id, "fail", 0.0, record.points, headline, advice, None, text)
