@@ -5,6 +5,7 @@ import platform
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -87,7 +88,7 @@ def kernel() -> Finding:
     fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
     seen: list[str] = []
     try:
-        manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", extra_arguments=["--log-level=ERROR"])
+        manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL)
     except Exception as error:  # whatever a broken kernelspec leads to
         return Finding("kernel", "fail", f"`python3` does not start: {type(error).__name__}: {error}", fix)
     try:

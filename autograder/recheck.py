@@ -3,8 +3,11 @@
 A fresh kernel has no memory of cells that were deleted or run out of order: what passes here passes for others too.
 """
 
+import asyncio
 import dataclasses
-from collections.abc import Collection, Mapping
+import subprocess
+from collections.abc import Collection, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import nbformat
 
 from autograder import checking, workspace
 from autograder.judge import ExerciseRecord
-from autograder.notebook import exercise_of, is_figure
+from autograder.notebook import exercise_of, grade_id, is_figure
 from autograder.panel import SYMBOL
 
 CELL_S = 120  # a cell that takes longer is interrupted; no lesson's own cell takes a tenth of it
@@ -82,26 +85,48 @@ def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
 def _execute(notebook: Any, folder: Path) -> str:
     """Run the cells in place; why the kernel ended before the last of them, or ""."""
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from nbclient.exceptions import DeadKernelError
 
+    at: list[int] = []
     client = NotebookClient(
         notebook,
         timeout=CELL_S,
         interrupt_on_timeout=True,
         kernel_name="python3",
-        extra_arguments=["--log-level=ERROR"],
         allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
+        on_cell_execute=lambda cell, cell_index: at.append(cell_index),
     )
     try:
-        client.execute()
-    except (DeadKernelError, CellTimeoutError) as error:
-        if getattr(client, "_async_cleanup_kernel_future", None) is not None:  # its handler of Ctrl-C ended the kernel
-            raise KeyboardInterrupt from None
-        if isinstance(error, DeadKernelError):
-            return "a cell before it ended the kernel (an `exit`, or more memory than there is)"
-        return f"a cell before it did not finish within {CELL_S} s"
+        _interruptible(client.async_execute(stderr=subprocess.DEVNULL))  # what cells print does not come that way
+    except DeadKernelError:
+        cell = notebook.cells[at[-1]]
+        name = f"`{grade_id(cell)}`" if grade_id(cell) else f"`{cell.source.strip().partition(chr(10))[0]} …`"
+        return f"the cell {name} ended the kernel (an `exit`, or more memory than there is)"
     return ""
+
+
+def _interruptible(work: Coroutine[Any, Any, Any]) -> None:
+    """Run `work` to its end; Ctrl-C cancels it, and waits until it has tidied up.
+
+    In a thread of its own, since nbclient would catch the signal in this one and lose its kernel.
+    """
+    ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
+
+    async def run() -> None:
+        ready.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        await work
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(asyncio.run, run())
+        try:
+            done.result()
+        except KeyboardInterrupt:
+            loop, task = ready.result()
+            assert task is not None
+            loop.call_soon_threadsafe(task.cancel)
+            done.exception()
+            raise
 
 
 def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Checked:
