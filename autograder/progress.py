@@ -5,6 +5,7 @@ nothing is written elsewhere.
 """
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -102,9 +103,23 @@ def _opened(workspace: Path) -> Iterator[sqlite3.Connection]:
 def _connect(workspace: Path) -> sqlite3.Connection:
     db = sqlite3.connect(database(workspace), timeout=BUSY_S)
     try:
-        db.execute("pragma journal_mode=wal")
+        _write_ahead(db)
+        db.execute("pragma synchronous=normal")  # survives a killed process; only a power cut may cost the last writes
         db.executescript(_SCHEMA)
     except sqlite3.Error:
         db.close()
         raise
     return db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch a new file to WAL; SQLite's own waiting does not cover the case that two do so at once."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            db.execute("pragma journal_mode=wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
