@@ -15,7 +15,7 @@ from typing import Any
 
 from autograder import progress, workspace
 from autograder.notebook import grade_id, is_answer
-from autograder.registry import CourseError, course_root
+from autograder.registry import CourseError
 
 
 @dataclass
@@ -47,7 +47,7 @@ def update(folder: Path) -> list[Carried]:
 
 def _update(folder: Path, lesson: str) -> Carried:
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
-    fresh = course_root() / "release" / lesson
+    fresh = workspace.released()[lesson]
     made, carried = merge(workspace.load(base), workspace.load(fresh / target.name), workspace.load(target))
     carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
     workspace.save(made, target)

@@ -80,6 +80,8 @@ def print_checked(checked: Sequence["Checked"]) -> None:
     for one in checked:
         first, _, rest = one.text.partition("\n")
         console.print(Text(first, style=f"bold {COLOUR[one.status]}"), soft_wrap=True)
+        if one.stopped:
+            console.print(Text(f"  Your cell stops with {one.stopped}"), soft_wrap=True)
         if rest and (one.status != "todo" or len(checked) == 1):  # how to begin need not be said each time
             console.print(Text(f"{rest}\n"), soft_wrap=True)
     if len(checked) > 1:

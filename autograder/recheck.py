@@ -25,7 +25,7 @@ _TELL = "__import__('autograder.recheck').recheck.tell({!r}, globals())"
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """The verdict of one check; `text` is its panel for a terminal."""
+    """The verdict of one check; `text` is its panel for a terminal, `stopped` the error that its answer cell ended with."""
 
     lesson: str
     exercise: str
@@ -36,6 +36,7 @@ class Checked:
     advice: str
     misconception: str | None
     text: str
+    stopped: str = ""
 
 
 def started(folder: Path) -> list[str]:
@@ -68,7 +69,9 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
             kept.append(checks[name])
     notebook.cells = kept
     trouble = _execute(notebook, path.parent)
-    return [_verdict(lesson, record, checks[name], trouble) for name, record in records.items()]
+    answers = {grade_id(cell): cell for cell in reversed(kept) if grade_id(cell)}
+    verdicts = [_verdict(lesson, record, checks[name], trouble) for name, record in records.items()]
+    return [dataclasses.replace(one, stopped=_error(answers.get(one.exercise))) for one in verdicts]
 
 
 def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
@@ -133,8 +136,12 @@ def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Ch
     for output in cell.outputs:
         if output.output_type == "display_data" and _MIME in output.data:
             return Checked(lesson, record.id, **output.data[_MIME])
-    raised = next((f"{o.ename}: {o.evalue}" for o in cell.outputs if o.output_type == "error"), "")
-    headline = f"The check could not run: {raised or trouble or 'it gave no verdict'}."
+    headline = f"The check could not run: {_error(cell) or trouble or 'it gave no verdict'}."
     advice = "Run the notebook from the top in JupyterLab to see where."
     text = f"{SYMBOL['fail']} {record.title} · not checked · 0 / {record.points:g}\n  {headline}\n  {advice}"
     return Checked(lesson, record.id, "fail", 0.0, record.points, headline, advice, None, text)
+
+
+def _error(cell: Any) -> str:
+    outputs = [] if cell is None else cell.outputs
+    return next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")

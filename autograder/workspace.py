@@ -42,29 +42,29 @@ def locate(folder: Path | None) -> Path:
 def prepare(folder: Path | None) -> Path:
     """Make the workspace, or add the lessons and files that it lacks. What is there is never touched (see `carry.update`)."""
     target = (folder or course_root().parent / DEFAULT).resolve()
-    for lesson in released():
-        kept = release(target, lesson.name).parent
+    for lesson, source in released().items():
+        kept = release(target, lesson).parent
         if not kept.exists():
-            shutil.copytree(lesson, kept)
+            shutil.copytree(source, kept)
         for path in kept.iterdir():
-            copy = target / lesson.name / path.name
+            copy = target / lesson / path.name
             copy.parent.mkdir(exist_ok=True)
             if not copy.exists():
                 shutil.copyfile(path, copy)
     return target
 
 
-def released() -> list[Path]:
-    """The folders of the course's released lessons, in order."""
+def released() -> dict[str, Path]:
+    """The course's released lessons, in order, and the folder of each."""
     found = sorted((course_root() / "release").glob("[0-9][0-9]_*"))
     if not found:
         raise CourseError("expected released lessons in course/release, found none. Run `attn build`.")
-    return found
+    return {folder.name: folder for folder in found}
 
 
 def outdated(workspace: Path) -> list[str]:
     """The lessons of which the course has another version than the workspace."""
-    return [lesson.name for lesson in released() if not _same(lesson, release(workspace, lesson.name).parent)]
+    return [lesson for lesson, folder in released().items() if not _same(folder, release(workspace, lesson).parent)]
 
 
 def _same(one: Path, two: Path) -> bool:

@@ -4,6 +4,8 @@ c = get_config()  # noqa: F821 - traitlets puts it here
 
 c.CourseDirectory.course_id = "attention"
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
+# `nbgrader zip_collect`: the archives of `attn submit` hold STUDENT/LESSON/LESSON.ipynb
+c.FileNameCollectorPlugin.named_regexp = r".*[/\\](?P<student_id>[^/\\]+)[/\\]\d\d_\w+[/\\](?P<file_id>\w+)\.ipynb$"
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
 
 # nbgrader's own list, with our two steps: the solution's source goes in just before ClearSolutions cuts it to a stub,

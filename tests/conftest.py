@@ -39,6 +39,14 @@ def scratch_course(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A fresh workspace."""
+    from autograder import workspace
+
+    return workspace.prepare(tmp_path / "work")
+
+
+@pytest.fixture
 def set_answer() -> Callable[[Path, str, str], None]:
     """Write `source` into the answer cell `name` of a notebook file."""
 
