@@ -5,6 +5,7 @@ A fresh kernel has no memory of cells that were deleted or run out of order: wha
 
 import asyncio
 import dataclasses
+import re
 import subprocess
 from collections.abc import Collection, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -144,4 +145,5 @@ def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Ch
 
 def _error(cell: Any) -> str:
     outputs = [] if cell is None else cell.outputs
-    return next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells as files

@@ -59,7 +59,7 @@ def test_an_answer_cell_that_fails_leaves_the_other_checks_alone(
     set_answer(work / "00_start_here" / "00_start_here.ipynb", "predict_shape", "predict_shape = (")
     assert main(["check", "00", "--workspace", str(work)]) == 1
     shown = capsys.readouterr().out
-    assert "Your cell stops with SyntaxError: '(' was never closed" in shown
+    assert re.search(r"Your cell stops with SyntaxError: .* \(line 1\)", shown)
     assert "Average the values · not started" in shown
 
 
