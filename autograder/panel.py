@@ -57,19 +57,17 @@ def to_html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>"
         )
     if report.checks:
-        row = " &nbsp; ".join(f"{STATE[state]} {html.escape(name)}" for name, state in report.checks)
+        row = _row((STATE[state], name) for name, state in report.checks)
         parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">Checks in order: {row}</p>')
     if len(report.cases) > 1:
-        row = " &nbsp; ".join(f"{'✓' if ok else '✗'} {html.escape(name)}" for name, ok in report.cases)
+        row = _row((STATE["pass" if ok else "fail"], name) for name, ok in report.cases)
         parts.append(
             f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>'
         )
     if report.snippet:
-        parts.append(
-            _details(
-                "The smallest failing input, ready to paste", f"<pre style='overflow-x:auto'>{html.escape(report.snippet)}</pre>"
-            )
-        )
+        frame = f"overflow-x:auto;margin:3px 0 6px;padding:6px 10px;border:1px solid {_LINE};border-radius:3px;background:none"
+        pasted = f'<pre style="{frame}">{html.escape(report.snippet)}</pre>'
+        parts.append(_details("The smallest failing input, ready to paste", pasted))
     if report.notes:
         items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
@@ -111,13 +109,12 @@ def overview_html(row: Mapping[str, Any]) -> str:
     share = 100 * row["score"] / row["points"] if row["points"] else 0.0
     lines = []
     for exercise in row["exercises"]:
-        told = f" <span style='color:{_FAINT}'>{inline(_told(exercise))}</span>" if _told(exercise) else ""
+        told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
         lines.append(
-            f'<tr style="background:none"><td style="text-align:left;padding:3px 12px 3px 0;white-space:nowrap">'
-            f"{_badge(exercise['status'], WORD[exercise['status']])}</td>"
-            f'<td style="text-align:left;padding:3px 12px 3px 0"><code>{html.escape(exercise["id"])}</code>{told}</td>'
-            f'<td style="text-align:right;padding:3px 0;white-space:nowrap">'
-            f"{_number(exercise['score'])} / {_number(exercise['points'])}</td></tr>"
+            f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">'
+            f"{_badge(exercise['status'], WORD[exercise['status']])}</div>"
+            f'<div style="flex:auto"><code>{html.escape(exercise["id"])}</code> {told}</div>'
+            f'<div style="white-space:nowrap">{_number(exercise["score"])} / {_number(exercise["points"])}</div></div>'
         )
     return (
         f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;'
@@ -126,7 +123,7 @@ def overview_html(row: Mapping[str, Any]) -> str:
         f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])}</b></div>'
         f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
         f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
-        f'<table style="border-collapse:collapse;width:100%;margin:0;font-size:inherit">{"".join(lines)}</table></div>'
+        f"{''.join(lines)}</div>"
     )
 
 
@@ -150,6 +147,12 @@ def _badge(status: str, word: str) -> str:
     """A word on its own ground, so that it can be read on any theme's paper."""
     style = f"background:{ACCENT[status]};color:#ffffff;padding:1px 7px;border-radius:3px;white-space:nowrap"
     return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
+
+
+def _row(items: Iterable[tuple[str, str]]) -> str:
+    """Symbols and names in a line that breaks between them."""
+    style = "white-space:nowrap;margin-right:10px"
+    return " ".join(f'<span style="{style}">{symbol} {html.escape(name)}</span>' for symbol, name in items)
 
 
 def _details(title: str, body: str) -> str:
@@ -183,7 +186,8 @@ def _grid_html(grid: Grid) -> str:
                 f'background:rgba({rgb},{0.5 * strength:.2f})">{html.escape(_entry(value.item()))}</td>'
             )
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    table = f'<table style="border-collapse:collapse;font-size:85%;font-variant-numeric:tabular-nums">{"".join(rows)}</table>'
+    style = "border-collapse:collapse;margin:0;font-size:85%;font-variant-numeric:tabular-nums"
+    table = f'<table style="{style}">{"".join(rows)}</table>'
     return f'<div style="overflow-x:auto"><div style="font-size:85%;color:{_FAINT}">{html.escape(grid.title)}</div>{table}</div>'
 
 

@@ -6,6 +6,7 @@ was released (`.attn/release`), which tells an answer from a blank and an edit f
 
 import filecmp
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ from autograder.notebook import grade_id, is_answer
 from autograder.registry import CourseError, course_root, did_you_mean
 
 DEFAULT = Path("work")
+# JupyterLab would ask, over the notebook, whether it may fetch its news: no lesson needs a network
+QUIET = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 
 
 def locate(folder: Path | None) -> Path:
@@ -231,4 +234,13 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
         command += ["--no-browser"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command += ["--allow-root"]
-    return subprocess.call(command, cwd=workspace)
+    return subprocess.call(command, cwd=workspace, env=lab_environment(workspace))
+
+
+def lab_environment(workspace: Path) -> dict[str, str]:
+    """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
+    folder = workspace / progress.MARKER / "jupyter"
+    (folder / "labconfig").mkdir(parents=True, exist_ok=True)
+    (folder / "labconfig" / "page_config.json").write_text(json.dumps(QUIET), encoding="utf-8")
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}

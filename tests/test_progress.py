@@ -101,7 +101,7 @@ def test_check_without_a_name_shows_the_lessons_progress(tmp_path: Path, monkeyp
     assert "✗ average_pool · you added the rows but did not divide" in repr(shown)
     assert "· predict_shape" in repr(shown)
     check("average_pool", lambda V: V.mean(axis=0))
-    assert re.search(r"passed</span></td><td[^>]*><code>average_pool</code></td><td[^>]*>1 / 1<", check()._repr_html_())
+    assert re.search(r"passed</span></div><div[^>]*><code>average_pool</code> </div><div[^>]*>1 / 1<", check()._repr_html_())
 
 
 def test_a_title_or_a_mistake_cannot_bring_markup_into_the_overview() -> None:
