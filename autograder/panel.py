@@ -25,6 +25,11 @@ _FAINT = "var(--jp-ui-font-color2, #5f6368)"
 _PAPER = "var(--jp-layout-color1, #ffffff)"
 _LINE = "var(--jp-border-color2, #d0d0d0)"
 
+_FRAME = (
+    f"border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};"
+    f"background:{_PAPER};line-height:1.45;overflow-wrap:anywhere"
+)
+
 
 def inline(text: str) -> str:
     """Escaped text in which `code`, *emphasis*, **bold** and $maths$ are marked up."""
@@ -44,8 +49,7 @@ def to_html(report: Report) -> str:
     """The panel as one self-contained `<div>`, without script, style sheet or network."""
     accent = ACCENT[report.status]
     parts = [
-        f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-left:6px solid {accent};border-radius:4px;'
-        f'padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">',
+        f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {accent}">',
         '<div style="display:flex;justify-content:space-between;gap:16px">'
         f"<b>{_badge(report.status, WORD[report.status])} &nbsp;{inline(report.title)}</b>"
         f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
@@ -117,8 +121,7 @@ def overview_html(row: Mapping[str, Any]) -> str:
             f'<div style="white-space:nowrap">{_number(exercise["score"])} / {_number(exercise["points"])}</div></div>'
         )
     return (
-        f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;'
-        f'max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">'
+        f'<div class="attn-panel" role="status" style="{_FRAME}">'
         f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
         f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])}</b></div>'
         f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
@@ -167,6 +170,8 @@ def _number(value: float) -> str:
 def _entry(value: float | bool) -> str:
     if isinstance(value, bool | np.bool_):
         return "T" if value else "F"
+    if 99.5 <= abs(value) < 1000:
+        return f"{value:.0f}"  # `.2g` would write 1.2e+02
     return f"{value:.2g}" if abs(value) < 1000 else f"{value:.0e}"
 
 
@@ -186,7 +191,7 @@ def _grid_html(grid: Grid) -> str:
                 f'background:rgba({rgb},{0.5 * strength:.2f})">{html.escape(_entry(value.item()))}</td>'
             )
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    style = "border-collapse:collapse;margin:0;font-size:85%;font-variant-numeric:tabular-nums"
+    style = "border-collapse:collapse;margin:0;white-space:nowrap;font-size:85%;font-variant-numeric:tabular-nums"
     table = f'<table style="{style}">{"".join(rows)}</table>'
     return f'<div style="overflow-x:auto"><div style="font-size:85%;color:{_FAINT}">{html.escape(grid.title)}</div>{table}</div>'
 

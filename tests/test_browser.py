@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autograder import workspace
+from autograder.judge import CHECKS
+from autograder.panel import to_html
+from autograder.report import MAX_SIDE, Grid, Report
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -170,6 +174,19 @@ def test_the_measures_of_a_panel_find_faint_text_and_what_sticks_out(browser: An
     assert len(page.locator("#p").evaluate(OVERFLOW)) == 2
     page.set_content(box.format('<div style="overflow-x:auto"><pre style="width:400px">wide</pre></div>'))
     assert page.locator("#p").evaluate(OVERFLOW) == []
+    page.close()
+
+
+def test_a_large_matrix_and_long_words_stay_inside_a_narrow_panel(browser: Any, tmp_path: Path) -> None:
+    cells = np.linspace(-1234.5, 1234.5, MAX_SIDE**2).reshape(MAX_SIDE, MAX_SIDE)
+    grids = tuple(Grid(title, cells, cells > 0, (3, 4)) for title in ("expected", "yours", "yours − expected"))
+    report = Report("part", "A title " * 12, 0.5, 2, f"You wrote `{'long_name_' * 12}`.", detail="Words " * 60, grids=grids,
+                    snippet="x = np.array(" + "[0.123], " * 60 + ")", checks=tuple((name, "pass") for name in CHECKS),
+                    hints=("A hint with `code`.",) * 3)  # fmt: skip
+    page = browser.new_page(viewport={"width": 620, "height": 900})
+    page.set_content(f'<div class="jp-OutputArea-output" style="width:560px">{to_html(report)}</div>')
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    _look(page.locator(".attn-panel"), tmp_path / "wide.png")
     page.close()
 
 
