@@ -48,15 +48,24 @@ def update(folder: Path) -> list[Carried]:
 def _update(folder: Path, lesson: str) -> Carried:
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     fresh = workspace.released()[lesson]
-    made, carried = merge(workspace.load(base), workspace.load(fresh / target.name), workspace.load(target))
-    carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
-    workspace.save(made, target)
+    old, new, mine = (workspace.load(path) for path in (base, fresh / target.name, target))
+    if _version(mine) == _version(new) != _version(old):  # an update was cut short after it had written the notebook
+        carried = Carried(lesson)
+    else:
+        made, carried = merge(old, new, mine)
+        carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
+        workspace.save(made, target)
     for path in fresh.iterdir():
         if path.name != target.name:
             _replace(path, target.parent / path.name)
             _replace(path, base.parent / path.name)
     _replace(fresh / target.name, base)  # last: until now the lesson counts as outdated
     return carried
+
+
+def _version(notebook: Any) -> Any:
+    """What the build wrote into the release; it stays in the learner's copy."""
+    return notebook.metadata.get("attn")
 
 
 def _replace(source: Path, target: Path) -> None:
