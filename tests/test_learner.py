@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import book, printing, progress, recheck, watch, workspace
+from autograder import book, doctor, printing, progress, recheck, watch, workspace
 from autograder.cli import main
 from autograder.notebook import exercise_of, grade_id
 from autograder.registry import CourseError, course_root, lessons
@@ -204,7 +204,8 @@ def test_every_command_for_learners_explains_itself(name: str, capsys: pytest.Ca
 def test_every_command_of_the_readmes_table_for_learners_runs(
     work: Path, scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As written there, beside `./work`; only what would open JupyterLab, wait for a save, or fill the clone is left out."""
+    """As written there, beside `./work`; what would open JupyterLab, wait for a save or fill the clone is stood in for, and
+    so is the doctor's examination, which `test_doctor` makes."""
     section = (course_root().parent / "README.md").read_text(encoding="utf-8").partition("## Learning")[2].partition("\n## ")[0]
     commands = [shlex.split(words) for words in re.findall(r"^\| `attn ([^`]+)` \|", section, re.MULTILINE)]
     assert {words[0] for words in commands} >= {"lab", "status", "check", "watch", "hint", "reset", "submit", "update", "doctor"}
@@ -213,6 +214,7 @@ def test_every_command_of_the_readmes_table_for_learners_runs(
     monkeypatch.setattr(workspace, "open_lab", lambda *words, **options: 0)
     monkeypatch.setattr(watch, "saves", lambda *words: iter(()))
     monkeypatch.setattr(book, "build", lambda *words: [Path("index.html")])
+    monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))
     monkeypatch.setattr(printing, "ask", lambda question: True)
     for words in commands:
         assert main(words) == (1 if words[0] == "check" else 0), words  # nothing is answered yet
