@@ -1,14 +1,18 @@
 """`check("name")`: the instant check of a notebook. Returns a `Score`, which nbgrader reads as a number and people as a panel."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from autograder import pack, panel
 from autograder.judge import ExerciseRecord, Result, judge, judge_choice
 from autograder.observe import Failure, Observation, observe_within
 from autograder.registry import CourseError, course_root, did_you_mean
 from autograder.report import Report, make_report
+
+if TYPE_CHECKING:
+    from autograder.overview import Overview
 
 
 class Score(float):
@@ -34,15 +38,28 @@ class Score(float):
         return panel.to_html(self.report)
 
 
-def check(exercise: str, answer: Any = None) -> Score:
+@overload
+def check(exercise: str, answer: Any = None) -> Score: ...
+@overload
+def check() -> "Overview": ...
+def check(exercise: str | None = None, answer: Any = None) -> "Score | Overview":
     """Check your answer to `exercise` (the name you defined) and show what is right, or which mistake it makes.
 
-    Without `answer`, the name is looked up where `check` is called. Nothing leaves this machine.
+    Without `answer`, the name is looked up where `check` is called. Without a name, it shows your progress in the lesson.
+    Nothing leaves this machine.
 
     Raises CourseError where no probe pack is beside the notebook or the name is not one of its exercises.
     """
+    if exercise is None:
+        from autograder.overview import overview  # sqlite is not needed before
+
+        return overview(Path.cwd())
+    return check_in(sys._getframe(1).f_globals, exercise, answer)
+
+
+def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Score:
+    """`check`, with the names that the learner's notebook defines."""
     record = find_record(exercise)
-    namespace = sys._getframe(1).f_globals
     if answer is None:
         if exercise not in namespace:
             return _done(judge_missing(record))

@@ -7,7 +7,8 @@ plain HTML), and no meaning rests on colour: symbols and words say the same.
 import html
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,11 @@ _INK = "var(--jp-ui-font-color1, #1f1f1f)"
 _FAINT = "var(--jp-ui-font-color2, #5f6368)"
 _PAPER = "var(--jp-layout-color1, #ffffff)"
 _LINE = "var(--jp-border-color2, #d0d0d0)"
+
+_FRAME = (
+    f"border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};"
+    f"background:{_PAPER};line-height:1.45;overflow-wrap:anywhere"
+)
 
 
 def inline(text: str) -> str:
@@ -43,12 +49,10 @@ def to_html(report: Report) -> str:
     """The panel as one self-contained `<div>`, without script, style sheet or network."""
     accent = ACCENT[report.status]
     parts = [
-        f'<div class="attn-panel" role="status" style="border:1px solid {_LINE};border-left:6px solid {accent};border-radius:4px;'
-        f'padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};background:{_PAPER};line-height:1.45">',
+        f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {accent}">',
         '<div style="display:flex;justify-content:space-between;gap:16px">'
-        f'<b><span style="color:{accent}">{SYMBOL[report.status]} '
-        f"{WORD[report.status]}</span> · {inline(report.title)}</b>"
-        f"<b>{_number(report.score)} / {_number(report.points)}</b></div>",
+        f"<b>{_badge(report.status, WORD[report.status])} &nbsp;{inline(report.title)}</b>"
+        f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
         f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
     ]
     parts += [f'<p style="margin:2px 0">{inline(text)}</p>' for text in (report.advice, report.detail) if text]
@@ -57,19 +61,17 @@ def to_html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>"
         )
     if report.checks:
-        row = " &nbsp; ".join(f"{STATE[state]} {html.escape(name)}" for name, state in report.checks)
+        row = _row((STATE[state], name) for name, state in report.checks)
         parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">Checks in order: {row}</p>')
     if len(report.cases) > 1:
-        row = " &nbsp; ".join(f"{'✓' if ok else '✗'} {html.escape(name)}" for name, ok in report.cases)
+        row = _row((STATE["pass" if ok else "fail"], name) for name, ok in report.cases)
         parts.append(
             f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>'
         )
     if report.snippet:
-        parts.append(
-            _details(
-                "The smallest failing input, ready to paste", f"<pre style='overflow-x:auto'>{html.escape(report.snippet)}</pre>"
-            )
-        )
+        frame = f"overflow-x:auto;margin:3px 0 6px;padding:6px 10px;border:1px solid {_LINE};border-radius:3px;background:none"
+        pasted = f'<pre style="{frame}">{html.escape(report.snippet)}</pre>'
+        parts.append(_details("The smallest failing input, ready to paste", pasted))
     if report.notes:
         items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
@@ -106,6 +108,56 @@ def to_text(report: Report, *, width: int = 88) -> str:
     return "\n".join(lines)
 
 
+def overview_html(row: Mapping[str, Any]) -> str:
+    """The progress panel of one lesson (a row of `workspace.status`): a bar, and a line for each exercise."""
+    share = 100 * row["score"] / row["points"] if row["points"] else 0.0
+    lines = []
+    for exercise in row["exercises"]:
+        told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
+        lines.append(
+            f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">'
+            f"{_badge(exercise['status'], WORD[exercise['status']])}</div>"
+            f'<div style="flex:auto"><code>{html.escape(exercise["id"])}</code> {told}</div>'
+            f'<div style="white-space:nowrap">{_number(exercise["score"])} / {_number(exercise["points"])}</div></div>'
+        )
+    return (
+        f'<div class="attn-panel" role="status" style="{_FRAME}">'
+        f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
+        f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])}</b></div>'
+        f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
+        f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
+        f"{''.join(lines)}</div>"
+    )
+
+
+def overview_text(row: Mapping[str, Any]) -> str:
+    """The progress of one lesson for a terminal."""
+    lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])}"]
+    for exercise in row["exercises"]:
+        told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
+        lines.append(f"  {SYMBOL[exercise['status']]} {exercise['id']}{told}")
+    return "\n".join(lines)
+
+
+def _told(exercise: Mapping[str, Any]) -> str:
+    """What the last check said, where it named a mistake."""
+    if exercise["status"] in ("pass", "todo") or not exercise["mistake"]:
+        return ""
+    return f"you {exercise['mistake']}"
+
+
+def _badge(status: str, word: str) -> str:
+    """A word on its own ground, so that it can be read on any theme's paper."""
+    style = f"background:{ACCENT[status]};color:#ffffff;padding:1px 7px;border-radius:3px;white-space:nowrap"
+    return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
+
+
+def _row(items: Iterable[tuple[str, str]]) -> str:
+    """Symbols and names in a line that breaks between them."""
+    style = "white-space:nowrap;margin-right:10px"
+    return " ".join(f'<span style="{style}">{symbol} {html.escape(name)}</span>' for symbol, name in items)
+
+
 def _details(title: str, body: str) -> str:
     summary = f'<summary style="cursor:pointer;display:list-item">{html.escape(title)}</summary>'
     return f'<details style="margin:3px 0">{summary}{body}</details>'
@@ -118,6 +170,8 @@ def _number(value: float) -> str:
 def _entry(value: float | bool) -> str:
     if isinstance(value, bool | np.bool_):
         return "T" if value else "F"
+    if 99.5 <= abs(value) < 1000:
+        return f"{value:.0f}"  # `.2g` would write 1.2e+02
     return f"{value:.2g}" if abs(value) < 1000 else f"{value:.0e}"
 
 
@@ -137,7 +191,8 @@ def _grid_html(grid: Grid) -> str:
                 f'background:rgba({rgb},{0.5 * strength:.2f})">{html.escape(_entry(value.item()))}</td>'
             )
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    table = f'<table style="border-collapse:collapse;font-size:85%;font-variant-numeric:tabular-nums">{"".join(rows)}</table>'
+    style = "border-collapse:collapse;margin:0;white-space:nowrap;font-size:85%;font-variant-numeric:tabular-nums"
+    table = f'<table style="{style}">{"".join(rows)}</table>'
     return f'<div style="overflow-x:auto"><div style="font-size:85%;color:{_FAINT}">{html.escape(grid.title)}</div>{table}</div>'
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from autograder.panel import ACCENT, SYMBOL
+from autograder.panel import SYMBOL
 
 if TYPE_CHECKING:
     from autograder.ledger import ClassReport, ExerciseRow, StudentRow
@@ -42,19 +42,6 @@ def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> N
     for v in verdicts:
         for problem in v.problems:
             console.print(f"✗ {v.lesson}.{v.exercise}: {escape(problem)}", soft_wrap=True)
-
-
-def print_status(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A learner's progress: a bar and a symbol for each exercise."""
-    table = Table("lesson", "progress", "points", "exercises", title="Your progress")
-    for row in rows:
-        share = row["score"] / row["points"] if row["points"] else 0.0
-        bar = "█" * round(12 * share) + "░" * (12 - round(12 * share))
-        marks = " ".join(f"[{ACCENT[e['status']]}]{SYMBOL[e['status']]}[/] {e['id']}" for e in row["exercises"])
-        table.add_row(row["lesson"], bar, f"{row['score']:g} / {row['points']:g}", marks)
-    console = _console()
-    console.print(table)
-    console.print("✓ passed   ◐ partly right   ✗ not yet   · not started")
 
 
 def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None = None) -> None:

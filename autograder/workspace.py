@@ -1,20 +1,30 @@
 """The learner's own copy of the lessons: made once, never overwritten, opened in JupyterLab.
 
-Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack, and `work/.attn/` for progress.
+Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack; `work/.attn/` holds progress, backups, and each lesson as it
+was released (`.attn/release`), which tells an answer from a blank and an edit from an update.
 """
 
+import filecmp
+import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import nbformat
+
 from autograder import pack, progress
-from autograder.notebook import exercise_of
+from autograder.notebook import grade_id, is_answer
 from autograder.registry import CourseError, course_root, did_you_mean
 
 DEFAULT = Path("work")
+# JupyterLab would ask, over the notebook, whether it may fetch its news: no lesson needs a network
+QUIET = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 
 
 def locate(folder: Path | None) -> Path:
@@ -33,20 +43,37 @@ def locate(folder: Path | None) -> Path:
 
 
 def prepare(folder: Path | None) -> Path:
-    """Make the workspace, or add the lessons that it lacks. A notebook that is there is never touched; packs are refreshed."""
+    """Make the workspace, or add the lessons and files that it lacks. What is there is never touched (see `carry.update`)."""
     target = (folder or course_root().parent / DEFAULT).resolve()
-    (target / progress.MARKER).mkdir(parents=True, exist_ok=True)
-    released = sorted((course_root() / "release").glob("[0-9][0-9]_*"))
-    if not released:
-        raise CourseError("expected released lessons in course/release, found none. Run `attn build`.")
-    for lesson in released:
-        for path in lesson.iterdir():
-            copy = target / lesson.name / path.name
-            if path.suffix == ".ipynb" and copy.exists():
-                continue
+    for lesson, source in released().items():
+        kept = release(target, lesson).parent
+        if not kept.exists():
+            shutil.copytree(source, kept)
+        for path in kept.iterdir():
+            copy = target / lesson / path.name
             copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(path, copy)
+            if not copy.exists():
+                shutil.copyfile(path, copy)
     return target
+
+
+def released() -> dict[str, Path]:
+    """The course's released lessons, in order, and the folder of each."""
+    found = sorted((course_root() / "release").glob("[0-9][0-9]_*"))
+    if not found:
+        raise CourseError("expected released lessons in course/release, found none. Run `attn build`.")
+    return {folder.name: folder for folder in found}
+
+
+def outdated(workspace: Path) -> list[str]:
+    """The lessons of which the course has another version than the workspace."""
+    return [lesson for lesson, folder in released().items() if not _same(folder, release(workspace, lesson).parent)]
+
+
+def _same(one: Path, two: Path) -> bool:
+    files = [path.name for path in one.iterdir()]
+    match, _, _ = filecmp.cmpfiles(one, two, files, shallow=False)
+    return len(match) == len(files)
 
 
 def names(workspace: Path) -> list[str]:
@@ -54,33 +81,129 @@ def names(workspace: Path) -> list[str]:
     return [folder.name for folder in sorted(workspace.glob("[0-9][0-9]_*")) if folder.is_dir()]
 
 
+def notebook(workspace: Path, lesson: str) -> Path:
+    """The learner's notebook of `lesson`."""
+    return workspace / lesson / f"{lesson}.ipynb"
+
+
+def release(workspace: Path, lesson: str) -> Path:
+    """The notebook of `lesson` as it was released to this workspace."""
+    return workspace / progress.MARKER / "release" / lesson / f"{lesson}.ipynb"
+
+
+def load(path: Path) -> Any:
+    """The notebook at `path`. Raises CourseError where it is missing or is not one."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise CourseError(f"expected a notebook at {path}, found none. `attn lab` copies the released one there.") from None
+    except Exception as error:  # nbformat raises errors of several libraries
+        raise CourseError(
+            f"{path}: expected a notebook, got a file that cannot be read ({type(error).__name__}). Open it in JupyterLab and "
+            "save it; or `attn reset` the lesson, which keeps a backup of the file."
+        ) from None
+
+
+def save(made: Any, path: Path) -> None:
+    """Write a notebook so that `path` holds the old one or the new one at every moment."""
+    half = path.with_name(f".{path.name}.new")
+    nbformat.write(made, half)
+    os.replace(half, path)
+
+
+def backup(workspace: Path, lesson: str) -> Path:
+    """Copy the learner's notebook of `lesson` to a new file in `.attn/backups`, named by the time; returns it."""
+    folder = workspace / progress.MARKER / "backups"
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp, number = datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 0
+    while True:
+        copy = folder / f"{lesson}_{stamp}{f'_{number}' if number else ''}.ipynb"
+        try:
+            with copy.open("xb") as file:  # never onto another backup
+                file.write(notebook(workspace, lesson).read_bytes())
+            return copy
+        except FileExistsError:
+            number += 1
+
+
 def find(workspace: Path, word: str) -> str:
     """The lesson in the workspace that `word` names: number, slug or full name."""
     every = names(workspace)
     for name in every:
-        number, _, slug = name.partition("_")
-        if word in (name, slug, number, str(int(number))):
+        if _names(word, name):
             return name
     raise CourseError(f"expected a lesson, got {word!r}.{did_you_mean(word, every)}")
 
 
+def _names(word: str, lesson: str) -> bool:
+    number, _, slug = lesson.partition("_")
+    return word in (lesson, slug, number, str(int(number)))
+
+
+def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, str | None]:
+    """`(lesson, exercise)` of `LESSON.EXERCISE`, `EXERCISE` alone where one lesson has it, or `(lesson, None)` of `LESSON`.
+
+    `written` counts the written questions among the exercises.
+    """
+    head, dot, tail = word.partition(".")
+    if dot or any(_names(head, name) for name in names(workspace)):
+        lesson = find(workspace, head)
+        ids = answer_ids(workspace, lesson, written)
+        if tail and tail not in ids:
+            raise CourseError(f"expected an exercise of {lesson}, got {tail!r}.{did_you_mean(tail, ids)}")
+        return lesson, tail or None
+    every = {name: answer_ids(workspace, name, written) for name in names(workspace)}
+    homes = [name for name, ids in every.items() if word in ids]
+    if len(homes) == 1:
+        return homes[0], word
+    if homes:
+        raise CourseError(f"{word!r} is in several lessons. Say which: {', '.join(f'{name[:2]}.{word}' for name in homes)}.")
+    options = [*every, *(name for ids in every.values() for name in ids)]
+    near = did_you_mean(word, options) if word else ""
+    raise CourseError(
+        f"expected a lesson or an exercise, got {word!r}."
+        + (near if "Did you mean" in near else " `attn status --all` lists them.")
+    )
+
+
+def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:
+    """The exercises of a lesson in order; `written` adds its written questions."""
+    ids = list(load_pack(workspace, lesson).exercises)
+    if written:
+        ids += [str(grade_id(c)) for c in load(release(workspace, lesson)).cells if is_answer(c) and grade_id(c) not in ids]
+    return ids
+
+
 def load_pack(workspace: Path, lesson: str) -> pack.Pack:
     """The visible pack of a lesson in the workspace."""
-    return pack.load(workspace / lesson / f"{lesson.partition('_')[2]}{pack.SUFFIX}")
+    path = workspace / lesson / f"{lesson.partition('_')[2]}{pack.SUFFIX}"
+    if not path.exists():
+        raise CourseError(f"expected the lesson's probe pack at {path}, found none. `attn lab` copies it there.")
+    return pack.load(path)
 
 
-def status(workspace: Path) -> list[dict[str, Any]]:
-    """One row for each lesson: points, and each exercise's score, status and attempts."""
+def answered(workspace: Path, lesson: str) -> set[str]:
+    """The `grade_id`s of the answer cells that are no longer as they were released."""
+    blank = {grade_id(cell): cell.source for cell in load(release(workspace, lesson)).cells if is_answer(cell)}
+    mine = {str(grade_id(cell)): cell.source for cell in load(notebook(workspace, lesson)).cells if is_answer(cell)}
+    return {name for name, source in mine.items() if source != blank.get(name)}
+
+
+def status(workspace: Path, only: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """One row for each lesson (or those in `only`): points, and each exercise's score, status and attempts."""
     done = progress.read(workspace)
+    nothing = progress.Entry(0.0, "todo", 0, None)
     rows: list[dict[str, Any]] = []
     for name in names(workspace):
+        if only is not None and name not in only:
+            continue
         lesson = load_pack(workspace, name)
         exercises: list[dict[str, Any]] = []
         for exercise in lesson.exercises.values():
-            score, state, attempts = done.get((name, exercise.id), (0.0, "todo", 0))
-            exercises.append(
-                {"id": exercise.id, "score": score, "points": exercise.points, "status": state, "attempts": attempts}
-            )
+            entry = done.get((name, exercise.id), nothing)
+            says = next((known.says for known in exercise.known if known.id == entry.misconception), None)
+            row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
+            exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
         done_all = all(exercise["status"] == "pass" for exercise in exercises)
         score = sum(exercise["score"] for exercise in exercises)
         row = {"lesson": name, "title": lesson.title, "score": score, "points": lesson.points, "done": done_all}
@@ -99,49 +222,25 @@ def next_notebook(workspace: Path, lesson: str | None) -> Path:
     return Path(name) / f"{name}.ipynb"
 
 
-def open_lab(workspace: Path, notebook: Path, *, port: int, browser: bool) -> int:
+def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
     """Run JupyterLab in the workspace until it is closed; returns its exit status."""
-    if not shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)):
+    if importlib.util.find_spec("jupyterlab") is None:
         raise CourseError(
             "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
         )
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
-    command += [f"--LabApp.default_url=/lab/tree/{notebook.as_posix()}"]
+    command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
     if not browser:
         command += ["--no-browser"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command += ["--allow-root"]
-    return subprocess.call(command, cwd=workspace)
+    return subprocess.call(command, cwd=workspace, env=lab_environment(workspace))
 
 
-def check(workspace: Path, target: str) -> list[str]:
-    """Run the notebook of `LESSON` or `LESSON.EXERCISE` in a fresh kernel; the text panel of each of its checks."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    word, _, only = target.partition(".")
-    name = find(workspace, word)
-    lesson = load_pack(workspace, name)
-    if only and only not in lesson.exercises:
-        raise CourseError(f"expected an exercise of {name}, got {only!r}.{did_you_mean(only, list(lesson.exercises))}")
-    path = workspace / name / f"{name}.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    kept = []
-    for cell in notebook.cells:
-        exercise = exercise_of(cell)
-        if exercise and only in ("", exercise):
-            cell.source = f"print(check({exercise!r}))"
-            cell.metadata["attn"] = exercise
-        if cell.cell_type == "code" and (not exercise or "attn" in cell.metadata):
-            kept.append(cell)
-    notebook.cells = kept
-    NotebookClient(
-        notebook, timeout=600, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
-    ).execute()
-    panels = []
-    for cell in notebook.cells:
-        if "attn" in cell.metadata:
-            text = "".join(o.get("text", "") for o in cell.outputs if o.output_type == "stream" and o.name == "stdout")
-            failed = next((f"{o.ename}: {o.evalue}" for o in cell.outputs if o.output_type == "error"), "")
-            panels.append(text.rstrip() or f"✗ {cell.metadata['attn']} · the check could not run: {failed}")
-    return panels
+def lab_environment(workspace: Path) -> dict[str, str]:
+    """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
+    folder = workspace / progress.MARKER / "jupyter"
+    (folder / "labconfig").mkdir(parents=True, exist_ok=True)
+    (folder / "labconfig" / "page_config.json").write_text(json.dumps(QUIET), encoding="utf-8")
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}

@@ -39,6 +39,14 @@ def scratch_course(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A fresh workspace."""
+    from autograder import workspace
+
+    return workspace.prepare(tmp_path / "work")
+
+
+@pytest.fixture
 def set_answer() -> Callable[[Path, str, str], None]:
     """Write `source` into the answer cell `name` of a notebook file."""
 
@@ -99,15 +107,10 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     folder = workspace.prepare(tmp_path_factory.mktemp("lab") / "work")
     port, home = free_port(), tmp_path_factory.mktemp("jupyter-home")
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--allow-root"]
-    command += [
-        f"--ServerApp.root_dir={folder}",
-        "--IdentityProvider.token=",
-        "--LabApp.news_url=",
-        "--LabApp.check_for_updates_class=",
-    ]
+    command += [f"--ServerApp.root_dir={folder}", "--IdentityProvider.token="]
     places = {f"JUPYTER_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     log = (home / "log.txt").open("w")
-    server = subprocess.Popen(command[:-2], cwd=folder, env={**os.environ, **places}, stdout=log, stderr=log)
+    server = subprocess.Popen(command, cwd=folder, env={**workspace.lab_environment(folder), **places}, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         for _ in range(240):

@@ -1,9 +1,15 @@
-"""A learner in JupyterLab, in a real browser: a wrong answer is named, a right one passes."""
+"""A learner in JupyterLab, in a real browser: mouse and keyboard, light and dark, on a small screen."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from autograder import workspace
+from autograder.judge import CHECKS
+from autograder.panel import to_html
+from autograder.report import MAX_SIDE, Grid, Report
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -17,15 +23,23 @@ def _cell(page: Any, text: str) -> Any:
 
 def _replace(page: Any, cell: Any, source: str) -> None:
     cell.locator(".cm-content").click()
+    _type(page, source)
+    page.keyboard.press("Control+Enter")
+
+
+def _type(page: Any, source: str) -> None:
+    """Replace the text of the cell that is being edited, once its editor has the keyboard."""
+    page.wait_for_selector(".jp-Cell.jp-mod-active .cm-content:focus")
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(source)
-    page.keyboard.press("Control+Enter")
+    page.locator(".jp-Cell.jp-mod-active .cm-content", has_text=source.splitlines()[-1].strip()).wait_for()
 
 
 def _open(page: Any, url: str, lesson: str) -> None:
     page.goto(f"{url}/lab/tree/{lesson}/{lesson}.ipynb")
     page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
+    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
 
 
 def test_a_learner_sees_the_misconception_named_and_then_the_right_answer_pass(
@@ -52,3 +66,143 @@ def test_a_learner_sees_the_misconception_named_and_then_the_right_answer_pass(
     check.locator(".attn-panel", has_text="passed").wait_for(timeout=60_000)
     panel.screenshot(path=str(tmp_path / "passing.png"))
     page.close()
+
+
+THEME = """async theme => {
+  const token = (document.cookie.match(/_xsrf=([^;]*)/) || [])[1] || "";
+  const answer = await fetch("/lab/api/settings/@jupyterlab/apputils-extension:themes", {
+    method: "PUT",
+    headers: {"Content-Type": "application/json", "X-XSRFToken": token},
+    body: JSON.stringify({raw: JSON.stringify({theme})}),
+  });
+  return answer.ok;
+}"""
+# The lowest contrast (WCAG 2) of any text in the panel with what is behind it, and that text.
+CONTRAST = """panel => {
+  const read = text => { const n = text.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n.length > 3 ? n[3] : 1]; };
+  const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+  const ground = element => {
+    if (!element) return [255, 255, 255, 1];
+    const own = read(getComputedStyle(element).backgroundColor);
+    return own[3] === 1 ? own : over(own, ground(element.parentElement));
+  };
+  const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = c => 0.2126 * linear(c[0] / 255) + 0.7152 * linear(c[1] / 255) + 0.0722 * linear(c[2] / 255);
+  const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
+  let worst = [99, ""];
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
+    if (!text) continue;
+    const below = ground(element), [a, b] = [light(over(read(getComputedStyle(element).color), below)), light(below)];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst[0]) worst = [ratio, text];
+  }
+  return worst;
+}"""
+# Elements that stick out of the panel sideways, unless a box around them scrolls by itself; and the page, where it does.
+OVERFLOW = """panel => {
+  const edge = panel.getBoundingClientRect(), out = [];
+  const scrolls = e => e !== panel && (getComputedStyle(e).overflowX === "auto" || scrolls(e.parentElement));
+  for (const e of panel.querySelectorAll("*")) {
+    const box = e.getBoundingClientRect();
+    const outside = box.width && (box.right > edge.right + 1 || box.left < edge.left - 1);
+    if (outside && !scrolls(e.parentElement)) out.push(e.outerHTML.slice(0, 80));
+  }
+  const cell = panel.closest(".jp-OutputArea-output");
+  if (cell.scrollWidth > cell.clientWidth + 1) out.push("the output area scrolls");
+  if (edge.right > window.innerWidth) out.push("the panel leaves the window");
+  return out;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_the_panels_are_readable_in_each_theme_on_a_small_screen_and_by_keyboard_alone(
+    theme: str, jupyter: tuple[str, Path], browser: Any, tmp_path: Path
+) -> None:
+    url, work = jupyter
+    (work / "00_start_here" / "00_start_here.ipynb").unlink()  # as released, whatever ran before
+    workspace.prepare(work)
+    page = browser.new_page(viewport={"width": 1024, "height": 900})
+    page.goto(f"{url}/lab", wait_until="domcontentloaded")
+    assert page.evaluate(THEME, theme)
+    _open(page, url, "00_start_here")
+    assert page.evaluate("document.body.dataset.jpThemeName") == theme
+    keys = page.keyboard
+    _go_to(page, "from jaxtyping import Float")
+    keys.press("Shift+Enter")
+    _go_to(page, "def average_pool")
+    keys.press("Enter")
+    _type(page, "def average_pool(V):\n    return V.sum(axis=0)")
+    keys.press("Shift+Enter")
+    keys.press("Shift+Enter")
+    panel = page.locator(".attn-panel")
+    panel.wait_for(timeout=60_000)
+    keys.press("ArrowUp")  # back to the check; Tab goes through its toolbar, where it shows, and then its hints
+    opened = panel.locator("details[open]")
+    for _ in range(20):
+        if opened.count() == 4:
+            break
+        keys.press("Tab")
+        if page.evaluate("document.activeElement.tagName") == "SUMMARY":
+            keys.press("Enter")
+    assert opened.count() == panel.locator("details").count() == 4
+    assert "V.mean(axis=0)" in panel.inner_text()  # the last hint
+    _look(panel, tmp_path / "failing.png")
+    page.screenshot(path=str(tmp_path / "page.png"))
+    keys.press("Escape")
+    _go_to(page, 'check("average_pool")')
+    keys.press("b")  # a cell of one's own, below
+    keys.press("Enter")
+    _type(page, "check()")
+    keys.press("Shift+Enter")
+    overview = page.locator(".attn-panel", has_text="predict_shape")
+    overview.wait_for(timeout=60_000)
+    assert "you added the rows but did not divide" in overview.inner_text()
+    _look(overview, tmp_path / "overview.png")
+    assert page.locator(".Toastify__toast").count() == 0  # nothing asks for anything
+    page.close()
+
+
+def _go_to(page: Any, text: str) -> None:
+    """Make the first cell with `text` the active one, by the arrow keys, in command mode."""
+    find = "text => [...document.querySelectorAll('.jp-Cell')].findIndex(cell => cell.innerText.includes(text))"
+    here = "[...document.querySelectorAll('.jp-Cell')].findIndex(cell => cell.classList.contains('jp-mod-active'))"
+    steps = page.evaluate(find, text) - page.evaluate(here)
+    for _ in range(abs(steps)):
+        page.keyboard.press("ArrowDown" if steps > 0 else "ArrowUp")
+    assert text in page.locator(".jp-Cell.jp-mod-active").inner_text()
+
+
+def test_the_measures_of_a_panel_find_faint_text_and_what_sticks_out(browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 500, "height": 300})
+    box = '<div class="jp-OutputArea-output" style="width:300px"><div id="p" style="background:rgb(0,0,0)">{}</div></div>'
+    page.set_content(box.format('<b style="color:rgba(255,255,255,0.4)">faint</b><b style="color:#fff">clear</b>'))
+    contrast, text = page.locator("#p").evaluate(CONTRAST)
+    assert (round(contrast, 1), text) == (3.7, "faint")  # of #666666 on black, by WCAG's formula
+    assert page.locator("#p").evaluate(OVERFLOW) == []
+    page.set_content(box.format('<pre style="width:400px">wide</pre>'))
+    assert len(page.locator("#p").evaluate(OVERFLOW)) == 2
+    page.set_content(box.format('<div style="overflow-x:auto"><pre style="width:400px">wide</pre></div>'))
+    assert page.locator("#p").evaluate(OVERFLOW) == []
+    page.close()
+
+
+def test_a_large_matrix_and_long_words_stay_inside_a_narrow_panel(browser: Any, tmp_path: Path) -> None:
+    cells = np.linspace(-1234.5, 1234.5, MAX_SIDE**2).reshape(MAX_SIDE, MAX_SIDE)
+    grids = tuple(Grid(title, cells, cells > 0, (3, 4)) for title in ("expected", "yours", "yours − expected"))
+    report = Report("part", "A title " * 12, 0.5, 2, f"You wrote `{'long_name_' * 12}`.", detail="Words " * 60, grids=grids,
+                    snippet="x = np.array(" + "[0.123], " * 60 + ")", checks=tuple((name, "pass") for name in CHECKS),
+                    hints=("A hint with `code`.",) * 3)  # fmt: skip
+    page = browser.new_page(viewport={"width": 620, "height": 900})
+    page.set_content(f'<div class="jp-OutputArea-output" style="width:560px">{to_html(report)}</div>')
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    _look(page.locator(".attn-panel"), tmp_path / "wide.png")
+    page.close()
+
+
+def _look(panel: Any, picture: Path) -> None:
+    """The panel can be read and fits; its picture is kept for people."""
+    panel.screenshot(path=str(picture))
+    contrast, text = panel.evaluate(CONTRAST)
+    assert contrast >= 4.5, text
+    assert panel.evaluate(OVERFLOW) == []

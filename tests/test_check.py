@@ -14,7 +14,7 @@ import pytest
 
 from autograder import check, pack
 from autograder.checking import check_answer
-from autograder.progress import MARKER, read
+from autograder.progress import MARKER, Entry, read
 from autograder.registry import CourseError, find_lesson, lessons
 
 PACKS = {lesson.slug: pack.make(lesson.slug, lesson.title, lesson.exercises()) for lesson in lessons()}
@@ -75,7 +75,7 @@ def test_a_missing_pack_and_an_unknown_exercise_say_what_to_do(notebook_folder: 
 def test_progress_is_kept_in_the_workspace_and_counts_attempts(notebook_folder: Path) -> None:
     check("average_pool", lambda V: V.sum(axis=0))
     check("average_pool", lambda V: V.mean(axis=0))
-    assert read(notebook_folder.parent) == {("00_start_here", "average_pool"): (1.0, "pass", 2)}
+    assert read(notebook_folder.parent) == {("00_start_here", "average_pool"): Entry(1.0, "pass", 2, None)}
 
 
 def test_a_damaged_progress_file_never_costs_the_check(notebook_folder: Path) -> None:

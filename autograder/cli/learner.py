@@ -1,31 +1,79 @@
-"""`attn` for learners: lab, status, check."""
+"""`attn` for learners: doctor, lab, status, check, watch, hint, reset, submit, update."""
 
 import argparse
+import dataclasses
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 from autograder.cli.common import Add
+from autograder.registry import CourseError
 
 
 def register(add: Add) -> None:
     """Add these commands to the parser."""
+    _common(add("doctor", _doctor, "Try everything the course needs on this machine, and say how to mend what fails."))
+
     lab = add("lab", _lab, "Open JupyterLab in your own copy of the lessons, at the next unsolved one.")
     lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson")
-    _workspace(lab)
+    _common(lab, as_json=False)
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     lab.add_argument("--port", type=int, default=8888, help="port to try first (default: 8888)")
 
     status = add("status", _status, "Show your progress.")
-    _workspace(status)
-    status.add_argument("--json", action="store_true", help="print JSON")
+    status.add_argument("--all", action="store_true", help="name every exercise, of lessons not begun too")
+    _common(status)
 
-    check = add("check", _check, "Check your notebook of a lesson without opening it.")
-    check.add_argument("target", help="LESSON or LESSON.EXERCISE, for example 03 or soft_lookup.normalize")
-    _workspace(check)
+    check = add("check", _check, "Check your notebooks from top to bottom, without opening them.")
+    check.add_argument("target", nargs="?", help="LESSON, EXERCISE or LESSON.EXERCISE (default: every lesson that you began)")
+    _common(check)
+
+    watch = add("watch", _watch, "Check what a save of a notebook has changed, until Ctrl-C.")
+    watch.add_argument("lesson", nargs="?", help="watch this lesson only")
+    _common(watch, as_json=False)
+
+    hint = add("hint", _hint, "Show the next hint of an exercise.")
+    hint.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE")
+    hint.add_argument("--again", action="store_true", help="show the last one again")
+    _common(hint)
+
+    reset = add("reset", _reset, "Give an answer cell or a lesson back as it was released; a backup is kept.")
+    reset.add_argument("target", help="LESSON, EXERCISE or LESSON.EXERCISE")
+    reset.add_argument("--yes", action="store_true", help="do not ask")
+    _common(reset, as_json=False)
+
+    submit = add("submit", _submit, "Pack a lesson for upload, and say what the grader will find.")
+    submit.add_argument("lesson", help="number, slug or name of a lesson")
+    submit.add_argument("--as", dest="student", metavar="NAME", help="your name in the course (default: your login)")
+    submit.add_argument("--to", type=Path, default=None, metavar="FOLDER", help="where to write it (default: the workspace)")
+    _common(submit)
+
+    _common(add("update", _update, "Bring your copy to the course's version; your answers are carried over."))
 
 
-def _workspace(parser: argparse.ArgumentParser) -> None:
+def _common(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
     parser.add_argument("--workspace", type=Path, default=None, help="your copy of the lessons (default: ./work)")
+    if as_json:
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _put(value: Any) -> None:
+    print(json.dumps(value, default=str, ensure_ascii=False))
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from autograder import doctor
+    from autograder.printing import print_finding
+
+    seen = []
+    for finding in doctor.examine(arguments.workspace or Path.cwd()):
+        seen.append(finding)
+        if not arguments.json:
+            print_finding(finding)
+    if arguments.json:
+        _put([dataclasses.asdict(finding) for finding in seen])
+    return 1 if any(finding.status == "fail" for finding in seen) else 0
 
 
 def _lab(arguments: argparse.Namespace) -> int:
@@ -33,26 +81,129 @@ def _lab(arguments: argparse.Namespace) -> int:
 
     folder = workspace.prepare(arguments.workspace)
     target = workspace.next_notebook(folder, arguments.lesson)
+    if waiting := workspace.outdated(folder):
+        print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
     print(f"Your copy of the lessons: {folder}\nOpening {target}", flush=True)
     return workspace.open_lab(folder, target, port=arguments.port, browser=not arguments.no_browser)
 
 
 def _status(arguments: argparse.Namespace) -> int:
     from autograder import workspace
+    from autograder.printing import print_status
 
     rows = workspace.status(workspace.locate(arguments.workspace))
     if arguments.json:
-        print(json.dumps(rows))
+        _put(rows)
     else:
-        from autograder.tables import print_status
-
-        print_status(rows)
+        print_status(rows, every=arguments.all)
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from autograder import recheck, workspace
+    from autograder.printing import print_checked
+
+    folder = workspace.locate(arguments.workspace)
+    if arguments.target is None:
+        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in recheck.started(folder)]
+        if not wanted:
+            raise CourseError("expected an answer in one of your notebooks, found none. Write one (`attn lab`), and save.")
+    else:
+        lesson, exercise = workspace.resolve(folder, arguments.target)
+        wanted = [(lesson, [exercise] if exercise else None)]
+    checked = [one for lesson, only in wanted for one in recheck.run(folder, lesson, only)]
+    if arguments.json:
+        _put([dataclasses.asdict(one) for one in checked])
+    else:
+        print_checked(checked)
+    return 0 if all(one.status == "pass" for one in checked) else 1
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from autograder import recheck, watch, workspace
+    from autograder.printing import print_checked
+
+    folder = workspace.locate(arguments.workspace)
+    lessons = [workspace.find(folder, arguments.lesson)] if arguments.lesson else workspace.names(folder)
+    print(f"Watching {len(lessons)} notebooks in {folder}. Save one to check it; Ctrl-C ends.", flush=True)
+    try:
+        for lesson, exercises in watch.saves(folder, lessons):
+            print(f"\n{lesson}: {', '.join(sorted(exercises))}", flush=True)
+            print_checked(recheck.run(folder, lesson, exercises))
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("\nStopped watching.")
+    return 0
+
+
+def _hint(arguments: argparse.Namespace) -> int:
+    from autograder import hints, workspace
+    from autograder.printing import print_hint
+
+    folder = workspace.locate(arguments.workspace)
+    lesson, exercise = workspace.resolve(folder, arguments.exercise)
+    if exercise is None:
+        raise CourseError(f"expected an exercise, got the lesson {lesson}. For example: `attn hint {_example(folder, lesson)}`.")
+    hint = hints.hint(folder, lesson, exercise, again=arguments.again)
+    if arguments.json:
+        _put(dataclasses.asdict(hint))
+    else:
+        print_hint(hint)
+    return 0
+
+
+def _example(folder: Path, lesson: str) -> str:
     from autograder import workspace
 
-    panels = workspace.check(workspace.locate(arguments.workspace), arguments.target)
-    print("\n\n".join(panels))
-    return 0 if all(panel.startswith("✓") for panel in panels) else 1
+    return f"{lesson[:2]}.{workspace.answer_ids(folder, lesson, False)[-1]}"
+
+
+def _reset(arguments: argparse.Namespace) -> int:
+    from autograder import carry, workspace
+    from autograder.printing import ask
+
+    folder = workspace.locate(arguments.workspace)
+    lesson, exercise = workspace.resolve(folder, arguments.target, written=True)
+    what = f"the answer cell `{exercise}` of {lesson}" if exercise else f"the whole notebook {lesson}"
+    if not arguments.yes:
+        said = ask(f"Give {what} back as it was released? A backup is kept.")
+        if said is None:
+            raise CourseError(f"expected somebody to answer whether to reset {what}, found no terminal. Say --yes.")
+        if not said:
+            print("Nothing was changed.")
+            return 1
+    kept = carry.reset(folder, lesson, exercise)
+    print(f"Reset {what}. Before: {kept}\nIf it is open in JupyterLab: File > Reload Notebook from Disk.")
+    return 0
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    from autograder import handin, workspace
+    from autograder.printing import print_handin
+    from autograder.submission import UnreadableError
+
+    folder = workspace.locate(arguments.workspace)
+    lesson = workspace.find(folder, arguments.lesson)
+    try:
+        packed = handin.submit(folder, lesson, student=arguments.student, to=arguments.to)
+    except UnreadableError as error:
+        print(f"attn: {workspace.notebook(folder, lesson)}: {error}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        _put(dataclasses.asdict(packed))
+    else:
+        print_handin(packed)
+    return 0
+
+
+def _update(arguments: argparse.Namespace) -> int:
+    from autograder import carry, workspace
+    from autograder.printing import print_carried
+
+    folder = workspace.locate(arguments.workspace)
+    carried = carry.update(folder)
+    if arguments.json:
+        _put([dataclasses.asdict(one) for one in carried])
+    else:
+        print_carried(carried, folder)
+    return 1 if any(one.problem for one in carried) else 0

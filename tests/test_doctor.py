@@ -1,0 +1,75 @@
+"""`attn doctor`: what it finds, and that every failing line ends in the fix."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import doctor
+from autograder.cli import main
+
+
+def _attn(work: Path, *words: str) -> int:
+    return main([*words, "--workspace", str(work)])
+
+
+def test_the_doctor_finds_this_machine_well(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _attn(work, "doctor", "--json") == 0
+    findings = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert set(findings) == {"Python", "packages", "teaching", "kernel", "device", "disk", "sandbox"}
+    assert findings["kernel"]["status"] == "pass"
+    assert all(one["fix"] for one in findings.values() if one["status"] != "pass")
+
+
+def test_every_failing_line_ends_in_the_fix(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed, installed = {"torch": "2.6", "numpy": "2"}, {"numpy": "1.26.4"}
+    broken = [
+        doctor.python((3, 9)),
+        doctor.packages("packages", needed, installed, {}, "pip install …"),
+        doctor.packages("packages", {"numpy": "1"}, installed, {"numpy": "2.4.6"}, "pip install …"),
+        doctor.packages("teaching", needed, installed, {}, "pip install …", lost="`attn grade`"),
+        doctor.device("nonsense"),
+        doctor.disk(tmp_path / "not" / "there", 1 << 60),
+    ]
+    assert [finding.status for finding in broken] == ["fail", "fail", "part", "part", "fail", "fail"]
+    assert all(finding.fix for finding in broken)
+    assert broken[1].said == "missing: torch; too old: numpy 1.26.4 (at least 2)"
+    assert "numpy 1.26.4 (tested: 2.4.6)" in broken[2].said
+    assert "Lost without: `attn grade`" in broken[3].said
+    monkeypatch.setattr(doctor, "examine", lambda folder: iter(broken))
+    assert _attn(work, "doctor") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 * len(broken)
+    assert all(line.strip().startswith("->") for line in lines[1::2])
+
+
+def test_what_is_only_optional_is_said_and_does_not_fail(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autograder.sandbox import tiers
+
+    monkeypatch.setattr(tiers, "available_tiers", lambda: (tiers.Tier("landlock", False, "landlock: no such system call"),))
+    finding = doctor.sandbox()
+    assert (finding.status, finding.said) == ("part", "landlock: no such system call. Lost: `attn grade`; learning needs none")
+    monkeypatch.setattr(doctor, "examine", lambda folder: iter([finding]))
+    assert _attn(work, "doctor") == 0
+
+
+def test_a_kernel_of_another_environment_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tmp_path / "kernels" / "python3"
+    spec.mkdir(parents=True)
+    (spec / "kernel.json").write_text(json.dumps({"argv": ["/no/such/python"], "display_name": "x", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    finding = doctor.kernel()
+    assert finding.status == "fail"
+    assert "FileNotFoundError" in finding.said
+    assert "ipykernel install" in finding.fix
+
+
+def test_a_folder_that_cannot_be_written_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**options: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor.tempfile, "TemporaryDirectory", refuse)
+    assert doctor.disk(tmp_path, 0).status == "fail"

@@ -1,0 +1,221 @@
+"""The learner's commands: check, hint, status, and how they look."""
+
+import itertools
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder import book, doctor, printing, progress, recheck, watch, workspace
+from autograder.cli import main
+from autograder.notebook import exercise_of, grade_id
+from autograder.registry import CourseError, course_root, lessons
+from autograder.report import Report
+
+LESSON = "00_start_here"
+RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
+SetAnswer = Callable[[Path, str, str], None]
+
+
+@pytest.fixture
+def path(work: Path) -> Path:
+    """The learner's notebook of the first lesson."""
+    return workspace.notebook(work, LESSON)
+
+
+def _attn(work: Path, *words: str) -> int:
+    return main([*words, "--workspace", str(work)])
+
+
+def _edit(path: Path, change: Callable[[Any], None]) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook)
+    nbformat.write(notebook, path)
+
+
+def _cell(notebook: Any, name: str) -> Any:
+    return next(cell for cell in notebook.cells if grade_id(cell) == name)
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_an_exercise_may_be_named_alone_where_one_lesson_has_it(work: Path) -> None:
+    assert workspace.resolve(work, "average_pool") == (LESSON, "average_pool")
+    assert workspace.resolve(work, "0.average_pool") == (LESSON, "average_pool")
+    assert workspace.resolve(work, "start_here") == (LESSON, None)
+    assert workspace.resolve(work, "written_average", written=True) == (LESSON, "written_average")
+    with pytest.raises(CourseError, match="Did you mean 'average_pool'"):
+        workspace.resolve(work, "averge_pool")
+    with pytest.raises(CourseError, match="status --all"):
+        workspace.resolve(work, "zzzzzz")
+
+
+def test_an_exercise_that_two_lessons_have_must_be_said_with_its_lesson(work: Path) -> None:
+    shutil.copytree(work / LESSON, work / "99_start_here")
+    (work / "99_start_here" / f"{LESSON}.ipynb").rename(work / "99_start_here" / "99_start_here.ipynb")
+    with pytest.raises(CourseError, match=r"00\.average_pool, 99\.average_pool"):
+        workspace.resolve(work, "average_pool")
+
+
+# ---------------------------------------------------------------- check
+
+
+def test_check_without_a_target_checks_the_lessons_that_were_begun(
+    work: Path, path: Path, set_answer: SetAnswer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _attn(work, "check") == 2
+    assert "attn lab" in capsys.readouterr().err
+    set_answer(path, "average_pool", RIGHT)
+    assert recheck.started(work) == [LESSON]
+    assert _attn(work, "check", "--json") == 1
+    shown = capsys.readouterr()
+    verdicts = {one["exercise"]: one["status"] for one in json.loads(shown.out)}
+    assert verdicts == {"predict_shape": "todo", "average_pool": "pass"}
+    assert shown.err == ""
+
+
+def test_a_check_survives_cells_that_fail_end_the_kernel_or_were_deleted(
+    work: Path, path: Path, set_answer: SetAnswer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The check cell of `average_pool` is gone, and a cell of the learner's own ends the kernel after the first check."""
+
+    def change(notebook: Any) -> None:
+        notebook.cells = [cell for cell in notebook.cells if exercise_of(cell) != "average_pool"]
+        place = notebook.cells.index(_cell(notebook, "average_pool"))
+        notebook.cells.insert(place, nbformat.v4.new_code_cell("import os; os._exit(3)"))
+
+    set_answer(path, "average_pool", RIGHT)
+    set_answer(path, "predict_shape", 'predict_shape = "b"')
+    _edit(path, change)
+    first, second = recheck.run(work, LESSON)
+    assert first.status == "pass"
+    assert "`import os; os._exit(3) …` ended the kernel" in second.headline
+    assert capfd.readouterr().err == ""  # the kernel's own last words are not for learners
+    assert progress.read(work).keys() == {(LESSON, "predict_shape")}
+
+
+def test_figures_of_the_lesson_are_not_drawn_but_a_learners_edit_of_one_runs(
+    work: Path, path: Path, set_answer: SetAnswer
+) -> None:
+    def change(notebook: Any) -> None:
+        figure = next(cell for cell in notebook.cells if "figure" in cell.metadata.get("tags", []))
+        figure.source = "answer = 'b'"
+
+    set_answer(path, "predict_shape", "predict_shape = answer")
+    _edit(path, change)
+    assert recheck.run(work, LESSON, ["predict_shape"])[0].status == "pass"
+
+
+# ---------------------------------------------------------------- hints
+
+
+def test_hints_come_one_at_a_time_and_are_remembered(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hints = workspace.load_pack(work, LESSON).exercises["average_pool"].hints
+    seen = []
+    for _ in range(len(hints) + 1):
+        assert _attn(work, "hint", "average_pool", "--json") == 0
+        seen.append(json.loads(capsys.readouterr().out))
+    assert [one["text"] for one in seen] == [*hints, hints[-1]]
+    assert [one["fresh"] for one in seen] == [True] * len(hints) + [False]
+    assert _attn(work, "hint", "average_pool") == 0
+    assert "There are no more hints." in capsys.readouterr().out
+
+
+def test_again_repeats_a_hint_and_does_not_go_on(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--again"], ["--again"]):
+        assert _attn(work, "hint", "0.average_pool", *words) == 0
+        assert "hint 1 of 3 · A nudge" in capsys.readouterr().out
+    assert _attn(work, "hint", "0.average_pool") == 0
+    assert "hint 2 of 3 · The method" in capsys.readouterr().out
+
+
+def test_a_hint_for_a_lesson_or_a_prediction_says_what_to_do_instead(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _attn(work, "hint", "0") == 2
+    assert "attn hint 00.average_pool" in capsys.readouterr().err
+    assert _attn(work, "hint", "predict_shape") == 0
+    assert "no hints" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- looks
+
+
+def test_colour_is_for_terminals_and_no_color_is_heeded(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = {}
+    for name, console in {"terminal": {"force_terminal": True, "color_system": "standard"}, "plain": {}}.items():
+        monkeypatch.setattr(printing, "Console", lambda _given=console, **more: _rich(**{**more, **_given}))
+        _attn(work, "status")
+        shown[name] = capsys.readouterr().out
+    assert "\x1b[" in shown["terminal"]
+    assert "\x1b" not in shown["plain"]
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(printing, "Console", lambda **more: _rich(**{**more, "force_terminal": True, "color_system": "standard"}))
+    _attn(work, "status")
+    assert not re.search(r"\x1b\[[0-9;]*(3|9)[0-7]", capsys.readouterr().out)
+
+
+def _rich(**options: Any) -> Any:
+    from rich.console import Console
+
+    return Console(**options)
+
+
+def test_status_says_what_is_next_and_names_every_exercise_on_demand(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _attn(work, "status") == 0
+    assert "Next: predict_shape in lesson 00" in capsys.readouterr().out
+    assert _attn(work, "status", "--all") == 0
+    shown = capsys.readouterr().out
+    for lesson in workspace.names(work):
+        for name in workspace.answer_ids(work, lesson, written=False):
+            assert f"· {name}" in shown
+            progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
+    assert _attn(work, "status") == 0
+    assert "All done." in capsys.readouterr().out
+
+
+def test_the_outline_of_every_lesson_is_shallow() -> None:
+    """One title; sections and subsections below it, none skipped: JupyterLab's table of contents stays readable."""
+    for lesson in lessons():
+        released = workspace.load(course_root() / "release" / lesson.name / f"{lesson.name}.ipynb")
+        text = "\n".join(re.sub(r"```.*?```", "", c.source, flags=re.DOTALL) for c in released.cells if c.cell_type == "markdown")
+        levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
+        assert levels.count(1) == 1, lesson.name
+        assert levels[0] == 1, lesson.name
+        assert max(levels) <= 3, lesson.name
+        assert all(deeper - level <= 1 for level, deeper in itertools.pairwise(levels)), lesson.name
+
+
+@pytest.mark.parametrize("name", ["doctor", "lab", "status", "check", "watch", "hint", "reset", "submit", "update"])
+def test_every_command_for_learners_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    assert "--workspace" in capsys.readouterr().out
+
+
+def test_every_command_of_the_readmes_table_for_learners_runs(
+    work: Path, scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As written there, beside `./work`; what would open JupyterLab, wait for a save or fill the clone is stood in for, and
+    so is the doctor's examination, which `test_doctor` makes."""
+    section = (course_root().parent / "README.md").read_text(encoding="utf-8").partition("## Learning")[2].partition("\n## ")[0]
+    commands = [shlex.split(words) for words in re.findall(r"^\| `attn ([^`]+)` \|", section, re.MULTILINE)]
+    assert {words[0] for words in commands} >= {"lab", "status", "check", "watch", "hint", "reset", "submit", "update", "doctor"}
+    monkeypatch.chdir(work.parent)
+    monkeypatch.setattr(workspace, "course_root", lambda: scratch_course)
+    monkeypatch.setattr(workspace, "open_lab", lambda *words, **options: 0)
+    monkeypatch.setattr(watch, "saves", lambda *words: iter(()))
+    monkeypatch.setattr(book, "build", lambda *words: [Path("index.html")])
+    monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))
+    monkeypatch.setattr(printing, "ask", lambda question: True)
+    for words in commands:
+        assert main(words) == (1 if words[0] == "check" else 0), words  # nothing is answered yet
+    assert capsys.readouterr().err == ""
