@@ -1,7 +1,7 @@
 """`attn submit`: a lesson packed for upload, and what the grader will make of it, said before it does.
 
 The archive holds `STUDENT/LESSON/LESSON.ipynb`: unpacked in a course's `submitted/` it is where `attn grade` looks, and
-`nbgrader zip_collect` finds the student in the path.
+`attn collect` finds the student in the archive's name.
 """
 
 import getpass

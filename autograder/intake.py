@@ -5,8 +5,9 @@ each notebook is, and writes what is accepted to `downloaded/<assignment>/extrac
 nbgrader's own collector takes it. Every file that is not taken is named, with the reason.
 
 Whose a notebook is, its outermost folder or file says and nothing within, which the student may have named. Understood are
-Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, and a student's own folder or zip.
-Who has the platform's id 4711 is looked up in the gradebook (`lms_user_id`); else the student is called `ann-smith-4711`.
+Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, `<assignment>-ann.zip` as made by
+`attn submit`, and a student's own folder or zip. Who has the platform's id 4711 is looked up in the gradebook (`lms_user_id`);
+else the student is called `ann-smith-4711`.
 """
 
 import os
@@ -121,7 +122,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
         late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
         name = name if within else match["file"]
     else:
-        student = _slug(top.removesuffix(".zip")) if within else ""
+        student = _slug(top.removesuffix(".zip").removeprefix(f"{assignment}-")) if within else ""
     if not student:
         return Refused(file.path, f"whose is it? Put it in a folder named for the student: <student>/{assignment}.ipynb")
     copied = _COPY.search(name)
@@ -131,14 +132,14 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
 
 
 def _slug(name: str) -> str:
-    """A student's name as a folder's: letters, digits, dots and single hyphens or underscores.
+    """A student's name as a folder's: letters, digits, `@`, `+`, dots and single hyphens or underscores.
 
     >>> _slug("Zoë  O'Neil_Jr.")
     'zoe-o-neil_jr'
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode() or name.encode("utf-8", "replace").hex()
-    lowered = plain if re.fullmatch(r"[\w.-]+", plain) else plain.lower()
-    return re.sub(r"([-_.])[-_.]+", r"\1", re.sub(r"[^A-Za-z0-9._-]+", "-", lowered)).strip("-_.")
+    lowered = plain if re.fullmatch(r"[\w.@+-]+", plain) else plain.lower()
+    return re.sub(r"([-_.])[-_.]+", r"\1", re.sub(r"[^A-Za-z0-9._@+-]+", "-", lowered)).strip("-_.")
 
 
 def known_students(db_url: str) -> dict[str, str]:
