@@ -158,8 +158,8 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
     dropped if another has neither a larger cost nor a larger loss, and one of the two
     smaller. Equal points both stay. Points of equal cost are ordered by name.
 
-    >>> points = {"small": (1, 9.0), "large": (5, 2.0), "waste": (6, 3.0)}
-    >>> pareto(points | {"middle": (3, 3.0)})
+    >>> points = {"small": (1.0, 9.0), "large": (5.0, 2.0), "waste": (6.0, 3.0)}
+    >>> pareto(points | {"middle": (3.0, 3.0)})
     ['small', 'middle', 'large']
     """
 
