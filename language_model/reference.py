@@ -92,6 +92,13 @@ def flawed(flaw: str) -> Callable[[Layer, int], PlainAttention]:
     return lambda layer, capacity: PlainAttention(layer, capacity, flaw=flaw)
 
 
+class HalfAttention(PlainAttention):
+    """Keys and values rounded to bfloat16: two bytes a number."""
+
+    def stored(self, x: Tensor) -> Tensor:
+        return x.bfloat16().to(x.dtype)
+
+
 class RoundedAttention(PlainAttention):
     """Keys and values rounded to `bits` bits each, with a step and a least value per token and head."""
 
@@ -100,7 +107,8 @@ class RoundedAttention(PlainAttention):
     def stored(self, x: Tensor) -> Tensor:
         low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
         step = (high - low).clamp(min=1e-12) / (2**self.bits - 1)
-        return ((x - low) / step).round() * step + low
+        y: Tensor = ((x - low) / step).round() * step + low
+        return y
 
 
 class Rounded4Attention(RoundedAttention):

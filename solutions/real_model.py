@@ -7,7 +7,7 @@ is given them. `apply_rope`, `gqa_grouped` and `KVCache` are those of lessons 06
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,20 +20,6 @@ from solutions.multi_query import merge_heads, split_heads
 from solutions.positions import apply_rope
 
 Layer = Mapping[str, Any]
-
-
-class LayerAttention(Protocol):
-    """What `Llama` asks of the attention of one layer: it remembers the tokens that it was given."""
-
-    @property
-    def length(self) -> int:
-        """How many tokens it remembers."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The outputs for new tokens, (batch, new, d_model), which follow those before."""
-
-    def reset(self) -> None:
-        """Forget all tokens."""
 
 
 def rms_norm(x: Float[Tensor, "... d_model"], weight: Float[Tensor, " d_model"], eps: float) -> Float[Tensor, "... d_model"]:
@@ -116,7 +102,7 @@ class Llama:
         self,
         weights: Mapping[str, Any],
         capacity: int,
-        attention: Callable[[Layer, int], LayerAttention] = GroupedAttention,
+        attention: Callable[[Layer, int], Any] = GroupedAttention,
     ) -> None:
         """A decoder that has seen no token yet, with room for `capacity` tokens."""
         self.weights = weights
@@ -125,7 +111,8 @@ class Llama:
     @property
     def length(self) -> int:
         """How many tokens it processed since the start, or since the last `prefill`."""
-        return self.attention[0].length
+        length: int = self.attention[0].length
+        return length
 
     def extend(
         self,
