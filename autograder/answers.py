@@ -18,7 +18,7 @@ from autograder.notebook import CHECK
 from autograder.registry import CourseError, did_you_mean
 from autograder.submission import Cell, UnreadableError, read
 
-FOLDER = "answers"
+FOLDER, UNWRITTEN = "answers", "not written yet"
 _HEAD = '"""Your answers to lesson {name}, written by `attn export-answers`: change the notebook instead, and export again."""\n'
 
 
@@ -67,7 +67,7 @@ def module_source(cells: list[Cell], asked: list[str]) -> tuple[str, dict[str, s
         blank = cell.grade_id in asked and cell.grade_id not in wanted
         if cell.kind == "code" and not blank and not CHECK.match(cell.source.strip()):
             definitions += _definitions(cell, own=cell.grade_id in wanted)
-    return _needed(definitions, wanted), problems
+    return _needed(definitions), problems
 
 
 def _problem(source: str, name: str) -> str:
@@ -80,7 +80,7 @@ def _problem(source: str, name: str) -> str:
     if not made:
         return f"its cell does not define {name}"
     unwritten = [node for node in ast.walk(made[-1]) if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)]
-    return "not written yet" if unwritten else ""
+    return UNWRITTEN if unwritten else ""
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,14 @@ def _globals(source: str) -> set[str]:
     return names
 
 
-def _needed(definitions: list[_Definition], wanted: set[str]) -> str:
+def _needed(definitions: list[_Definition]) -> str:
     """The source of the answers and of all that they need, in the notebook's order. An answer wins over other cells."""
     place: dict[str, int] = {}
     for index, definition in enumerate(definitions):
         for name in definition.names:
             if definition.own or name not in place or not definitions[place[name]].own:
                 place[name] = index
-    kept = {index for index, definition in enumerate(definitions) if definition.own}
-    todo = list(kept) if wanted else []
+    todo = [index for index, definition in enumerate(definitions) if definition.own]
     kept = set(todo)
     while todo:
         for name in definitions[todo.pop()].needs:
@@ -202,7 +201,7 @@ def _own(folder: Path, slug: str, record: ExerciseRecord, *, even_wrong: bool) -
     except Exception as error:
         return None, f"{path.name} cannot be imported ({type(error).__name__}: {error}); {given}"
     if answer is None:
-        return None, f"not written yet, or not exported since; {given}"
+        return None, f"{UNWRITTEN}, or not exported since; {given}"
     result = check_answer(record, answer)
     if result.passed:
         return answer, f"yours, and it passes its check of lesson {slug}"

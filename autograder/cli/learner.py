@@ -1,4 +1,4 @@
-"""`attn` for learners: lab, status, check."""
+"""`attn` for learners: lab, status, check, export-answers."""
 
 import argparse
 import json
@@ -22,6 +22,9 @@ def register(add: Add) -> None:
     check = add("check", _check, "Check your notebook of a lesson without opening it.")
     check.add_argument("target", help="LESSON or LESSON.EXERCISE, for example 03 or soft_lookup.normalize")
     _workspace(check)
+
+    export = add("export-answers", _export_answers, "Write your answers to work/answers/, to be imported (lesson 11 does).")
+    _workspace(export)
 
 
 def _workspace(parser: argparse.ArgumentParser) -> None:
@@ -56,3 +59,18 @@ def _check(arguments: argparse.Namespace) -> int:
     panels = workspace.check(workspace.locate(arguments.workspace), arguments.target)
     print("\n\n".join(panels))
     return 0 if all(panel.startswith("✓") for panel in panels) else 1
+
+
+def _export_answers(arguments: argparse.Namespace) -> int:
+    from autograder import answers, workspace
+
+    folder = workspace.locate(arguments.workspace)
+    exported = answers.export(folder)
+    written = [answer for answer in exported if not answer.problem]
+    todo = [answer for answer in exported if answer.problem == answers.UNWRITTEN]
+    broken = [answer for answer in exported if answer.problem and answer not in todo]
+    lessons = len({answer.lesson for answer in written})
+    print(f"{len(written)} answers of {lessons} lessons are in {folder / answers.FOLDER}; {len(todo)} are not written yet.")
+    for answer in broken:
+        print(f"{answer.lesson}.{answer.exercise}: {answer.problem}")
+    return 1 if broken else 0
