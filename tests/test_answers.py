@@ -138,17 +138,9 @@ def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
     work: Path, set_answer: Set, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_all(work, "06_positions", set_answer)
-    wrong = solution_source("grouped_query", "gqa_grouped").replace(
-        "Q.shape, K.shape[-3:-1]", "Q.shape, K.shape[-3:-1]\n    m = m + 0"
-    )
-    wrong = wrong.replace("math.sqrt(d)", "1").replace("tril(m - n)", "tril()")
-    write_all(
-        work,
-        "09_grouped_query",
-        set_answer,
-        gqa_grouped=wrong,
-        mha_to_gqa="def mha_to_gqa(W, H, G):\n    raise NotImplementedError",
-    )
+    wrong = solution_source("grouped_query", "gqa_grouped").replace("math.sqrt(d)", "1").replace("tril(m - n)", "tril()")
+    blank = "def mha_to_gqa(W, H, G):\n    raise NotImplementedError"
+    write_all(work, "09_grouped_query", set_answer, gqa_grouped=wrong, mha_to_gqa=blank)
     answers.export(work)
     monkeypatch.chdir(work / "06_positions")
     wanted = "positions.apply_rope", "kv_cache.KVCache", "grouped_query.gqa_grouped", "grouped_query.mha_to_gqa"
