@@ -116,7 +116,7 @@ def _sizes(file: GGUF) -> dict[str, Any]:
         "hidden": meta["feed_forward_length"],
         "vocab": meta["vocab_size"],
         "context": meta["context_length"],
-        "base": round(meta["rope.freq_base"]),
+        "base": float(meta["rope.freq_base"]),
         "eps": round(meta["attention.layer_norm_rms_epsilon"], 12),
     }
 

@@ -132,10 +132,13 @@ def test_an_unwritable_cache_costs_nothing_but_time(tmp_path: Path, monkeypatch:
 
 
 def test_what_is_interrupted_while_written_leaves_nothing_behind(own_cache: Path) -> None:
-    own_cache.mkdir()
-    with pytest.raises(KeyboardInterrupt), cache.writing(own_cache / "big") as file:
-        file.write_text("half")
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with cache.writing(own_cache / "big") as file:
+            file.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert list(own_cache.iterdir()) == []
 
 
@@ -205,7 +208,7 @@ def oracle() -> Iterator[Any]:
 
 def test_its_sizes_are_those_that_the_lesson_states(model: LanguageModel) -> None:
     expected = {"L": 30, "d_model": 576, "H": 9, "G": 3, "d": 64, "hidden": 1536, "vocab": 49152, "context": 8192}
-    assert model.sizes == {**expected, "base": 100_000, "eps": 1e-5}
+    assert model.sizes == {**expected, "base": 1e5, "eps": 1e-5}
     assert model.license == "apache-2.0"
     numbers = [model.weights["embed"], model.weights["norm"]]
     numbers += [x for layer in model.weights["layers"] for x in layer.values() if isinstance(x, torch.Tensor)]
@@ -215,13 +218,15 @@ def test_its_sizes_are_those_that_the_lesson_states(model: LanguageModel) -> Non
 
 def test_its_weights_are_those_of_the_package_gguf_bit_for_bit(model: LanguageModel) -> None:
     theirs = {tensor.name: tensor for tensor in gguf.GGUFReader(models.model_file()).tensors}
-    layer = model.weights["layers"][17]
-    ours = {
+    layer, ours = (
+        model.weights["layers"][17],
+        {"output_norm.weight": model.weights["norm"], "token_embd.weight": model.weights["embed"]},
+    )
+    ours |= {
         "blk.17.attn_q.weight": layer["Wq"].mT,
         "blk.17.ffn_down.weight": layer["Wdown"].mT,
-        "output_norm.weight": model.weights["norm"],
+        "blk.17.attn_norm.weight": layer["norm1"],
     }
-    ours["blk.17.attn_norm.weight"], ours["token_embd.weight"] = layer["norm1"], model.weights["embed"]
     for name, found in ours.items():
         expected = gguf.quants.dequantize(theirs[name].data, theirs[name].tensor_type)
         np.testing.assert_array_equal(found.numpy(), expected.reshape(found.shape))
@@ -237,16 +242,24 @@ def test_logits_agree_with_transformers_to_a_thousandth_at_a_scale_of_thirty(mod
         assert_close(reference_logits(model.weights, sentence), expected, rtol=0, atol=1e-3)
 
 
-def test_128_greedy_tokens_are_the_same_with_the_cache_and_without(model: LanguageModel, oracle: Any) -> None:
-    ids = torch.tensor([model.tokenizer.encode("The").ids])
+def test_128_greedy_tokens_are_the_same_with_the_cache_and_without(
+    model: LanguageModel, sentence: torch.Tensor, oracle: Any
+) -> None:
+    """Without a cache, by another implementation: every choice is the likeliest one, by far more than rounding can turn."""
+    n = sentence.shape[1]
     with torch.inference_mode():
-        decoder = Llama(model.weights, 160)
-        cached, text = decoder.generate(ids, 128), ids
-        assert decoder.length == ids.shape[1] + 127
-        for _ in range(128):  # each token by a run over the whole text, nothing remembered
-            hidden = oracle.model(text, use_cache=False).last_hidden_state[:, -1]
-            text = torch.cat([text, oracle.lm_head(hidden).argmax(-1, keepdim=True)], dim=1)
-    assert torch.equal(text[:, ids.shape[1] :], cached)
+        decoder = Llama(model.weights, n + 128)
+        chosen = decoder.generate(sentence, 128)
+        assert decoder.length == n + 127
+        text = torch.cat([sentence, chosen], dim=1)
+        logits = oracle(text[:, :-1], use_cache=False).logits[0, n - 1 :]
+        best = logits.topk(2).values
+        assert torch.equal(logits.argmax(-1), chosen[0])
+        # a run that ends at this token against the one over the whole text, which causality makes the same
+        shorter = {step: oracle(text[:, : n + step], use_cache=False).logits[0, -1] for step in (0, 50, 127)}
+        rounding = max(float((row - logits[step]).abs().max()) for step, row in shorter.items())
+        assert rounding < 1e-3
+        assert float((best[:, 0] - best[:, 1]).min()) > 4 * rounding
 
 
 def test_numbers_are_taken_apart_and_text_comes_back(model: LanguageModel) -> None:
@@ -274,7 +287,8 @@ def test_another_tokenizer_is_refused() -> None:
 
 
 def test_loading_imports_neither_llama_cpp_nor_transformers() -> None:
-    code = "import sys, language_model; language_model.load_model(); print([m for m in ('llm', 'llama_cpp', 'transformers', 'gguf') if m in sys.modules])"
+    code = "import sys, language_model; language_model.load_model()\n"
+    code += "print([name for name in ('llm', 'llama_cpp', 'transformers', 'gguf') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"
     assert done.stderr == ""
@@ -362,27 +376,33 @@ def test_a_window_sees_the_last_tokens_and_a_sink_the_first_four_too() -> None:
 # ---------------------------------------------------------------------------------------------- measuring
 
 
+class Count:
+    """How often something was done. An object's state is no part of a fingerprint."""
+
+    n = 0
+
+
 def score(logits: torch.Tensor, ids: torch.Tensor) -> float:
     return float(logits[:-1].log_softmax(-1).gather(-1, ids[1:, None]).mean())
 
 
 def test_a_measurement_is_made_once_for_the_same_content(own_cache: Path) -> None:
-    weights, made = small_weights(), []
+    weights, count = small_weights(), Count()
 
     def build(*given: Any) -> Llama:
-        made.append(1)
+        count.n += 1
         return Llama(*given)
 
     variants = {"a": (GroupedAttention, weights), "b": (flawed("no_rope"), weights)}
     first = quality.measure(variants, build, score, TEXT)
     assert first["a"] != first["b"]
     assert quality.measure(variants, build, score, TEXT) == first
-    assert len(made) == 2
+    assert count.n == 2
     other = {**weights, "layers": [{**layer, "Wk": layer["Wk"] * 2} for layer in weights["layers"]]}
     quality.measure({"a": (GroupedAttention, other)}, build, score, TEXT)
     quality.measure({"a": (GroupedAttention, weights)}, build, score, TEXT[:, :9])
     quality.measure({"a": (flawed("no_scale"), weights)}, build, score, TEXT)
-    assert len(made) == 5
+    assert count.n == 5
 
 
 def test_a_fingerprint_is_of_what_code_does_and_not_of_its_name_or_place() -> None:
@@ -463,7 +483,9 @@ def test_an_interrupted_answer_ends_the_line(model: LanguageModel, capsys: pytes
             raise KeyboardInterrupt
 
     chat.say(Interrupted(model.tokenizer.encode("Blue").ids * 3, 49152), model.tokenizer, "Why?")
-    assert capsys.readouterr().out == "Blue … interrupted\n" or "… interrupted" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("B")
+    assert out.endswith(" … interrupted\n")
 
 
 def test_the_panel_streams_counts_and_stops(model: LanguageModel) -> None:
