@@ -115,6 +115,7 @@ def _is_current(path: Path, digest: str) -> bool:
 def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
+    from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False)
@@ -126,6 +127,8 @@ def _execute(notebook: Any, folder: Path) -> None:
         raise CourseError(
             f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
         ) from None
+    for cell in notebook.cells:
+        cell.update(CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, 0)[0])  # printed piece by piece, read as one text
     notebook.metadata.pop("widgets", None)  # random ids; nbclient needs them while a widget draws, a reader does not
     notebook.metadata["language_info"] = {
         k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")

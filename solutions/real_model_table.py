@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from language_model import LanguageModel, load_model
-from language_model.quality import CALIBRATION, MEASURED, Variant, licence_passage, measure, passage
+from language_model.quality import CALIBRATION, MEASURED, Variant, code_passage, measure, passage
 from language_model.reference import (
     FLAWS,
     HalfAttention,
@@ -52,6 +52,26 @@ MEANT = {  # the perplexities that the lesson's text speaks of
     "layers 0 to 9, mean": 4740,
     "layers 10 to 19, mean": 78.9,
     "layers 20 to 29, mean": 194,
+    "the ten least harmful": 31,
+    "plain, r = 384": 14.22,
+    "plain, r = 256": 31.5,
+    "plain, r = 192": 101,
+    "plain, r = 128": 602,
+    "plain, r = 64": 4750,
+    "knows the inputs, r = 384": 14.22,
+    "knows the inputs, r = 256": 14.77,
+    "knows the inputs, r = 192": 18.3,
+    "knows the inputs, r = 128": 25.0,
+    "knows the inputs, r = 64": 66,
+    "bfloat16": 14.22,
+    "8 bits": 14.20,
+    "4 bits": 15.6,
+    "window of 128": 113,
+    "4 first + 124 last": 15.25,
+    "program": 11.97,
+    "program, r = 256": 12.7,
+    "program, r = 192": 15.8,
+    "program, r = 128": 27.5,
 }
 
 
@@ -151,9 +171,9 @@ class Measurements:
 
     def elsewhere(self, factors: Mapping[str, Sequence[tuple[Tensor, Tensor, Tensor]]]) -> dict[str, float]:
         """The better factors on a text of another kind."""
-        variants: dict[str, Variant] = {"licence": (GroupedAttention, self.weights)}
-        variants |= {f"licence, r = {r}": self.of_rank(factors["knows the inputs"], r) for r in (256, 192, 128)}
-        return self.of(variants, licence_passage(self.model.tokenizer, TOKENS))
+        variants: dict[str, Variant] = {"program": (GroupedAttention, self.weights)}
+        variants |= {f"program, r = {r}": self.of_rank(factors["knows the inputs"], r) for r in (256, 192, 128)}
+        return self.of(variants, code_passage(self.model.tokenizer, TOKENS))
 
     def others(self) -> dict[str, float]:
         """Fewer bits, and fewer tokens."""

@@ -439,7 +439,9 @@ def test_passages_are_long_enough_and_ask_for_fewer_where_not(model: LanguageMod
     assert quality.passage(model.tokenizer, quality.CALIBRATION, 1024).shape == (1, 1024)
     with pytest.raises(ValueError, match="Ask for fewer"):
         quality.passage(model.tokenizer, quality.MEASURED, 9999)
-    assert model.tokenizer.decode(quality.licence_passage(model.tokenizer, 512)[0].tolist()).startswith("Apache License")
+    program = quality.code_passage(model.tokenizer, 512)
+    assert program.shape == (1, 512)
+    assert model.tokenizer.decode(program[0].tolist()).startswith('"""Text wrapping and filling.')
 
 
 # ---------------------------------------------------------------------------------------------- talking
