@@ -249,6 +249,13 @@ def test_bytes_are_those_that_the_lesson_states() -> None:
     assert round(6480 * 8192 / 1e6) == 53
 
 
+def test_making_keys_again_costs_what_the_lesson_states() -> None:
+    heads, groups, d = 9, 3, 64
+    remade = {r: 2 * r * groups * d + 3 * groups * d + 2 * heads * d + 2 * heads * r for r in (128, 384)}
+    assert [round(flop / (4 * heads * d)) for flop in remade.values()] == [23, 68]
+    assert [6 * 64, 3 * 64, 9 * 30] == [384, 192, 270]  # numbers in a full latent, in all rotated keys of a layer; heads
+
+
 LESSON = course_root() / "source" / "11_real_model" / "11_real_model.ipynb"
 OFFLINE = """
 import socket
