@@ -14,7 +14,7 @@ EIGENVECTORS = Tolerance(
 def _moment(draw: Draw, d):
     """A second moment with strong correlations: not near the identity."""
     root = draw.normal(d, d) * draw.uniform(d, 1, low=0.3, high=2.0)
-    return (root.T @ root / d + 0.1 * np.eye(d)).round(3)
+    return root.T @ root / d + 0.1 * np.eye(d)
 
 
 def _clear(W, C):
