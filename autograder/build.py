@@ -7,6 +7,7 @@ Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. E
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import nbformat
 from autograder import pack
 from autograder.notebook import read_lesson
 from autograder.registry import CourseError, Lesson, course_root
+
+_ANSWERS = re.compile(r"^from solutions\.(\w+) import", re.MULTILINE)
 
 
 def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
@@ -88,7 +91,9 @@ def write_pack(lesson: Lesson, folder: Path) -> Path:
 def source_digest(lesson: Lesson) -> str:
     """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
     root = course_root()
-    files = [lesson.path, *_module_files(root.parent / "solutions", lesson.slug), *_module_files(root / "exercises", lesson.slug)]
+    modules = dict.fromkeys([lesson.slug, *_ANSWERS.findall(lesson.path.read_text(encoding="utf-8"))])
+    answers = [path for module in modules for path in _module_files(root.parent / "solutions", module)]
+    files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -110,6 +115,7 @@ def _is_current(path: Path, digest: str) -> bool:
 def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
+    from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False)
@@ -121,6 +127,8 @@ def _execute(notebook: Any, folder: Path) -> None:
         raise CourseError(
             f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
         ) from None
+    for cell in notebook.cells:
+        cell.update(CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, 0)[0])  # printed piece by piece, read as one text
     notebook.metadata.pop("widgets", None)  # random ids; nbclient needs them while a widget draws, a reader does not
     notebook.metadata["language_info"] = {
         k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")

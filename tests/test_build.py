@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -49,10 +50,10 @@ def test_a_release_holds_no_reference_code_no_model_answer_and_no_output(lesson:
 def _body_lines(lesson: registry.Lesson) -> set[str]:
     """The telling lines of the reference answers: long enough that they are nobody's by chance."""
     lines: set[str] = set()
-    for exercise in lesson.exercises():
-        if exercise.choices:
-            continue
-        marked = solution_source(lesson.slug, exercise.id).split(BEGIN)
+    found = re.findall(r"^from solutions\.(\w+) import (\w+)$", lesson.path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name for _, name in found} == {exercise.id for exercise in lesson.exercises() if not exercise.choices}
+    for module, name in found:
+        marked = solution_source(module, name).split(BEGIN)
         for part in marked[1:]:
             lines |= {line.strip() for line in part.split(END)[0].splitlines() if len(line.strip()) > 24}
     return lines
@@ -199,7 +200,7 @@ def test_the_wheel_holds_the_engine_alone_and_a_released_notebook_works_with_it(
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
         archive.extractall(tmp_path / "site")
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"autograder"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"autograder", "language_model"}
     folder = tmp_path / "work"
     shutil.copytree(ROOT / "release" / "00_start_here", folder)
     code = (

@@ -1,4 +1,4 @@
-"""`attn` for learners: doctor, lab, status, check, watch, hint, reset, submit, update."""
+"""`attn` for learners: doctor, lab, status, check, watch, hint, reset, submit, update, export-answers."""
 
 import argparse
 import dataclasses
@@ -50,6 +50,9 @@ def register(add: Add) -> None:
     _common(submit)
 
     _common(add("update", _update, "Bring your copy to the course's version; your answers are carried over."))
+
+    export = add("export-answers", _export_answers, "Write your answers to work/answers/, to be imported (lesson 11 does).")
+    _common(export, as_json=False)
 
 
 def _common(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
@@ -207,3 +210,18 @@ def _update(arguments: argparse.Namespace) -> int:
     else:
         print_carried(carried, folder)
     return 1 if any(one.problem for one in carried) else 0
+
+
+def _export_answers(arguments: argparse.Namespace) -> int:
+    from autograder import answers, workspace
+
+    folder = workspace.locate(arguments.workspace)
+    exported = answers.export(folder)
+    written = [answer for answer in exported if not answer.problem]
+    todo = [answer for answer in exported if answer.problem == answers.UNWRITTEN]
+    broken = [answer for answer in exported if answer.problem and answer not in todo]
+    lessons = len({answer.lesson for answer in written})
+    print(f"{len(written)} answers of {lessons} lessons are in {folder / answers.FOLDER}; {len(todo)} are not written yet.")
+    for answer in broken:
+        print(f"{answer.lesson}.{answer.exercise}: {answer.problem}")
+    return 1 if broken else 0

@@ -1,0 +1,198 @@
+"""The attention of one layer, with its cache."""
+
+import math
+
+import torch
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from course.exercises.real_model import probes
+from solutions import real_model as ref
+from solutions.positions import apply_rope, rotate_half_rope
+
+FLOAT32 = Tolerance(rtol=1e-4, atol=2e-5)  # four products, a softmax and a rotation in float32; mistakes are 1e-2 and more
+LENGTH = Call("length", attribute=True)
+
+
+def script(draw: Draw, chunks, *, batch=1, again=None, d_model=5, H=6, G=3, d=4):
+    """A text in chunks; with `again`, a reset and another text."""
+
+    def x(n):
+        return Call("__call__", {"x": draw.normal(batch, n, d_model).round(2)})
+
+    calls = [x(n) for n in chunks]
+    calls += [] if again is None else [Call("reset"), LENGTH, *(x(n) for n in again)]
+    layer = probes.layer(draw, d_model=d_model, H=H, G=G, d=d)
+    return Script({"layer": layer, "capacity": 16}, None, (*calls, LENGTH))
+
+
+class _Attention:
+    """A right answer in other words, with `torch.cat` and einsum; each mistake is a subclass that changes one thing."""
+
+    def __init__(self, layer, capacity):
+        self.W = layer
+        self.reset()
+
+    def reset(self):
+        self.keys = self.values = None
+
+    @property
+    def length(self):
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    def positions(self, n):
+        return torch.arange(n) + self.length
+
+    def rotate(self, x, pos):
+        return apply_rope(x, pos, self.W["base"])
+
+    rotate_query = rotate_key = lambda self, x, pos: self.rotate(x, pos)
+
+    def rotate_value(self, x, pos):
+        return x
+
+    def scale(self, d):
+        return 1 / math.sqrt(d)
+
+    def group(self, h):
+        return h * self.W["G"] // self.W["H"]
+
+    def visible(self, n, m):
+        return torch.ones(n, m, dtype=torch.bool).tril(m - n)
+
+    def stored(self, name, new):
+        old = getattr(self, name)
+        setattr(self, name, new if old is None else torch.cat([old, new], dim=2))
+        return getattr(self, name)
+
+    def __call__(self, x):
+        W, pos = self.W, self.positions(x.shape[1])
+        q, k, v = (
+            (x @ W[name]).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+        )
+        k = self.stored("keys", self.rotate_key(k, pos))
+        v = self.stored("values", self.rotate_value(v, pos))
+        of = torch.tensor([self.group(h) for h in range(W["H"])])
+        scores = torch.einsum("bhid,bhjd->bhij", self.rotate_query(q, pos), k[:, of]) * self.scale(q.shape[-1])
+        scores = scores.masked_fill(~self.visible(*scores.shape[-2:]), -math.inf)
+        o = torch.einsum("bhij,bhjd->bihd", scores.softmax(-1), v[:, of])
+        return o.flatten(2) @ W["Wo"]
+
+
+def _with(**parts):
+    return type("Mistaken", (_Attention,), parts)
+
+
+class _RotatesOnReading(_Attention):
+    """Stores keys as projected, rotates all of them at each call: right, and wasteful."""
+
+    def rotate_key(self, x, pos):
+        return x
+
+    def stored(self, name, new):
+        found = super().stored(name, new)
+        return self.rotate(found, torch.arange(found.shape[2])) if name == "keys" else found
+
+    def positions(self, n):
+        self.before = self.length
+        return torch.arange(self.before, self.before + n)
+
+
+GROUPED_ATTENTION = Exercise(
+    "GroupedAttention",
+    title="The attention of one layer",
+    points=3,
+    reference=ref.GroupedAttention,
+    tensors=True,
+    tolerance=FLOAT32,
+    cases=(
+        Case("two tokens, then one", lambda draw: script(draw, (2, 1), d_model=3, H=4, G=2, d=2)),
+        Case("a batch, in three chunks", lambda draw: script(draw, (3, 2, 1), batch=2)),
+        Case("another text after a reset", lambda draw: script(draw, (3, 1), again=(2, 1), H=4, G=2), edge=0.2),
+    ),
+    hints=(
+        "Everything is there already: `split_heads`, `apply_rope`, `KVCache`, `gqa_grouped`, `merge_heads`. In which order, and "
+        "which of them must know how many tokens came before?",
+        "Positions first, from `self.length`. Project and split: `H` heads of queries, `G` of keys and of values. Rotate queries and "
+        "keys with the layer's `base`, append keys and values, attend to all that is stored, merge, project.",
+        "`pos = torch.arange(self.length, self.length + x.shape[-2])`; `Q = apply_rope(split_heads(x @ W['Wq'], W['H']), pos, W['base'])`, "
+        "`K` alike with `G` heads; `K, V = self.cache.append(K, split_heads(x @ W['Wv'], W['G']))`; `O, _ = gqa_grouped(Q, K, V)`; return "
+        "`merge_heads(O) @ W['Wo']`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "no_rope",
+            "used no positions: neither queries nor keys are rotated",
+            "Call `apply_rope` on both, after splitting the heads.",
+            _with(rotate=lambda self, x, pos: x),
+        ),
+        Misconception(
+            "half_split",
+            "rotated in the half-split layout, but these weights are for the interleaved one",
+            "Neighbouring features form a pair: `apply_rope`, not `rotate_half_rope`. (Hugging Face's copy of the same weights has "
+            "rows in another order, for the other layout.)",
+            _with(rotate=lambda self, x, pos: rotate_half_rope(x, pos, self.W["base"])),
+        ),
+        Misconception(
+            "no_scale",
+            "did not divide the scores by $\\sqrt{d}$",
+            "Scores are $q \\cdot k / \\sqrt{d}$ with the width $d$ of one head.",
+            _with(scale=lambda self, d: 1.0),
+        ),
+        Misconception(
+            "scaled_by_d",
+            "divided the scores by $d$, not by its root",
+            "Divide by $\\sqrt{d}$.",
+            _with(scale=lambda self, d: 1 / d),
+        ),
+        Misconception(
+            "modulo",
+            "gave head $h$ the group h mod G",
+            "Neighbours share: head $h$ reads group ⌊h / (H/G)⌋.",
+            _with(group=lambda self, h: h % self.W["G"]),
+        ),
+        Misconception(
+            "base_ignored",
+            "rotated with the base 10000, whatever the layer says",
+            'Pass `layer["base"]`. This model uses 100000.',
+            _with(rotate=lambda self, x, pos: apply_rope(x, pos)),
+        ),
+        Misconception(
+            "values_rotated",
+            "rotated the values as well",
+            "Positions act on scores alone: rotate queries and keys.",
+            _with(rotate_value=lambda self, x, pos: self.rotate(x, pos)),
+        ),
+        Misconception(
+            "keys_not_rotated",
+            "rotated the queries only",
+            "A score depends on the distance only if both are rotated. Rotate the keys before they are stored.",
+            _with(rotate_key=lambda self, x, pos: x),
+        ),
+        Misconception(
+            "positions_from_zero",
+            "counted positions from 0 in each call",
+            "New tokens stand behind those seen: `torch.arange(self.length, self.length + n)`.",
+            _with(positions=lambda self, n: torch.arange(n)),
+        ),
+        Misconception(
+            "mask_upper_left",
+            "aligned the mask at the upper left: with a past, new tokens see only its beginning",
+            "The queries are the **last** tokens: `gqa_grouped` does it right if it gets all keys.",
+            _with(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril()),
+        ),
+        Misconception(
+            "future_visible",
+            "let tokens see later ones of the same call",
+            "Each token sees the past and itself: query $i$ of $n$ sees the keys $j \\le i + (m - n)$.",
+            _with(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool)),
+        ),
+        Misconception(
+            "not_reset",
+            "kept the old text after `reset`",
+            "`reset` must empty the cache.",
+            _with(reset=lambda self: setattr(self, "keys", getattr(self, "keys", None))),
+        ),
+    ),
+    variants=(Variant("torch_cat_and_einsum", _Attention), Variant("rotates_on_reading", _RotatesOnReading)),
+)

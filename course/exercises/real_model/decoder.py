@@ -1,0 +1,254 @@
+"""The decoder around the attention."""
+
+import torch
+
+from autograder import Call, Case, Code, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from course.exercises.real_model import probes
+from solutions import real_model as ref
+from solutions.real_model import feed_forward, rms_norm
+
+TWO_LAYERS = Tolerance(rtol=1e-4, atol=1e-4)  # two layers in float32, logits up to 20; mistakes are 0.1 and more
+LENGTH = Call("length", attribute=True)
+# the attention of a layer as a plain sum over the past of this call, to see that `attention` is used
+RUNNING_SUM = Code(
+    "lambda layer, capacity: type('Sum', (), {'length': 0, 'reset': lambda self: None, '__call__': lambda self, x: x.cumsum(-2)})()"
+)
+
+
+def _one_layer(draw: Draw):
+    weights = probes.llama(draw, vocab=5, d_model=4, layers=1, d=2, hidden=3)
+    calls = Call("extend", {"ids": probes.ids(draw, 1, 2, 5)}), Call("extend", {"ids": probes.ids(draw, 1, 1, 5)}), LENGTH
+    return Script({"weights": weights, "capacity": 8}, None, calls)
+
+
+def _chunks(draw: Draw):
+    calls = Call("prefill", {"ids": probes.ids(draw, 2, 5), "chunk": 2}), Call("extend", {"ids": probes.ids(draw, 2, 1)}), LENGTH
+    return Script({"weights": probes.llama(draw), "capacity": 16}, None, calls)
+
+
+def _another_attention(draw: Draw):
+    calls = (Call("extend", {"ids": probes.ids(draw, 1, 3)}),)
+    return Script({"weights": probes.llama(draw), "capacity": 16, "attention": RUNNING_SUM}, None, calls)
+
+
+def _second_prompt(draw: Draw):
+    calls = [Call("prefill", {"ids": probes.ids(draw, 1, n), "chunk": 8}) for n in (3, 2)]
+    return Script({"weights": probes.llama(draw), "capacity": 16}, None, (*calls, LENGTH))
+
+
+def _greedy(draw: Draw):
+    """A prompt whose greedy choices are clear (the best logit leads by 0.05), and not all one token."""
+    while True:
+        weights, ids = probes.llama(draw), probes.ids(draw, 1, 3)
+        decoder, prompt = ref.Llama(probes.as_tensors(weights), 16), torch.from_numpy(ids)
+        chosen = decoder.generate(prompt, 5)
+        best = ref.Llama(probes.as_tensors(weights), 16).extend(torch.cat([prompt, chosen], 1))[0, 2:-1].topk(2).values
+        if (best[:, 0] - best[:, 1]).min() > 0.05 and len(set(chosen[0].tolist())) > 3:
+            return Script({"weights": weights, "capacity": 16}, None, (Call("generate", {"ids": ids, "n": 5}), LENGTH))
+
+
+class _Llama:
+    """A right answer in other words; each mistake is a subclass that changes one thing."""
+
+    def __init__(self, weights, capacity, attention=ref.GroupedAttention):
+        self.weights, self.eps = weights, weights["eps"]
+        self.attention = self.make(attention, capacity)
+
+    def make(self, attention, capacity):
+        return [attention(layer, capacity) for layer in self.weights["layers"]]
+
+    @property
+    def length(self):
+        return self.attention[-1].length
+
+    def embedded(self, ids):
+        return torch.nn.functional.embedding(ids, self.weights["embed"])
+
+    def block(self, x, layer, attend):
+        x = x + attend(rms_norm(x, layer["norm1"], self.eps))
+        return x + feed_forward(rms_norm(x, layer["norm2"], self.eps), layer)
+
+    def last_norm(self, x):
+        return rms_norm(x, self.weights["norm"], self.eps)
+
+    def extend(self, ids):
+        x = self.embedded(ids)
+        for i, layer in enumerate(self.weights["layers"]):
+            x = self.block(x, layer, self.attention[i])
+        return torch.einsum("bne,ve->bnv", self.last_norm(x), self.weights["embed"])
+
+    def reset(self):
+        for attend in self.attention:
+            attend.reset()
+
+    def prefill(self, ids, chunk):
+        self.reset()
+        for start in range(0, ids.shape[1], chunk):
+            logits = self.extend(ids[:, start : start + chunk])
+        return logits[:, -1]
+
+    def generate(self, ids, n):
+        logits, out = self.prefill(ids, 2), []
+        for step in range(n):
+            out.append(logits.argmax(-1))
+            if step < n - 1:
+                logits = self.extend(out[-1][:, None])[:, -1]
+        return torch.stack(out, dim=1)
+
+
+def _with(**parts):
+    return type("Mistaken", (_Llama,), parts)
+
+
+def _post_norm(self, x, layer, attend):
+    x = rms_norm(x + attend(x), layer["norm1"], self.eps)
+    return rms_norm(x + feed_forward(x, layer), layer["norm2"], self.eps)
+
+
+def _parallel(self, x, layer, attend):
+    return x + attend(rms_norm(x, layer["norm1"], self.eps)) + feed_forward(rms_norm(x, layer["norm2"], self.eps), layer)
+
+
+def _norms_swapped(self, x, layer, attend):
+    x = x + attend(rms_norm(x, layer["norm2"], self.eps))
+    return x + feed_forward(rms_norm(x, layer["norm1"], self.eps), layer)
+
+
+def _no_residual(self, x, layer, attend):
+    x = attend(rms_norm(x, layer["norm1"], self.eps))
+    return feed_forward(rms_norm(x, layer["norm2"], self.eps), layer)
+
+
+def _normed_stream(self, x, layer, attend):
+    """The norm's output, not its input, goes on."""
+    x = rms_norm(x, layer["norm1"], self.eps)
+    x = x + attend(x)
+    x = rms_norm(x, layer["norm2"], self.eps)
+    return x + feed_forward(x, layer)
+
+
+def _one_attention(self, attention, capacity):
+    return [attention(self.weights["layers"][0], capacity)] * len(self.weights["layers"])
+
+
+def _processes_the_last(self, ids, n):
+    out = [self.prefill(ids, ids.shape[1]).argmax(-1)]
+    for _ in range(n):
+        out.append(self.extend(out[-1][:, None])[:, -1].argmax(-1))
+    return torch.stack(out[:n], dim=1)
+
+
+def _refills(self, ids, n):
+    logits, start = self.prefill(ids, ids.shape[1]), ids.shape[1]
+    for step in range(n):
+        ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)
+        if step < n - 1:
+            logits = self.extend(ids)[:, -1]
+    return ids[:, start:]
+
+
+LLAMA = Exercise(
+    "Llama",
+    title="A decoder around it",
+    points=3,
+    reference=ref.Llama,
+    tensors=True,
+    tolerance=TWO_LAYERS,
+    cases=(
+        Case("one layer, two tokens, then one", _one_layer),
+        Case("two layers, a prompt in chunks", _chunks),
+        Case("five tokens, greedily", _greedy),
+        Case("another attention", _another_attention, edge=0.1),
+        Case("a second prompt", _second_prompt, edge=0.1),
+    ),
+    hints=(
+        "Follow one token through the formulas. What is `x` before the first layer, what after the last, and what is kept when a norm "
+        "is taken?",
+        "`x = embed[ids]`; in each layer add the attention of the **normed** `x` to `x` itself, then the feed-forward layer of the "
+        "normed `x`, again added. After the layers the last norm, then `@ embed.mT`. `generate` needs the logits of `prefill` for its "
+        "first token and one `extend` for each further one.",
+        "`x = x + attend(rms_norm(x, layer['norm1'], eps))`, `x = x + feed_forward(rms_norm(x, layer['norm2'], eps), layer)`; return "
+        "`rms_norm(x, W['norm'], eps) @ W['embed'].mT`. In `prefill` reset all, then `extend` each part of `torch.split(ids, chunk, dim=1)`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "post_norm",
+            "took the norm after each sum, as in the original Transformer",
+            "Here it comes first: `x + attend(norm(x))`. The stream `x` itself is never normed between the layers.",
+            _with(block=_post_norm),
+        ),
+        Misconception(
+            "normed_stream",
+            "passed on the norm's output in the place of `x`",
+            "Norm only what goes into attention and feed-forward; add their results to the `x` from before the norm.",
+            _with(block=_normed_stream),
+        ),
+        Misconception(
+            "no_residual",
+            "replaced `x` by each layer's output instead of adding it",
+            "`x = x + …`, twice in each layer.",
+            _with(block=_no_residual),
+        ),
+        Misconception(
+            "parallel",
+            "fed attention and feed-forward with the same `x`, side by side",
+            "One after the other: the feed-forward layer sees what attention has added.",
+            _with(block=_parallel),
+        ),
+        Misconception(
+            "norms_swapped",
+            "used `norm2` before attention and `norm1` before the feed-forward layer",
+            "`norm1` belongs to attention, `norm2` to the feed-forward layer.",
+            _with(block=_norms_swapped),
+        ),
+        Misconception(
+            "no_last_norm",
+            "left out the norm after the last layer",
+            'One more `rms_norm`, with `weights["norm"]`, before the logits.',
+            _with(last_norm=lambda self, x: x),
+        ),
+        Misconception(
+            "embedding_scaled",
+            "multiplied the embeddings by $\\sqrt{d_{model}}$, as some other models do",
+            "A Llama takes the rows of `embed` as they are.",
+            _with(embedded=lambda self, ids: self.weights["embed"][ids] * self.weights["embed"].shape[1] ** 0.5),
+        ),
+        Misconception(
+            "one_attention",
+            "gave all layers one attention: the weights and the cache of layer 0",
+            "Make one for each layer: `[attention(layer, capacity) for layer in weights['layers']]`.",
+            _with(make=_one_attention),
+        ),
+        Misconception(
+            "attention_ignored",
+            "ignored the parameter `attention`",
+            "Call `attention(layer, capacity)`, whatever it is: the lesson will hand in others.",
+            _with(make=lambda self, attention, capacity: _Llama.make(self, ref.GroupedAttention, capacity)),
+        ),
+        Misconception(
+            "not_begun_anew",
+            "kept the last text when a new prompt came",
+            "`prefill` begins anew: `reset()` the attention of every layer first.",
+            _with(reset=lambda self: None),
+        ),
+        Misconception(
+            "refilled",
+            "put the whole text into the caches again at every step",
+            "After the prompt, `extend` by the token chosen last and no other.",
+            _with(generate=_refills),
+        ),
+        Misconception(
+            "last_token_processed",
+            "processed the last new token as well: one step more than needed",
+            "The prompt gives the first token, so `n - 1` steps give the others.",
+            _with(generate=_processes_the_last),
+        ),
+        Misconception(
+            "prompt_returned",
+            "returned the prompt too",
+            "Only the new tokens: (batch, n).",
+            _with(generate=lambda self, ids, n: torch.cat([ids, _Llama.generate(self, ids, n)], dim=1)),
+        ),
+    ),
+    variants=(Variant("other_words", _Llama),),
+)

@@ -1,0 +1,264 @@
+"""Low rank, with an eye on the activations."""
+
+import numpy as np
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from solutions import smaller_caches as ref
+
+EIGENVECTORS = Tolerance(
+    rtol=1e-3, atol=3e-4
+)  # float32 eigenvectors whose eigenvalues differ by a fifth; mistakes are 0.03 and more
+
+
+def _moment(draw: Draw, d):
+    """A second moment with strong correlations: not near the identity."""
+    root = draw.normal(d, d) * draw.uniform(d, 1, low=0.3, high=2.0)
+    return root.T @ root / d + 0.1 * np.eye(d)
+
+
+def _clear(W, C):
+    """Whether float32 will find the directions: eigenvalues apart from one another, and no first entry near 0."""
+    values, V = np.linalg.eigh(W.T @ C @ W)
+    return (values[1:] > 1.25 * values[:-1]).all() and values[0] > 0.02 * values[-1] and np.abs(V[0]).min() > 0.1
+
+
+def _matrix(d_in, d_out):
+    def make(draw: Draw):
+        while True:
+            W, C = draw.normal(d_in, d_out).round(2), _moment(draw, d_in)
+            if all(_clear(W, other) for other in (C, np.eye(d_in), C @ C)):
+                return {"W": W, "C": C}
+
+    return make
+
+
+def _signed(V):
+    return torch.where(V[:1] < 0, -V, V)
+
+
+def _principal(gram, *, signed=_signed):
+    """The eigenvectors of `gram(W, C)` as columns, from the largest eigenvalue."""
+    return lambda W, C: signed(torch.linalg.eigh(gram(W, C))[1].flip(-1))
+
+
+def _outputs(W, C):
+    return W.mT @ C @ W
+
+
+def _factors(directions):
+    def answer(W, C):
+        V = directions(W, C)
+        return W @ V, V.mT
+
+    return answer
+
+
+def _by_cholesky(W, C):
+    _, _, Vh = torch.linalg.svd(torch.linalg.cholesky(C).mT @ W, full_matrices=False)
+    Vh = Vh * torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
+    return W @ Vh.mT, Vh
+
+
+def _by_root_and_inverse(W, C):
+    """The textbook way: whiten the inputs, cut, and undo the whitening on the left."""
+    values, Q = torch.linalg.eigh(C)
+    root = Q @ torch.diag(values.sqrt()) @ Q.mT
+    U, S, Vh = torch.linalg.svd(root @ W, full_matrices=False)
+    flip = torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
+    return torch.linalg.solve(root, U * S) * flip.mT, Vh * flip
+
+
+def _not_unwhitened(W, C):
+    U, S, Vh = torch.linalg.svd(torch.linalg.cholesky(C).mT @ W, full_matrices=False)
+    flip = torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
+    return U * S * flip.mT, Vh * flip
+
+
+def _scaled_ups(W, C):
+    down, up = ref.output_factors(W, C)
+    norms = down.norm(dim=0)
+    return down / norms, up * norms[:, None]
+
+
+OUTPUT_FACTORS = Exercise(
+    "output_factors",
+    title="The best matrix of a lower rank, for these inputs",
+    points=2.5,
+    reference=ref.output_factors,
+    tensors=True,
+    tolerance=EIGENVECTORS,
+    cases=(
+        Case("three inputs, two outputs", _matrix(3, 2)),
+        Case("five and three", _matrix(5, 3)),
+        Case("seven and three", _matrix(7, 3)),
+    ),
+    hints=(
+        "You want to keep what matters of $y = xW$. Which matrix says how much the outputs vary in each direction, and how is it made "
+        "of $W$ and $C$?",
+        "$\\mathbb{E}[y^\\top y] = W^\\top C W$. Its eigenvectors are the directions; `torch.linalg.eigh` gives them as columns, the smallest "
+        "eigenvalue first. Turn the order round, mend the signs.",
+        "`_, V = torch.linalg.eigh(W.mT @ C @ W)`; `V = V.flip(-1)`; `V = torch.where(V[:1] < 0, -V, V)`; return `W @ V, V.mT`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "activations_ignored",
+            "took the singular vectors of $W$ alone: the best for inputs that are alike in all directions, which these are not",
+            "Put $C$ between: the eigenvectors of $W^\\top C W$.",
+            _factors(_principal(lambda W, C: W.mT @ W)),
+        ),
+        Misconception(
+            "smallest_first",
+            "put the **least** important direction first (`eigh` sorts ascending)",
+            "Turn the columns round: `V.flip(-1)`.",
+            _factors(lambda W, C: _signed(torch.linalg.eigh(_outputs(W, C))[1])),
+        ),
+        Misconception(
+            "signs_turned",
+            "got the directions right, but some with the other sign",
+            "Make the first entry of each row of `up` positive, and make `down` of the same directions.",
+            _factors(_principal(_outputs, signed=lambda V: -_signed(V))),
+        ),
+        Misconception(
+            "not_unwhitened",
+            "decomposed the whitened matrix and never undid the whitening: `down @ up` is not $W$",
+            "`down` is $W V$: multiply the weights by the directions, nothing else.",
+            _not_unwhitened,
+        ),
+        Misconception(
+            "moment_squared",
+            "used $C$ twice: $W^\\top C C W$",
+            "$\\mathbb{E}[y^\\top y] = W^\\top C W$ has it once. (Multiply $W$ by a root of $C$, not by $C$, before an SVD.)",
+            _factors(_principal(lambda W, C: W.mT @ C @ C @ W)),
+        ),
+        Misconception(
+            "scale_in_up",
+            "put the sizes into `up`: its rows are not of length 1",
+            "`up` holds the directions, `down` the sizes: $W V$.",
+            _scaled_ups,
+        ),
+        Misconception(
+            "not_transposed",
+            "returned the directions as columns: `up` is the transpose of what is asked for",
+            "`eigh` gives eigenvectors as columns; `up` has them as rows: `V.mT`.",
+            lambda W, C: (ref.output_factors(W, C)[0], ref.output_factors(W, C)[1].mT),
+        ),
+    ),
+    variants=(Variant("cholesky_and_svd", _by_cholesky), Variant("root_and_inverse", _by_root_and_inverse)),
+)
+
+
+def _keys_and_values(d_model, keys, values, r):
+    """Values much smaller than keys, so that balancing matters."""
+
+    def make(draw: Draw):
+        while True:
+            W_K, W_V, C = (
+                draw.normal(d_model, keys).round(2),
+                draw.normal(d_model, values, scale=0.3).round(2),
+                _moment(draw, d_model),
+            )
+            parts = [_scaled(W, np.sqrt(np.trace(W.T @ C @ W))) for W in (W_K, W_V)]
+            if all(_clear(np.concatenate(pair, 1), C) for pair in ((W_K, W_V), parts)):
+                return {"W_K": W_K, "W_V": W_V, "C": C, "r": r}
+
+    return make
+
+
+def _scaled(W, by):
+    return W / by
+
+
+def _sizes(W_K, W_V, C):
+    return [(W * (C @ W)).sum().sqrt() for W in (W_K, W_V)]
+
+
+def _latent(*, sizes=_sizes, undo=True, kept=lambda r, full: slice(0, r), factors=ref.output_factors):
+    """An answer with its own sizes to divide by, its own choice of directions, or its own factors."""
+
+    def answer(W_K, W_V, C, r):
+        kappa, nu = sizes(W_K, W_V, C)
+        down, up = factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), C)
+        rows, keys = kept(r, up.shape[0]), W_K.shape[1]
+        return down[:, rows], up[rows, :keys] * (kappa if undo else 1), up[rows, keys:] * (nu if undo else 1)
+
+    return answer
+
+
+def _apart(W_K, W_V, C, r):
+    (down_k, up_k), (down_v, up_v) = ref.output_factors(W_K, C), ref.output_factors(W_V, C)
+    half, rest = r - r // 2, r // 2
+    W_UK = torch.cat([up_k[:half], up_k.new_zeros(rest, W_K.shape[1])])
+    W_UV = torch.cat([up_v.new_zeros(half, W_V.shape[1]), up_v[:rest]])
+    return torch.cat([down_k[:, :half], down_v[:, :rest]], dim=1), W_UK, W_UV
+
+
+LATENT_WEIGHTS = Exercise(
+    "latent_weights",
+    title="One latent for keys and values",
+    points=2,
+    reference=ref.latent_weights,
+    tensors=True,
+    tolerance=EIGENVECTORS,
+    cases=(
+        Case("two keys, one value, rank 2", _keys_and_values(4, 2, 1, 2)),
+        Case("two keys, two values, rank 3", _keys_and_values(5, 2, 2, 3)),
+        Case("full rank", _keys_and_values(5, 2, 2, 4), edge=0.2),
+    ),
+    hints=(
+        "One latent must serve keys and values. Into which single matrix can you put both, and what would happen if keys were ten "
+        "times as large as values?",
+        "Divide each by its size, $\\kappa$ and $\\nu$; factor `[W_K / kappa | W_V / nu]`; keep `r` columns of `down` and `r` rows of `up`; split "
+        "these rows at the keys' width and multiply by the sizes.",
+        "`kappa = (W_K * (C @ W_K)).sum().sqrt()`, `nu` alike; `down, up = output_factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), C)`; "
+        "return `down[:, :r], up[:r, :k] * kappa, up[:r, k:] * nu` with `k = W_K.shape[-1]`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "not_balanced",
+            "factored keys and values as they are: the larger of the two gets nearly all directions",
+            "Divide each by its root mean square output first, and undo it in the ups.",
+            _latent(sizes=lambda W_K, W_V, C: (1.0, 1.0)),
+        ),
+        Misconception(
+            "sizes_not_undone",
+            "divided by the sizes and never multiplied by them again",
+            "`W_DKV @ W_UK` must be $W_K$ at full rank: multiply the ups by $\\kappa$ and $\\nu$.",
+            _latent(undo=False),
+        ),
+        Misconception(
+            "sizes_squared",
+            "divided by $\\kappa^2$ and $\\nu^2$",
+            "Take the roots.",
+            _latent(sizes=lambda *given: [size**2 for size in _sizes(*given)]),
+        ),
+        Misconception(
+            "sizes_of_weights",
+            "measured the sizes of the weights, not of the keys and values that they make",
+            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top C W_K$: the sum of `W_K * (C @ W_K)`.",
+            _latent(sizes=lambda W_K, W_V, C: (W_K.norm(), W_V.norm())),
+        ),
+        Misconception(
+            "activations_ignored",
+            "balanced with $C$, but factored without it",
+            "Hand the same `C` to `output_factors`.",
+            _latent(factors=lambda W, C: ref.output_factors(W, torch.eye(len(C), dtype=C.dtype))),
+        ),
+        Misconception(
+            "last_directions",
+            "kept the last `r` directions, which matter least",
+            "The most important part comes first: `[:, :r]` and `[:r]`.",
+            _latent(kept=lambda r, full: slice(full - r, full)),
+        ),
+        Misconception(
+            "one_half_each",
+            "gave half of the latent to keys and half to values, each factored alone",
+            "Factor them **together**: the directions go where they are needed, and serve both.",
+            _apart,
+        ),
+    ),
+    variants=(
+        Variant("trace", _latent(sizes=lambda W_K, W_V, C: [torch.trace(W.mT @ C @ W).sqrt() for W in (W_K, W_V)])),
+        Variant("cholesky_and_svd", _latent(factors=_by_cholesky)),
+    ),
+)

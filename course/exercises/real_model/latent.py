@@ -1,0 +1,200 @@
+"""Attention that caches latents, with rotary positions."""
+
+import math
+
+import torch
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from course.exercises.real_model import probes
+from solutions import smaller_caches as ref
+from solutions.positions import apply_rope
+
+FLOAT32 = Tolerance(rtol=1e-4, atol=3e-5)  # five products, a softmax and a rotation in float32; mistakes are 1e-2 and more
+LENGTH = Call("length", attribute=True)
+
+
+def _layer(draw: Draw, r, *, d_model, H, G, d):
+    made = probes.layer(draw, d_model=d_model, H=H, G=G, d=d)
+    del made["Wk"], made["Wv"]
+    made["W_DKV"] = draw.normal(d_model, r, scale=d_model**-0.5).round(2)
+    return made | {name: draw.normal(r, G * d, scale=1.2 * r**-0.5).round(2) for name in ("W_UK", "W_UV")}
+
+
+def _script(chunks, averages, *, batch=1, r=6, d_model=5, H=6, G=3, d=4):
+    def make(draw: Draw):
+        def x(n):
+            return {"x": draw.normal(batch, n, d_model).round(2)}
+
+        calls = [Call("__call__", x(n)) for n in chunks] + [Call("averages", x(n)) for n in averages]
+        return Script({"layer": _layer(draw, r, d_model=d_model, H=H, G=G, d=d), "capacity": 16}, None, (*calls, LENGTH))
+
+    return make
+
+
+class _Latents:
+    """A right answer in other words; each mistake is a subclass that changes one thing."""
+
+    def __init__(self, layer, capacity):
+        self.W = layer
+        self.reset()
+
+    def reset(self):
+        self.latents = None
+
+    @property
+    def length(self):
+        return 0 if self.latents is None else self.latents.shape[1]
+
+    def rotate(self, x, pos):
+        return apply_rope(x, pos, self.W["base"])
+
+    def queries(self, x, start):
+        q = (x @ self.W["Wq"]).unflatten(-1, (self.W["H"], -1)).transpose(1, 2)
+        return self.rotate(q, torch.arange(start, start + x.shape[1]))
+
+    def keys(self, start):
+        k = (self.latents @ self.W["W_UK"]).unflatten(-1, (self.W["G"], -1)).transpose(1, 2)
+        return self.rotate(k, self.key_positions(start))
+
+    def key_positions(self, start):
+        return torch.arange(self.length)
+
+    def scale(self, d):
+        return d**-0.5
+
+    def group(self, h):
+        return h // (self.W["H"] // self.W["G"])
+
+    def store(self, x):
+        new = x @ self.W["W_DKV"]
+        self.latents = new if self.latents is None else torch.cat([self.latents, new], dim=1)
+
+    def averages(self, x):
+        start, n = self.length, x.shape[1]
+        self.store(x)
+        of = [self.group(h) for h in range(self.W["H"])]
+        scores = self.queries(x, start) @ self.keys(start)[:, of].mT
+        scores = scores * self.scale(self.W["W_UK"].shape[1] // self.W["G"])
+        keep = torch.ones(n, self.length, dtype=torch.bool).tril(self.length - n)
+        return scores.masked_fill(~keep, -math.inf).softmax(-1) @ self.latents[:, None]
+
+    def __call__(self, x):
+        U, up = self.averages(x), self.W["W_UV"].unflatten(-1, (self.W["G"], -1))
+        heads = [U[:, h] @ up[:, self.group(h)] for h in range(self.W["H"])]
+        return torch.cat(heads, dim=-1) @ self.W["Wo"]
+
+
+def _with(**parts):
+    return type("Mistaken", (_Latents,), parts)
+
+
+def _rotated_latents(self, start):
+    turned = self.rotate(self.latents, self.key_positions(start))
+    return (turned @ self.W["W_UK"]).unflatten(-1, (self.W["G"], -1)).transpose(1, 2)
+
+
+def _unrotated_keys(self, start):
+    return (self.latents @ self.W["W_UK"]).unflatten(-1, (self.W["G"], -1)).transpose(1, 2)
+
+
+def _values_averaged(self, x):
+    U = _Latents.averages(self, x)
+    up = self.W["W_UV"].unflatten(-1, (self.W["G"], -1))
+    return torch.stack([U[:, h] @ up[:, self.group(h)] for h in range(self.W["H"])], dim=1)
+
+
+class _ValuesFromKeys(_Latents):
+    def __call__(self, x):
+        U, up = self.averages(x), self.W["W_UK"].unflatten(-1, (self.W["G"], -1))
+        return torch.cat([U[:, h] @ up[:, self.group(h)] for h in range(self.W["H"])], dim=-1) @ self.W["Wo"]
+
+
+class _OneByOne(_Latents):
+    """Head by head, and the query moved to the latents after the rotation has been undone on neither side."""
+
+    def averages(self, x):
+        start, n = self.length, x.shape[1]
+        self.store(x)
+        pos, parts = torch.arange(self.length), []
+        for h in range(self.W["H"]):
+            d = self.W["W_UK"].shape[1] // self.W["G"]
+            k = self.rotate(self.latents @ self.W["W_UK"][:, self.group(h) * d : (self.group(h) + 1) * d], pos)
+            q = self.rotate(x @ self.W["Wq"][:, h * d : (h + 1) * d], pos[start:])
+            scores = q @ k.mT / math.sqrt(d) + torch.full((n, self.length), -math.inf, dtype=x.dtype).triu(start + 1)
+            parts.append(scores.softmax(-1) @ self.latents)
+        return torch.stack(parts, dim=1)
+
+
+LATENT_ATTENTION = Exercise(
+    "LatentAttention",
+    title="A cache of latents, with rotary positions",
+    points=3,
+    reference=ref.LatentAttention,
+    tensors=True,
+    tolerance=FLOAT32,
+    cases=(
+        Case("two tokens, then one", _script((2, 1), (), r=2, d_model=3, H=4, G=2, d=2)),
+        Case("a batch, in three chunks", _script((3, 2, 1), (), batch=2)),
+        Case("the averages of latents", _script((3,), (2, 1))),
+    ),
+    hints=(
+        "Write down the four shapes: latents in the cache, keys made of them, weights, averages. Which of them have a head axis, "
+        "and which know a position?",
+        "Append the new latents as one head of keys, with values of width 0. Make all keys: latents times `W_UK`, split into `G` "
+        "groups, rotated to positions 0 … stop - 1. Queries stand at start … stop - 1. `gqa_grouped` with the latents, expanded to "
+        "`G` groups, in the place of values gives the averages.",
+        "`C, _ = self.cache.append(new, new[..., :0])` with `new = (x @ W['W_DKV']).unsqueeze(1)`; `U, _ = gqa_grouped(Q, K, C.expand(-1, "
+        "W['G'], -1, -1))`. In `__call__`: `split_heads(W['W_UV'], W['G'])` is (G, r, d); repeat it for the heads, multiply, merge, `Wo`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "latents_rotated",
+            "rotated the latents instead of the keys",
+            "Make the keys first, $c\\, W_{UK}$, then rotate them. The rotation pairs features of a **key**.",
+            _with(keys=_rotated_latents),
+        ),
+        Misconception(
+            "keys_not_rotated",
+            "rotated the queries only: so one may absorb $W_{UK}$, but the scores are wrong",
+            "Keys need their own positions. That is why $W_{UK}$ cannot be absorbed.",
+            _with(keys=_unrotated_keys),
+        ),
+        Misconception(
+            "no_rope",
+            "rotated neither queries nor keys",
+            "This model was trained with rotary positions: rotate both.",
+            _with(rotate=lambda self, x, pos: x),
+        ),
+        Misconception(
+            "keys_and_queries_from_one_place",
+            "let queries and keys count from the same position, though the past stands before the new tokens",
+            "Keys stand at 0 … stop - 1. Queries stand at the last of these positions: from `self.length`, read before you append.",
+            _with(key_positions=lambda self, start: torch.arange(start, start + self.length)),
+        ),
+        Misconception(
+            "scale_of_the_latent",
+            "divided the scores by the root of the latent's width",
+            "The dot product is of queries and keys: $\\sqrt{d}$, whatever is cached.",
+            _with(scale=lambda self, d: self.W["W_DKV"].shape[1] ** -0.5),
+        ),
+        Misconception(
+            "modulo",
+            "gave head $h$ the group h mod G",
+            "Neighbours share: head $h$ reads group ⌊h / (H/G)⌋, for keys and for values.",
+            _with(group=lambda self, h: h % self.W["G"]),
+        ),
+        Misconception(
+            "values_averaged",
+            "made the values and averaged those: `averages` must return averages of latents",
+            "Leave `W_UV` to `__call__`, where it acts once for each new token.",
+            _with(averages=_values_averaged, __call__=lambda self, x: _Latents.__call__(self, x)),
+        ),
+        Misconception(
+            "values_from_keys",
+            "used `W_UK` in the place of `W_UV`",
+            "$W_{UK}$ makes keys, $W_{UV}$ acts on the averages.",
+            _ValuesFromKeys,
+        ),
+    ),
+    variants=(Variant("other_words", _Latents), Variant("head_by_head", _OneByOne)),
+)

@@ -1,0 +1,173 @@
+"""Answers out of the notebooks: exported as data, complete with what they need, and brought into a later lesson if they pass."""
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+import pytest
+import torch
+
+from autograder import answers, workspace
+from autograder.cli import main
+from autograder.nbgrader_plugins import solution_source
+from autograder.notebook import grade_id
+from autograder.registry import CourseError, find_lesson
+from autograder.submission import Cell
+
+LESSONS = ("00_start_here", "06_positions", "07_kv_cache", "09_grouped_query")
+Set = Callable[[Path, str, str], None]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A workspace with four lessons, nothing written."""
+    folder = workspace.prepare(tmp_path / "work")
+    for name in workspace.names(folder):
+        if name not in LESSONS:
+            shutil.rmtree(folder / name)
+    return folder
+
+
+def write_all(work: Path, lesson: str, set_answer: Set, **other: str) -> Path:
+    """The reference's answers in the learner's notebook, but for those in `other`."""
+    path = work / lesson / f"{lesson}.ipynb"
+    slug = lesson.partition("_")[2]
+    for exercise in find_lesson(lesson).exercises():
+        if not exercise.choices:
+            set_answer(path, exercise.id, other.get(exercise.id, solution_source(slug, exercise.id)))
+    return path
+
+
+def imported(work: Path, slug: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"exported_{slug}", work / "answers" / f"{slug}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def problems(work: Path) -> dict[str, str]:
+    return {f"{a.lesson[3:]}.{a.exercise}": a.problem for a in answers.export(work) if a.problem != answers.UNWRITTEN}
+
+
+def test_a_blank_workspace_exports_nothing_and_calls_nothing_broken(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export-answers", "--workspace", str(work)]) == 0
+    assert "0 answers of 0 lessons" in capsys.readouterr().out
+    assert [path.name for path in (work / "answers").iterdir()] == ["__init__.py"]
+
+
+@pytest.mark.parametrize("lesson", ["06_positions", "07_kv_cache", "09_grouped_query"])
+def test_an_exported_module_can_be_imported_alone_and_has_every_answer(work: Path, set_answer: Set, lesson: str) -> None:
+    write_all(work, lesson, set_answer)
+    slug = lesson.partition("_")[2]
+    assert {name for name, problem in problems(work).items() if problem} == set()
+    module = imported(work, slug)
+    asked = [exercise.id for exercise in find_lesson(lesson).exercises() if not exercise.choices]
+    assert all(callable(getattr(module, name)) for name in asked)
+    source = (work / "answers" / f"{slug}.py").read_text()
+    assert "matplotlib" not in source  # what no answer needs stays behind
+    assert "check(" not in source
+
+
+def test_given_functions_and_constants_come_along_and_demonstrations_do_not(work: Path, set_answer: Set) -> None:
+    helper = "from math import tau\n\nROUND = tau / tau\n\ndef helped(V):\n    return V.mean(axis=0) * ROUND"
+    path = write_all(work, "00_start_here", set_answer, average_pool="def average_pool(V):\n    return helped(V)")
+    notebook = nbformat.read(path, as_version=4)
+    demo = nbformat.v4.new_code_cell("print('run!')\n1 / 0\nV = [1]\nunused = 3")
+    notebook.cells[2:2] = [nbformat.v4.new_code_cell(helper), demo, nbformat.v4.new_code_cell("%time x = 1")]
+    nbformat.write(notebook, path)
+    assert not any(problems(work).values())
+    assert imported(work, "start_here").average_pool(torch.tensor([[1.0], [3.0]]).numpy()) == 2
+    source = (work / "answers" / "start_here.py").read_text()
+    assert all(word not in source for word in ("run!", "1 / 0", "unused", "V = [1]"))
+
+
+def test_an_answer_wins_over_a_cell_below_that_redefines_it() -> None:
+    cells = [
+        Cell("code", "def f(x):\n    return g(x)", "f", "f"),
+        Cell("code", "def g(x):\n    return 1", None, "a"),
+        Cell("code", "def f(x):\n    return 2", None, "b"),
+        Cell("code", "def g(x):\n    return 3", None, "c"),
+    ]
+    source, found = answers.module_source(cells, ["f"])
+    assert found == {}
+    assert source.split() == ["def", "f(x):", "return", "g(x)", "def", "g(x):", "return", "3"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        ("def average_pool(V:\n    pass", "not valid Python"),
+        ("def average_pol(V):\n    return V", "does not define average_pool"),
+        ("x = '\0'", "not valid Python"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_explained(
+    work: Path, set_answer: Set, capsys: pytest.CaptureFixture[str], cell: str, problem: str
+) -> None:
+    write_all(work, "00_start_here", set_answer, average_pool=cell)
+    assert main(["export-answers", "--workspace", str(work)]) == 1
+    assert f"00_start_here.average_pool: its cell {problem if 'does' in problem else 'is ' + problem}" in capsys.readouterr().out
+
+
+def test_a_missing_cell_and_a_broken_notebook_are_explained(work: Path) -> None:
+    path = work / "00_start_here" / "00_start_here.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if grade_id(cell) != "average_pool"]
+    nbformat.write(notebook, path)
+    (work / "06_positions" / "06_positions.ipynb").write_text("no notebook")
+    found = problems(work)
+    assert "is missing" in found["start_here.average_pool"]
+    assert "cannot be read" in found["positions.apply_rope"]
+
+
+def test_exporting_again_drops_what_is_gone(work: Path, set_answer: Set) -> None:
+    write_all(work, "00_start_here", set_answer)
+    answers.export(work)
+    assert (work / "answers" / "start_here.py").exists()
+    write_all(work, "00_start_here", set_answer, average_pool="def average_pool(V):\n    raise NotImplementedError()")
+    answers.export(work)
+    assert not (work / "answers" / "start_here.py").exists()
+
+
+def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
+    work: Path, set_answer: Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(work, "06_positions", set_answer)
+    wrong = solution_source("grouped_query", "gqa_grouped").replace("math.sqrt(d)", "1").replace("tril(m - n)", "tril()")
+    blank = "def mha_to_gqa(W, H, G):\n    raise NotImplementedError"
+    write_all(work, "09_grouped_query", set_answer, gqa_grouped=wrong, mha_to_gqa=blank)
+    answers.export(work)
+    monkeypatch.chdir(work / "06_positions")
+    wanted = "positions.apply_rope", "kv_cache.KVCache", "grouped_query.gqa_grouped", "grouped_query.mha_to_gqa"
+    found = answers.bring(*wanted)
+    assert set(found) == {"apply_rope"}
+    lines = repr(found).splitlines()
+    assert "yours, and it passes" in lines[0]
+    assert "not exported" in lines[1]
+    assert "fails its check" in lines[2]
+    assert "not written yet" in lines[3]
+    assert set(answers.bring(*wanted, even_wrong=True)) == {"apply_rope", "gqa_grouped"}
+    summed = "def mha_to_gqa(W, H, G):\n    return W.reshape(-1, G, H // G, W.shape[-1] // H).sum(-2).flatten(-2)"
+    write_all(work, "09_grouped_query", set_answer, mha_to_gqa=summed)
+    answers.export(work)
+    assert "you added the heads of a group instead of averaging them" in repr(answers.bring("grouped_query.mha_to_gqa"))
+
+
+def test_bring_explains_a_module_that_fails_an_unknown_name_and_a_missing_workspace(
+    work: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers.export(work)
+    (work / "answers" / "positions.py").write_text("import nothing_of_this_name")
+    monkeypatch.chdir(work)
+    assert "cannot be imported (ModuleNotFoundError" in repr(answers.bring("positions.apply_rope"))
+    with pytest.raises(CourseError, match="Did you mean 'apply_rope'"):
+        answers.bring("positions.aply_rope")
+    monkeypatch.setattr(workspace, "DEFAULT", Path("nowhere"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "No workspace here" in repr(answers.bring("positions.apply_rope"))

@@ -1,0 +1,86 @@
+"""A learner's own attention, from the notebooks of lessons 06, 07 and 09, runs the real model in a real browser."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder import answers
+from autograder.nbgrader_plugins import solution_source
+from autograder.notebook import exercise_of, grade_id
+from autograder.registry import find_lesson
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+LESSON = "11_real_model"
+HOMES = {"Llama": "real_model", "GroupedAttention": "real_model"}
+
+
+def _written(work: Path, set_answer: Callable[[Path, str, str], None]) -> None:
+    """The reference's answers in the learner's notebooks, exported; lesson 11 up to its chat, with no other cells."""
+    for name in ("06_positions", "07_kv_cache", "09_grouped_query"):
+        for exercise in find_lesson(name).exercises():
+            if not exercise.choices:
+                set_answer(work / name / f"{name}.ipynb", exercise.id, solution_source(name.partition("_")[2], exercise.id))
+    answers.export(work)
+    path = work / LESSON / f"{LESSON}.ipynb"
+    for name, home in HOMES.items():
+        set_answer(path, name, solution_source(home, name))
+    notebook = nbformat.read(path, as_version=4)
+    last = next(i for i, cell in enumerate(notebook.cells) if "Chat(decoder" in cell.source)
+    slow = ("seconds = (8", "same = (decoder", "for name in FLAWS")
+    kept = [c for c in notebook.cells[: last + 1] if c.cell_type == "code" and not any(text in c.source for text in slow)]
+    notebook.cells = [
+        cell
+        for cell in kept
+        if exercise_of(cell)
+        or grade_id(cell) is None
+        or grade_id(cell) in (*HOMES, "setup")
+        or str(grade_id(cell)).startswith("given")
+    ]
+    nbformat.write(notebook, path)
+
+
+def test_the_learners_attention_generates_text_and_the_panel_answers(
+    jupyter: tuple[str, Path], browser: Any, tmp_path: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    url, work = jupyter
+    _written(work, set_answer)
+    page = browser.new_page(viewport={"width": 1100, "height": 1000})
+    page.goto(f"{url}/lab/tree/{LESSON}/{LESSON}.ipynb")
+    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    page.wait_for_timeout(1000)
+    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=240_000)
+    page.locator(".jp-WindowedPanel-outer").evaluate("panel => panel.scrollTo(0, panel.scrollHeight)")
+    page.wait_for_timeout(1000)
+    panel = page.locator(".jp-OutputArea-output", has=page.get_by_role("button", name="Ask"))
+    panel.wait_for(timeout=30_000)
+
+    def output(text: str) -> Any:
+        """The output that contains `text`, scrolled into view and drawn."""
+        found = page.locator(".jp-OutputArea-output", has_text=text).first
+        found.scroll_into_view_if_needed()
+        page.wait_for_timeout(500)
+        return found
+
+    brought = output("it passes its check of lesson").text_content()
+    for slug in ("positions", "kv_cache", "grouped_query"):
+        assert f"yours, and it passes its check of lesson {slug}" in brought
+    assert "the given one is used" not in brought
+    page.screenshot(path=str(tmp_path / "brought.png"))
+    written = output("Your logits agree with the reference")
+    assert "The capital of France is Paris" in written.text_content()
+    page.screenshot(path=str(tmp_path / "generated.png"))
+    panel.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text("per second with the cache").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("stopped").or_(page.get_by_text("done")).first.wait_for(timeout=60_000)
+    assert len(panel.locator("p").text_content()) > 3
+    page.screenshot(path=str(tmp_path / "chat.png"))
+    page.close()
