@@ -133,7 +133,9 @@ def _execute(notebook: Any, folder: Path) -> None:
     from nbclient.exceptions import CellExecutionError
 
     resources = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False)
+    client = NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False, coalesce_streams=True
+    )
     try:
         client.execute(
             env={**os.environ, "PYTHONPATH": str(course_root().parent)}
