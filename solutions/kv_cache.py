@@ -12,8 +12,9 @@ from torch import Tensor
 
 
 def apply_rope(x: Float[Tensor, "... n d"], pos: Int[Tensor, " n"]) -> Float[Tensor, "... n d"]:
-    """Rotary positions (lesson 06, interleaved): row i of `x` is rotated to position `pos[i]`."""
-    dtype = torch.promote_types(x.dtype, torch.float32)  # half precision is too coarse for angles
+    """Rotary positions (lesson 06, interleaved): row i of `x` at position `pos[i]`."""
+    # half precision is too coarse for angles
+    dtype = torch.promote_types(x.dtype, torch.float32)
     d = x.shape[-1]
     theta = 10_000.0 ** (-torch.arange(0, d, 2, device=x.device, dtype=dtype) / d)
     angle = pos[:, None].to(dtype) * theta  # (n, d/2)
@@ -28,9 +29,10 @@ def attention(
     v: Float[Tensor, "... key d_v"],
     keep: Bool[Tensor, "query key"],
 ) -> Float[Tensor, "... query d_v"]:
-    """Masked attention (lesson 04). Query i sees key j where `keep[i, j]`; no key gives zeros."""
-    scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~keep, -math.inf)
-    return torch.softmax(scores, dim=-1).masked_fill(~keep, 0.0) @ v
+    """Masked attention (lesson 04). Query i sees key j where `keep[i, j]` is True."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    weights = torch.softmax(scores.masked_fill(~keep, -math.inf), dim=-1)
+    return weights.masked_fill(~keep, 0.0) @ v  # a query that sees no key gets zeros
 
 
 def project(x: Float[Tensor, "batch n d_model"], W: Float[Tensor, "d_model head d"]) -> Float[Tensor, "batch head n d"]:
@@ -39,25 +41,29 @@ def project(x: Float[Tensor, "batch n d_model"], W: Float[Tensor, "d_model head 
 
 
 def combine(o: Float[Tensor, "batch head n d"], Wo: Float[Tensor, "head d d_model"]) -> Float[Tensor, "batch n d_model"]:
-    """The heads' outputs through the output projection, summed over the heads (lesson 05)."""
+    """The heads' outputs through the output projection, summed (lesson 05)."""
     return torch.einsum("bhnd,hde->bne", o, Wo)
 
 
 def forward(
-    model: dict[str, Any], ids: Int[Tensor, "batch n"], start: int | Int[Tensor, " n"] = 0, causal: bool = True
+    model: dict[str, Any],
+    ids: Int[Tensor, "batch n"],
+    start: int | Int[Tensor, " n"] = 0,
+    causal: bool = True,
 ) -> Float[Tensor, "batch n vocab"]:
-    """The logits at every token, without a cache. `start` shifts all positions, or each one."""
+    """The logits at every token, without a cache. `start` shifts the positions."""
     n = ids.shape[1]
     pos = start + torch.arange(n, device=ids.device)
     keep = torch.ones(n, n, dtype=torch.bool, device=ids.device)
     keep = keep.tril() if causal else keep
-    x = model["embed"][ids]
+    x = model["embed"][ids]  # (batch, n, d_model): each token's row of the table
     for layer in model["layers"]:
-        q = apply_rope(project(x, layer["Wq"]), pos)
+        q = apply_rope(project(x, layer["Wq"]), pos)  # (batch, head, n, d)
         k = apply_rope(project(x, layer["Wk"]), pos)
         v = project(x, layer["Wv"])
+        # a layer adds to its input
         x = x + combine(attention(q, k, v, keep), layer["Wo"])
-    logits: Tensor = x @ model["unembed"]
+    logits: Tensor = x @ model["unembed"]  # (batch, n, vocab)
     return logits
 
 
@@ -66,15 +72,19 @@ def toy_model(vocab: int = 17, d_model: int = 24, layers: int = 2, heads: int = 
     generator = torch.Generator().manual_seed(7)
 
     def normal(*shape: int, fan_in: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64) / math.sqrt(fan_in)
+        numbers = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return numbers / math.sqrt(fan_in)
 
     def layer() -> dict[str, Tensor]:
         q, k, v = (normal(d_model, heads, d, fan_in=d_model) for _ in range(3))
         o = normal(heads, d, d_model, fan_in=heads * d)
+        # 1.5: attention far from uniform
         return {"Wq": 1.5 * q, "Wk": 1.5 * k, "Wv": v, "Wo": o}
 
-    embed, unembed = normal(vocab, d_model, fan_in=1), normal(d_model, vocab, fan_in=d_model)
-    return {"embed": embed, "layers": [layer() for _ in range(layers)], "unembed": unembed}
+    embed = normal(vocab, d_model, fan_in=1)
+    unembed = normal(d_model, vocab, fan_in=d_model)
+    made = [layer() for _ in range(layers)]
+    return {"embed": embed, "layers": made, "unembed": unembed}
 
 
 class KVCache:
@@ -128,8 +138,8 @@ class KVCache:
         """
         start, stop = self._length, self._length + k.shape[-2]
         if stop > self.capacity:
-            problem = f"expected at most {self.capacity} tokens, got {stop}."
-            raise ValueError(f"{problem} Make a larger cache, or reset().")
+            got = f"got {start} + {stop - start}. Make a larger cache, or reset()."
+            raise ValueError(f"expected at most {self.capacity} tokens, {got}")
         room = self._buffers
         if start == 0:
             sizes = [(*x.shape[:-2], self.capacity, x.shape[-1]) for x in (k, v)]
@@ -174,8 +184,8 @@ def attend_cached(
     """
     new, n = q.shape[-2], K.shape[-2]
     if new > n:
-        problem = f"expected at least as many keys as queries, got {n} for {new}."
-        raise ValueError(f"{problem} Append before attending.")
+        got = f"got {n} keys for {new} queries. Append before attending."
+        raise ValueError(f"expected at least as many keys as queries, {got}")
     keep = torch.ones(new, n, dtype=torch.bool, device=q.device).tril(n - new)
     return attention(q, K, V, keep)
 
