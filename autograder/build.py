@@ -23,12 +23,17 @@ from autograder.notebook import read_lesson
 from autograder.registry import CourseError, Lesson, course_root
 
 _ANSWERS = re.compile(r"^from solutions\.(\w+) import", re.MULTILINE)
+# Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
+# its file browser, too few for this course's code).
+LINE_LIMIT = 88
 
 
 def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
     """Make source and release of `lessons`; yields a line for each step done. `again` executes unchanged lessons too."""
     root = course_root()
     for lesson in lessons:
+        if wide := wide_lines(lesson):
+            raise CourseError("\n".join(wide))
         digest = source_digest(lesson)
         target = root / "source" / lesson.name / f"{lesson.name}.ipynb"
         write_pack(lesson, target.parent)
@@ -64,7 +69,7 @@ def check(lessons: Sequence[Lesson]) -> list[str]:
 
 
 def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
-    problems = []
+    problems = wide_lines(lesson)
     name = f"{lesson.name}/{lesson.name}.ipynb"
     wanted, found = read_lesson(lesson), root / "source" / name
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
@@ -76,6 +81,21 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
         differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
         problems += [f"{path.relative_to(root.parent)}: {line}: {edit}" for line in differing]
     shutil.copytree(root / "source" / lesson.name, fresh / "source" / lesson.name, dirs_exist_ok=True)
+    return problems
+
+
+def wide_lines(lesson: Lesson) -> list[str]:
+    """The code lines that a reader would have to scroll sideways for, in the lesson's cells and the answers they import."""
+    from autograder.nbgrader_plugins import injected
+
+    problems = []
+    for cell in read_lesson(lesson).cells:
+        source = injected(cell) if cell.cell_type == "code" else ""
+        where = f"course/lessons/{lesson.name}.md" if source == cell.source else f"solutions/{lesson.slug}.py"
+        for number, line in enumerate(source.splitlines(), start=1):
+            if len(line) > LINE_LIMIT:
+                got = f"expected at most {LINE_LIMIT} characters, got {len(line)}: {line.strip()[:60]}…"
+                problems.append(f"{where}, cell {cell.id!r}, line {number}: {got} Break the line or name a part of it.")
     return problems
 
 
@@ -115,10 +135,11 @@ def _is_current(path: Path, digest: str) -> bool:
 def _execute(notebook: Any, folder: Path) -> None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
-    from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
     resources = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False)
+    client = NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False, coalesce_streams=True
+    )
     try:
         client.execute(
             env={**os.environ, "PYTHONPATH": str(course_root().parent)}
@@ -127,8 +148,6 @@ def _execute(notebook: Any, folder: Path) -> None:
         raise CourseError(
             f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
         ) from None
-    for cell in notebook.cells:
-        cell.update(CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, 0)[0])  # printed piece by piece, read as one text
     notebook.metadata.pop("widgets", None)  # random ids; nbclient needs them while a widget draws, a reader does not
     notebook.metadata["language_info"] = {
         k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")

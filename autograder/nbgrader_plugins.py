@@ -38,6 +38,14 @@ def solution_source(module: str, name: str) -> str:
     raise CourseError(f"{path}: expected a function or class {name!r}, found none. Correct the lesson's import.")
 
 
+def injected(cell: Any) -> str:
+    """The cell's source; where an answer cell imports from `solutions`, the sources of what it imports."""
+    match = _IMPORT.match(cell.source.strip()) if cell.cell_type == "code" and is_answer(cell) else None
+    if match is None:
+        return str(cell.source)
+    return "\n\n\n".join(solution_source(match[1], name) for name in re.split(r"\s*,\s*", match[2]))
+
+
 def _marked(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
     out = lines[first : node.end_lineno]
@@ -60,8 +68,7 @@ class InjectSolutions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
     """Replace `from solutions.x import f` in answer cells by `f`'s source, ready for ClearSolutions."""
 
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
-        if cell.cell_type == "code" and is_answer(cell) and (match := _IMPORT.match(cell.source.strip())):
-            cell.source = "\n\n\n".join(solution_source(match[1], name) for name in re.split(r"\s*,\s*", match[2]))
+        cell.source = injected(cell)
         return cell, resources
 
 

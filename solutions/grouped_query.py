@@ -17,16 +17,22 @@ from solutions import kernels
 from solutions.multi_query import causal_attention, merge_heads, split_heads
 
 
-def repeat_kv(x: Float[Tensor, "... group n d"], r: int) -> Float[Tensor, "... head n d"]:
-    r"""One copy of its group for each query head: $Y_h = x_{\lfloor h / r \rfloor}$ for the heads $h = 0, \dots, G r - 1$.
+def repeat_kv(
+    x: Float[Tensor, "... group n d"],
+    r: int,
+) -> Float[Tensor, "... head n d"]:
+    r"""One copy of its group for each query head: $Y_h = x_{\lfloor h / r \rfloor}$ for
+    the heads $h = 0, \dots, G r - 1$.
 
-    The head axis is the third from the end, whatever stands before it. `r` $= H / G$ is the **group size**: how many query
-    heads share one head of keys (or values). So group 0 serves the first `r` heads, group 1 the next `r`.
+    The head axis is the third from the end, whatever stands before it. `r` $= H / G$ is
+    the **group size**: how many query heads share one head of keys (or values). So
+    group 0 serves the first `r` heads, group 1 the next `r`.
 
     >>> repeat_kv(torch.tensor([[[1.0]], [[2.0]]]), 3).flatten()
     tensor([1., 1., 1., 2., 2., 2.])
 
-    Source: Ainslie et al. (2023), "GQA", section 2.2; the order of heads is that of Llama 2 and its descendants.
+    Source: Ainslie et al. (2023), "GQA", section 2.2; the order of heads is that of
+    Llama 2 and its descendants.
     """
     return x.repeat_interleave(r, dim=-3)
 
@@ -39,15 +45,23 @@ def gqa(
     Wo: Float[Tensor, "H_d_v d_model"],
     H: int,
     G: int,
-) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... group n d_k"], Float[Tensor, "... group n d_v"]]:
-    r"""Output and cache $(Y, K, V)$ of causal grouped-query self-attention: $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$.
+) -> tuple[
+    Float[Tensor, "... n d_model"],
+    Float[Tensor, "... group n d_k"],
+    Float[Tensor, "... group n d_v"],
+]:
+    r"""Output and cache $(Y, K, V)$ of causal grouped-query self-attention:
+    $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$.
 
-    $O_h = \mathrm{causal\_attention}(Q_h, K_g, V_g)$ with $g = \lfloor h / (H/G) \rfloor$: there are `H` heads of queries and
-    `G` **groups**, each with keys and values of its own; `G` divides `H`. $Q_h$ is made by the $h$-th run of $d_k$ columns
-    of `Wq`, $K_g$ by the $g$-th run of $d_k$ columns of `Wk`, $V_g$ likewise. $K$ and $V$ are returned as a cache would hold
-    them: `G` heads. $G = H$ is multi-head, $G = 1$ multi-query attention.
+    $O_h = \mathrm{causal\_attention}(Q_h, K_g, V_g)$ with
+    $g = \lfloor h / (H/G) \rfloor$: there are `H` heads of queries and `G` **groups**,
+    each with keys and values of its own; `G` divides `H`. $Q_h$ is made by the $h$-th
+    run of $d_k$ columns of `Wq`, $K_g$ by the $g$-th run of $d_k$ columns of `Wk`,
+    $V_g$ likewise. $K$ and $V$ are returned as a cache would hold them: `G` heads.
+    $G = H$ is multi-head, $G = 1$ multi-query attention.
 
-    >>> Y, K, V = gqa(torch.ones(3, 4), torch.ones(4, 12), torch.ones(4, 4), torch.ones(4, 10), torch.ones(30, 4), H=6, G=2)
+    >>> shapes = (4, 12), (4, 4), (4, 10), (30, 4)
+    >>> Y, K, V = gqa(torch.ones(3, 4), *(torch.ones(s) for s in shapes), H=6, G=2)
     >>> Y.shape, K.shape, V.shape
     (torch.Size([3, 4]), torch.Size([2, 3, 2]), torch.Size([2, 3, 5]))
 
@@ -59,15 +73,24 @@ def gqa(
 
 
 def gqa_grouped(
-    Q: Float[Tensor, "... head query d_k"], K: Float[Tensor, "... group key d_k"], V: Float[Tensor, "... group key d_v"]
-) -> tuple[Float[Tensor, "... head query d_v"], Float[Tensor, "... group size query key"]]:
-    r"""Output and weights $(O, A)$ of causal grouped-query attention, **without** a copy of keys or values.
+    Q: Float[Tensor, "... head query d_k"],
+    K: Float[Tensor, "... group key d_k"],
+    V: Float[Tensor, "... group key d_v"],
+) -> tuple[
+    Float[Tensor, "... head query d_v"],
+    Float[Tensor, "... group size query key"],
+]:
+    r"""Output and weights $(O, A)$ of causal grouped-query attention, **without** a
+    copy of keys or values.
 
-    The same output as causal attention with `repeat_kv`; the weights keep the group structure: `A[..., g, s, i, j]` is what
-    query $i$ of head $h = g\,r + s$ gives to key $j$, with $r = H/G$. There may be more keys than queries: the queries are
-    those of the **last** tokens, so query $i$ sees the keys $j \le i + (m - n)$, for $n$ queries and $m$ keys.
+    The same output as causal attention with `repeat_kv`; the weights keep the group
+    structure: `A[..., g, s, i, j]` is what query $i$ of head $h = g\,r + s$ gives to
+    key $j$, with $r = H/G$. There may be more keys than queries: the queries are those
+    of the **last** tokens, so query $i$ sees the keys $j \le i + (m - n)$, for $n$
+    queries and $m$ keys.
 
-    >>> O, A = gqa_grouped(torch.zeros(6, 2, 5), torch.zeros(3, 4, 5), torch.ones(3, 4, 7))
+    >>> Q, K, V = torch.zeros(6, 2, 5), torch.zeros(3, 4, 5), torch.ones(3, 4, 7)
+    >>> O, A = gqa_grouped(Q, K, V)
     >>> O.shape, A.shape
     (torch.Size([6, 2, 7]), torch.Size([3, 2, 2, 4]))
     >>> A[0, 0]
@@ -77,7 +100,8 @@ def gqa_grouped(
     Source: the function computed is Ainslie et al. (2023), section 2.2.
     """
     (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
-    folded = Q.reshape(*lead, G, H // G * n, d)  # the queries of a group's heads below each other
+    # the queries of a group's heads below each other
+    folded = Q.reshape(*lead, G, H // G * n, d)
     S = (folded @ K.mT).reshape(*lead, G, H // G, n, m) / math.sqrt(d)
     keep = torch.ones(n, m, dtype=torch.bool, device=Q.device).tril(m - n)
     A = torch.softmax(S.masked_fill(~keep, -math.inf), dim=-1)
@@ -85,14 +109,21 @@ def gqa_grouped(
     return outputs.reshape(*lead, H, n, -1), A
 
 
-def mha_to_gqa(W: Float[Tensor, "d_model H_d"], H: int, G: int) -> Float[Tensor, "d_model G_d"]:
-    r"""A multi-head key or value projection of `H` heads, pooled to `G` groups: $W^{(g)} = \frac{1}{r} \sum_h W^{(h)}$.
+def mha_to_gqa(
+    W: Float[Tensor, "d_model H_d"],
+    H: int,
+    G: int,
+) -> Float[Tensor, "d_model G_d"]:
+    r"""A multi-head key or value projection of `H` heads, pooled to `G` groups:
+    $W^{(g)} = \frac{1}{r} \sum_h W^{(h)}$.
 
-    The sum runs over the $r = H/G$ heads of group $g$, that is $\lfloor h / r \rfloor = g$, and $W^{(h)}$ is the $h$-th run of
-    $d$ columns of `W`. The result has `G` runs of `d` columns. It is where *uptraining* starts: pooled keys and values are not
-    those the queries were trained on.
+    The sum runs over the $r = H/G$ heads of group $g$, that is
+    $\lfloor h / r \rfloor = g$, and $W^{(h)}$ is the $h$-th run of $d$ columns of `W`.
+    The result has `G` runs of `d` columns. It is where *uptraining* starts: pooled keys
+    and values are not those the queries were trained on.
 
-    >>> mha_to_gqa(torch.tensor([[1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0]]), H=4, G=2)
+    >>> W = torch.tensor([[1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0]])
+    >>> mha_to_gqa(W, H=4, G=2)
     tensor([[ 2.,  3., 60., 70.]])
 
     Source: Ainslie et al. (2023), section 2.1 and figure 1.

@@ -49,14 +49,18 @@ def mla_naive(
     W_UV: Float[Tensor, "head d_c d_v"],
     W_O: Float[Tensor, "head d_v d_model"],
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... n d_c"]]:
-    r"""Output and latents $(Y, C)$ of causal latent attention: $C = X W_{DKV}$ and $Y = \sum_h O_h W_O^{(h)}$.
+    r"""Output and latents $(Y, C)$ of causal latent attention: $C = X W_{DKV}$ and
+    $Y = \sum_h O_h W_O^{(h)}$.
 
-    $O_h$ is ordinary causal attention with the scale $1/\sqrt{d}$, of the queries $X W_Q^{(h)}$, on keys and values that come
-    from the latents: $K_h = C\, W_{UK}^{(h)}$ and $V_h = C\, W_{UV}^{(h)}$. Token $i$ sees the tokens $j \le i$. $C$ is all that
-    a cache would have to keep. Any number of leading axes of `X` is carried along.
+    $O_h$ is ordinary causal attention with the scale $1/\sqrt{d}$, of the queries
+    $X W_Q^{(h)}$, on keys and values that come from the latents:
+    $K_h = C\, W_{UK}^{(h)}$ and $V_h = C\, W_{UV}^{(h)}$. Token $i$ sees the tokens
+    $j \le i$. $C$ is all that a cache would have to keep. Any number of leading axes of
+    `X` is carried along.
 
     >>> X, eye = torch.tensor([[1.0, 3.0]]), torch.eye(2)
-    >>> Y, C = mla_naive(X, eye[None], torch.tensor([[1.0], [1.0]]), torch.ones(1, 1, 2), torch.ones(1, 1, 2), eye[None])
+    >>> down, up = torch.tensor([[1.0], [1.0]]), torch.ones(1, 1, 2)
+    >>> Y, C = mla_naive(X, eye[None], down, up, up, eye[None])
     >>> Y, C
     (tensor([[4., 4.]]), tensor([[4.]]))
 
@@ -64,7 +68,8 @@ def mla_naive(
     """
     C = X @ W_DKV
     shared = C.unsqueeze(-3)  # (..., 1, n, d_c): the same latents for all heads
-    q, k, v = X.unsqueeze(-3) @ W_Q, shared @ W_UK, shared @ W_UV  # (..., H, n, d) and (..., H, n, d_v)
+    q, k = X.unsqueeze(-3) @ W_Q, shared @ W_UK  # (..., H, n, d)
+    v = shared @ W_UV  # (..., H, n, d_v)
     A = causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
     return (A @ v @ W_O).sum(-3), C
 
@@ -73,11 +78,14 @@ def absorb_query(
     q: Float[Tensor, "... head query d"],
     W_UK: Float[Tensor, "head d_c d"],
 ) -> Float[Tensor, "... head query d_c"]:
-    r"""The queries $\tilde{q}$ that ask the latents directly: $\tilde{q} \cdot c = q \cdot k$ for **every** latent $c$.
+    r"""The queries $\tilde{q}$ that ask the latents directly:
+    $\tilde{q} \cdot c = q \cdot k$ for **every** latent $c$.
 
-    There $k = c\, W_{UK}^{(h)}$ is the key that head $h$ would make of $c$ (rows). Not scaled.
+    There $k = c\, W_{UK}^{(h)}$ is the key that head $h$ would make of $c$ (rows). Not
+    scaled.
 
-    >>> absorb_query(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[3.0, 0.0], [0.0, 5.0], [1.0, 1.0]]]))
+    >>> W_UK = torch.tensor([[[3.0, 0.0], [0.0, 5.0], [1.0, 1.0]]])
+    >>> absorb_query(torch.tensor([[[1.0, 2.0]]]), W_UK)
     tensor([[[ 3., 10.,  3.]]])
 
     Source: DeepSeek-AI (2024), section 2.1.2, "absorbed".
@@ -90,12 +98,15 @@ def absorb_output(
     W_UV: Float[Tensor, "head d_c d_v"],
     W_O: Float[Tensor, "head d_v d_model"],
 ) -> Float[Tensor, "... query d_model"]:
-    r"""The output $Y = \sum_h U_h\, W_{UV}^{(h)}\, W_O^{(h)}$, from each head's weighted average of **latents** $U_h = A_h C$.
+    r"""The output $Y = \sum_h U_h\, W_{UV}^{(h)}\, W_O^{(h)}$, from each head's
+    weighted average of **latents** $U_h = A_h C$.
 
-    It is what attention to the values $V_h = C\, W_{UV}^{(h)}$ would have given: $A_h V_h = U_h\, W_{UV}^{(h)}$.
+    It is what attention to the values $V_h = C\, W_{UV}^{(h)}$ would have given:
+    $A_h V_h = U_h\, W_{UV}^{(h)}$.
 
     >>> U = torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])  # two heads, one query, d_c = 2
-    >>> absorb_output(U, torch.ones(2, 2, 1), torch.tensor([[[1.0, 0.0]], [[0.0, 10.0]]]))
+    >>> W_O = torch.tensor([[[1.0, 0.0]], [[0.0, 10.0]]])
+    >>> absorb_output(U, torch.ones(2, 2, 1), W_O)
     tensor([[ 3., 70.]])
 
     Source: DeepSeek-AI (2024), section 2.1.2, "absorbed".
@@ -111,20 +122,24 @@ def mla_absorbed(
     W_UV: Float[Tensor, "head d_c d_v"],
     W_O: Float[Tensor, "head d_v d_model"],
 ) -> tuple[Float[Tensor, "... new d_model"], Float[Tensor, "... head new d_c"]]:
-    r"""Output for the newest tokens, and each head's average of latents, $(Y, U)$, with no key and no value ever made.
+    r"""Output for the newest tokens, and each head's average of latents, $(Y, U)$, with
+    no key and no value ever made.
 
-    `X` holds the `new` newest tokens; `C` the latents of **all** tokens so far, the new ones included, so the causal mask
-    is aligned to the end. $U_h = A_h C$, where $A_h$ are exactly the weights of `mla_naive`. $Y$ is what `mla_naive` gives in
-    the last `new` rows.
+    `X` holds the `new` newest tokens; `C` the latents of **all** tokens so far, the new
+    ones included, so the causal mask is aligned to the end. $U_h = A_h C$, where $A_h$
+    are exactly the weights of `mla_naive`. $Y$ is what `mla_naive` gives in the last
+    `new` rows.
 
-    >>> Y, U = mla_absorbed(torch.zeros(1, 5), torch.tensor([[2.0, 0.0], [4.0, 6.0]]), *(torch.ones(3, *s) for s in
-    ...                     ((5, 7), (2, 7), (2, 4), (4, 5))))
+    >>> shapes = (3, 5, 7), (3, 2, 7), (3, 2, 4), (3, 4, 5)
+    >>> C = torch.tensor([[2.0, 0.0], [4.0, 6.0]])
+    >>> Y, U = mla_absorbed(torch.zeros(1, 5), C, *(torch.ones(s) for s in shapes))
     >>> U[0], Y.shape
     (tensor([[3., 3.]]), torch.Size([1, 5]))
 
     Source: DeepSeek-AI (2024), section 2.1.2.
     """
-    q, shared = X.unsqueeze(-3) @ W_Q, C.unsqueeze(-3)  # (..., H, new, d) and (..., 1, key, d_c)
+    q = X.unsqueeze(-3) @ W_Q  # (..., H, new, d)
+    shared = C.unsqueeze(-3)  # (..., 1, key, d_c)
     A = causal_weights(absorb_query(q, W_UK) @ shared.mT / math.sqrt(q.shape[-1]))
     U = A @ shared
     return absorb_output(U, W_UV, W_O), U
@@ -135,24 +150,31 @@ def rope_breaks_absorption(
     offsets: Int[Tensor, " n"],
     base: float = 10_000.0,
 ) -> float:
-    r"""How much of rotated attention **no** fixed matrix can absorb: a number from 0 (nothing) to 1 (all), as a float.
+    r"""How much of rotated attention **no** fixed matrix can absorb: a number from 0
+    (nothing) to 1 (all), as a float.
 
-    Rotate one head's keys $k = c\, W_{UK}$ by their offset $p$ from the query. To absorb, a matrix would have to be
-    $W_p = W_{UK} R_p$: each **row** of $W_{UK}$ rotated to position $p$, as `apply_rope` does. That is another matrix for each of
-    the $n$ `offsets`. The best single matrix, in the sense of least squares, is their mean $\bar{W}$, and the gap is
+    Rotate one head's keys $k = c\, W_{UK}$ by their offset $p$ from the query. To
+    absorb, a matrix would have to be $W_p = W_{UK} R_p$: each **row** of $W_{UK}$
+    rotated to position $p$, as `apply_rope` does. That is another matrix for each of
+    the $n$ `offsets`. The best single matrix, in the sense of least squares, is their
+    mean $\bar{W}$, and the gap is
 
     $$\sqrt{\frac{\sum_p \lVert W_p - \bar{W} \rVert^2}{\sum_p \lVert W_p \rVert^2}}$$
 
-    with squared Frobenius norms (sums of squared entries). `offsets` are any integers, repeats included; `d` is even.
+    with squared Frobenius norms (sums of squared entries). `offsets` are any integers,
+    repeats included; `d` is even.
 
     >>> rope_breaks_absorption(torch.tensor([[1.0, 0.0]]), torch.tensor([-3, -3]))
     0.0
-    >>> round(rope_breaks_absorption(torch.tensor([[1.0, 0.0]]), torch.arange(-628, 0)), 3)
+    >>> W_UK = torch.tensor([[1.0, 0.0]])
+    >>> round(rope_breaks_absorption(W_UK, torch.arange(-628, 0)), 3)
     1.0
 
-    Source: DeepSeek-AI (2024), section 2.1.3, says in words that the rotation lies between the two matrices.
+    Source: DeepSeek-AI (2024), section 2.1.3, says in words that the rotation lies
+    between the two matrices.
     """
-    turned = apply_rope(W_UK, offsets[:, None], base)  # (n, d_c, d): all rows of one copy share its offset
+    # (n, d_c, d): all rows of one copy share its offset
+    turned = apply_rope(W_UK, offsets[:, None], base)
     return float((turned - turned.mean(0)).norm() / turned.norm())
 
 
@@ -166,25 +188,35 @@ def mla_decoupled(
     W_UK: Float[Tensor, "head d_c d"],
     W_UV: Float[Tensor, "head d_c d_v"],
     W_O: Float[Tensor, "head d_v d_model"],
-) -> tuple[Float[Tensor, "... new d_model"], tuple[Float[Tensor, "... key d_c"], Float[Tensor, "... key d_rope"]]]:
-    r"""Output for the `new` next tokens, and the cache with them in it: `(Y, (C, K_R))`. Latent attention that knows positions.
+) -> tuple[
+    Float[Tensor, "... new d_model"],
+    tuple[Float[Tensor, "... key d_c"], Float[Tensor, "... key d_rope"]],
+]:
+    r"""Output for the `new` next tokens, and the cache with them in it:
+    `(Y, (C, K_R))`. Latent attention that knows positions.
 
-    A score has two parts, one of **content** and one of **position**, added before the scale:
+    A score has two parts, one of **content** and one of **position**, added before the
+    scale:
 
-    $$S^{(h)}_{ij} = \frac{q^{(h)}_i \cdot c_j W_{UK}^{(h)} + r^{(h)}_i \cdot k^R_j}{\sqrt{d + d_{rope}}}, \qquad
-    q^{(h)}_i = x_i W_Q^{(h)}, \quad r^{(h)}_i = x_i W_{QR}^{(h)} R_i, \quad k^R_j = x_j W_{KR} R_j.$$
+    $$S^{(h)}_{ij} = \frac{q^{(h)}_i \cdot c_j W_{UK}^{(h)} + r^{(h)}_i \cdot k^R_j}
+    {\sqrt{d + d_{rope}}}, \qquad q^{(h)}_i = x_i W_Q^{(h)}, \quad
+    r^{(h)}_i = x_i W_{QR}^{(h)} R_i, \quad k^R_j = x_j W_{KR} R_j.$$
 
-    $R_p$ rotates a row as `apply_rope` does with its default base, to the position $p$ in the whole sequence: the first new
-    token stands at position `past`. Values are $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the
-    latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be none); both come back, as new tensors,
-    with the rows of the new tokens below.
+    $R_p$ rotates a row as `apply_rope` does with its default base, to the position $p$
+    in the whole sequence: the first new token stands at position `past`. Values are
+    $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the
+    latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be
+    none); both come back, as new tensors, with the rows of the new tokens below.
 
-    >>> weights = [torch.randn(s) for s in ((3, 8, 5), (3, 8, 2), (8, 7), (8, 2), (3, 7, 5), (3, 7, 6), (3, 6, 8))]
-    >>> Y, (C, K_R) = mla_decoupled(torch.randn(1, 8), (torch.randn(4, 7), torch.randn(4, 2)), *weights)
+    >>> shapes = (3, 8, 5), (3, 8, 2), (8, 7), (8, 2), (3, 7, 5), (3, 7, 6), (3, 6, 8)
+    >>> cache = torch.randn(4, 7), torch.randn(4, 2)
+    >>> weights = [torch.randn(shape) for shape in shapes]
+    >>> Y, (C, K_R) = mla_decoupled(torch.randn(1, 8), cache, *weights)
     >>> Y.shape, C.shape, K_R.shape
     (torch.Size([1, 8]), torch.Size([5, 7]), torch.Size([5, 2]))
 
-    Source: DeepSeek-AI (2024), section 2.1.3, equations 14 to 19, without the compression of the queries.
+    Source: DeepSeek-AI (2024), section 2.1.3, equations 14 to 19, without the
+    compression of the queries.
     """
     past, new = cache[0].shape[-2], X.shape[-2]
     pos = torch.arange(past, past + new, device=X.device)
@@ -192,14 +224,17 @@ def mla_decoupled(
     K_R = torch.cat([cache[1], apply_rope(X @ W_KR, pos)], dim=-2)
 
     tokens, shared = X.unsqueeze(-3), C.unsqueeze(-3)
-    q, r = tokens @ W_Q, apply_rope(tokens @ W_QR, pos)  # (..., H, new, d) and (..., H, new, d_rope)
-    S = absorb_query(q, W_UK) @ shared.mT + r @ K_R.unsqueeze(-3).mT  # (..., H, new, key)
+    q = tokens @ W_Q  # (..., H, new, d)
+    r = apply_rope(tokens @ W_QR, pos)  # (..., H, new, d_rope)
+    # (..., H, new, key)
+    S = absorb_query(q, W_UK) @ shared.mT + r @ K_R.unsqueeze(-3).mT
     A = causal_weights(S / math.sqrt(q.shape[-1] + r.shape[-1]))
     return absorb_output(A @ shared, W_UV, W_O), (C, K_R)
 
 
 def mla_cache_elements(d_c: int, d_rope: int, L: int) -> int:
-    """The number of elements (not bytes) that decoupled latent attention caches for one token in all `L` layers.
+    """The number of elements (not bytes) that decoupled latent attention caches for one
+    token in all `L` layers.
 
     `d_c` is the width of the latent, `d_rope` that of the rotated key.
 
@@ -215,15 +250,23 @@ def gqa_as_mla(
     W_K: Float[Tensor, "group d_model d"],
     W_V: Float[Tensor, "group d_model d_v"],
     H: int,
-) -> tuple[Float[Tensor, "d_model d_c"], Float[Tensor, "head d_c d"], Float[Tensor, "head d_c d_v"]]:
-    r"""Grouped-query attention written as latent attention: $(W_{DKV}, W_{UK}, W_{UV})$ with the same keys and values.
+) -> tuple[
+    Float[Tensor, "d_model d_c"],
+    Float[Tensor, "head d_c d"],
+    Float[Tensor, "head d_c d_v"],
+]:
+    r"""Grouped-query attention written as latent attention: $(W_{DKV}, W_{UK}, W_{UV})$
+    with the same keys and values.
 
-    `H` heads share `G` groups of keys and values, neighbours together: head $h$ belongs to group $g = \lfloor h / (H/G) \rfloor$.
-    The latent is what GQA caches, $d_c = G (d + d_v)$ wide, laid out as
-    $W_{DKV} = [\, W_K^{(0)} | \cdots | W_K^{(G-1)} | W_V^{(0)} | \cdots | W_V^{(G-1)} \,]$. The other two hold only zeros and
-    ones, and pick: $W_{DKV} W_{UK}^{(h)} = W_K^{(g)}$ and $W_{DKV} W_{UV}^{(h)} = W_V^{(g)}$.
+    `H` heads share `G` groups of keys and values, neighbours together: head $h$ belongs
+    to group $g = \lfloor h / (H/G) \rfloor$. The latent is what GQA caches,
+    $d_c = G (d + d_v)$ wide, laid out as $W_{DKV} =
+    [\, W_K^{(0)} | \cdots | W_K^{(G-1)} | W_V^{(0)} | \cdots | W_V^{(G-1)} \,]$.
+    The other two hold only zeros and ones, and pick: $W_{DKV} W_{UK}^{(h)} = W_K^{(g)}$
+    and $W_{DKV} W_{UV}^{(h)} = W_V^{(g)}$.
 
-    >>> W_DKV, W_UK, W_UV = gqa_as_mla(torch.full((1, 2, 1), 3.0), torch.full((1, 2, 1), 7.0), H=2)
+    >>> W_K, W_V = torch.full((1, 2, 1), 3.0), torch.full((1, 2, 1), 7.0)
+    >>> W_DKV, W_UK, W_UV = gqa_as_mla(W_K, W_V, H=2)
     >>> W_DKV
     tensor([[3., 7.],
             [3., 7.]])
@@ -231,11 +274,13 @@ def gqa_as_mla(
     tensor([[0.],
             [1.]])
 
-    Source: Meng et al. (2025), "TransMLA", which shows that any GQA is an MLA with the same cache.
+    Source: Meng et al. (2025), "TransMLA", which shows that any GQA is an MLA with the
+    same cache.
     """
     G, d, d_v = W_K.shape[0], W_K.shape[-1], W_V.shape[-1]
     W_DKV = torch.cat([*W_K, *W_V], dim=-1)  # (d_model, G d + G d_v)
     picks = torch.eye(G * (d + d_v), dtype=W_K.dtype, device=W_K.device)
     pick_k = picks[:, : G * d].reshape(-1, G, d).transpose(0, 1)  # (G, d_c, d)
     pick_v = picks[:, G * d :].reshape(-1, G, d_v).transpose(0, 1)
-    return W_DKV, pick_k.repeat_interleave(H // G, dim=0), pick_v.repeat_interleave(H // G, dim=0)
+    W_UK, W_UV = (pick.repeat_interleave(H // G, dim=0) for pick in (pick_k, pick_v))
+    return W_DKV, W_UK, W_UV

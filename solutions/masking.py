@@ -10,17 +10,20 @@ from solutions.scaled_dot_product import scaled_scores
 
 
 def padding_mask(lengths: Int[Tensor, " batch"], m: int) -> Bool[Tensor, "batch 1 key"]:
-    r"""The mask $M_{b1j}$ = "position $j$ of sequence $b$ holds a real token": True = keep.
+    r"""The mask $M_{b1j}$ = "position $j$ of sequence $b$ holds a real token": True =
+    keep.
 
-    Each of the `batch` sequences is padded **on the right** to `m` positions; `lengths[b]` (0 to `m`) counts its real tokens.
-    The query axis has size 1, so that the mask broadcasts over all queries. It has the device of `lengths`.
+    Each of the `batch` sequences is padded **on the right** to `m` positions;
+    `lengths[b]` (0 to `m`) counts its real tokens. The query axis has size 1, so that
+    the mask broadcasts over all queries. It has the device of `lengths`.
 
     >>> padding_mask(torch.tensor([1, 3]), 3)
     tensor([[[ True, False, False]],
     <BLANKLINE>
             [[ True,  True,  True]]])
 
-    Source: Zhang et al., "Dive into Deep Learning", section 11.3.2 (masked softmax operation).
+    Source: Zhang et al., "Dive into Deep Learning", section 11.3.2 (masked softmax
+    operation).
     """
     return torch.arange(m, device=lengths.device) < lengths[:, None, None]
 
@@ -28,26 +31,30 @@ def padding_mask(lengths: Int[Tensor, " batch"], m: int) -> Bool[Tensor, "batch 
 def causal_mask(n_q: int, n_k: int) -> Bool[Tensor, "query key"]:
     r"""The mask "key $j$ is not in the future of query $i$": True = keep.
 
-    The queries are the **last** `n_q` of `n_k` positions: the last query stands at the last key's position. Each query
-    sees its own position and all earlier ones. Where there are more queries than keys, the first queries stand before the
-    first key and see none. Indices start at 0.
+    The queries are the **last** `n_q` of `n_k` positions: the last query stands at the
+    last key's position. Each query sees its own position and all earlier ones. Where
+    there are more queries than keys, the first queries stand before the first key and
+    see none. Indices start at 0.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],
             [ True,  True,  True]])
 
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.3; for fewer queries than keys,
-    `torch.nn.attention.bias.causal_lower_right`.
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.3; for fewer
+    queries than keys, `torch.nn.attention.bias.causal_lower_right`.
     """
     return torch.arange(n_k) <= torch.arange(n_q)[:, None] + (n_k - n_q)
 
 
 def combine_masks(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "..."]:
-    r"""The mask that keeps exactly the pairs that **every** one of `masks` keeps: $M_{ij} = \bigwedge_r M^{(r)}_{ij}$.
+    r"""The mask that keeps exactly the pairs that **every** one of `masks` keeps:
+    $M_{ij} = \bigwedge_r M^{(r)}_{ij}$.
 
-    There is at least one mask. Shapes may differ and are broadcast against each other. No input is changed.
+    There is at least one mask. Shapes may differ and are broadcast against each other.
+    No input is changed.
 
-    >>> combine_masks([torch.tensor([True, True, False]), torch.tensor([[True, False, True], [True, True, True]])])
+    >>> real = torch.tensor([True, True, False])
+    >>> combine_masks([real, torch.tensor([[True, False, True], [True, True, True]])])
     tensor([[ True, False, False],
             [ True,  True, False]])
     """
@@ -57,8 +64,12 @@ def combine_masks(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "..."]:
     return keep
 
 
-def apply_mask(S: Float[Tensor, "... query key"], keep: Bool[Tensor, "..."]) -> Float[Tensor, "... query key"]:
-    r"""The scores with $-\infty$ where `keep` is False: $S_{ij}$ where `keep`, else $-\infty$.
+def apply_mask(
+    S: Float[Tensor, "... query key"],
+    keep: Bool[Tensor, "..."],
+) -> Float[Tensor, "... query key"]:
+    r"""The scores with $-\infty$ where `keep` is False: $S_{ij}$ where `keep`, else
+    $-\infty$.
 
     `keep` broadcasts to the shape of `S`. A new tensor: `S` itself is not changed.
 
@@ -70,17 +81,24 @@ def apply_mask(S: Float[Tensor, "... query key"], keep: Bool[Tensor, "..."]) -> 
     return S.masked_fill(~keep, float("-inf"))
 
 
-def additive_mask(keep: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
-    r"""The tensor $B$ for which "scores plus $B$" is "scores, masked by `keep`": 0 where kept, $-\infty$ elsewhere.
+def additive_mask(
+    keep: Bool[Tensor, "..."],
+    dtype: torch.dtype,
+) -> Float[Tensor, "..."]:
+    r"""The tensor $B$ for which "scores plus $B$" is "scores, masked by `keep`": 0
+    where kept, $-\infty$ elsewhere.
 
-    It has the shape and the device of `keep` and the given floating `dtype`, of which float16 is one (largest number 65504).
+    It has the shape and the device of `keep` and the given floating `dtype`, of which
+    float16 is one (largest number 65504).
 
     >>> additive_mask(torch.tensor([[True, False]]), torch.float16)
     tensor([[0., -inf]], dtype=torch.float16)
 
-    Source: `attn_mask` of `torch.nn.functional.scaled_dot_product_attention`, where it is a float mask.
+    Source: `attn_mask` of `torch.nn.functional.scaled_dot_product_attention`, where it
+    is a float mask.
     """
-    return torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill(~keep, float("-inf"))
+    zeros = torch.zeros(keep.shape, dtype=dtype, device=keep.device)
+    return zeros.masked_fill(~keep, float("-inf"))
 
 
 def masked_sdpa(
@@ -89,13 +107,16 @@ def masked_sdpa(
     V: Float[Tensor, "... key d_v"],
     keep: Bool[Tensor, "..."],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of scaled dot-product attention in which query $i$ sees key $j$ only where `keep` is True.
+    r"""Output and weights $(O, A)$ of scaled dot-product attention in which query $i$
+    sees key $j$ only where `keep` is True.
 
-    `keep` broadcasts to the scores' shape. A row of $A$ is the softmax over the kept keys and exactly 0 elsewhere. A query
-    that may look at **no** key gets zeros, in $A$ and in $O$; and the gradients of all inputs stay finite, also then.
+    `keep` broadcasts to the scores' shape. A row of $A$ is the softmax over the kept
+    keys and exactly 0 elsewhere. A query that may look at **no** key gets zeros, in $A$
+    and in $O$; and the gradients of all inputs stay finite, also then.
 
     >>> keep = torch.tensor([[True, True, False], [False, False, False]])
-    >>> O, A = masked_sdpa(torch.zeros(2, 5), torch.zeros(3, 5), torch.tensor([[2.0], [6.0], [9.0]]), keep)
+    >>> V = torch.tensor([[2.0], [6.0], [9.0]])
+    >>> O, A = masked_sdpa(torch.zeros(2, 5), torch.zeros(3, 5), V, keep)
     >>> O
     tensor([[4.],
             [0.]])
@@ -106,7 +127,9 @@ def masked_sdpa(
     Source: Vaswani et al. (2017), equation 1 and section 3.2.3; fully masked rows as
     `torch.nn.functional.scaled_dot_product_attention`.
     """
-    dead = ~keep.any(-1, keepdim=True)  # let these rows see everything, so that no NaN arises, then zero their weights
+    # a row that may see nothing sees everything, so that no NaN arises; then its
+    # weights are set to zero
+    dead = ~keep.any(-1, keepdim=True)
     S = apply_mask(scaled_scores(Q, K), keep | dead)
     A = torch.softmax(S, dim=-1).masked_fill(dead, 0.0)
     return A @ V, A
@@ -120,14 +143,17 @@ def cross_attention(
     Wv: Float[Tensor, "d_kv d_v"],
     keep: Bool[Tensor, "..."],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of one sequence, `Xq`, that attends to another, `Xkv`.
+    r"""Output and weights $(O, A)$ of one sequence, `Xq`, that attends to another,
+    `Xkv`.
 
-    The asking sequence provides the queries; the other provides everything that is looked up. Rows are tokens and matrices
-    act from the right: a projection of $X$ is $X W$. `keep` and fully masked rows are as in `masked_sdpa`.
+    The asking sequence provides the queries; the other provides everything that is
+    looked up. Rows are tokens and matrices act from the right: a projection of $X$ is
+    $X W$. `keep` and fully masked rows are as in `masked_sdpa`.
 
     >>> source = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> eye, keep = torch.eye(2), torch.tensor([[False, True]])
-    >>> O, A = cross_attention(torch.ones(1, 1), source, torch.ones(1, 2), eye, eye, keep)
+    >>> Xq, Wq = torch.ones(1, 1), torch.ones(1, 2)
+    >>> O, A = cross_attention(Xq, source, Wq, eye, eye, keep)
     >>> O, A
     (tensor([[0., 1.]]), tensor([[0., 1.]]))
 

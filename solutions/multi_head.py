@@ -29,11 +29,15 @@ def masked_sdpa(
     return A @ V, A
 
 
-def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... head n d"]:
+def split_heads(
+    X: Float[Tensor, "... n width"],
+    H: int,
+) -> Float[Tensor, "... head n d"]:
     r"""The features of each token dealt out to `H` heads: $Y_{hia} = X_{i,\; h d + a}$.
 
-    Head $h$ gets the $h$-th run of $d = \text{width} / H$ neighbouring features of **every** token
-    (all counts from 0). `H` divides the width. Any number of leading axes, or none, is carried along.
+    Head $h$ gets the $h$-th run of $d = \text{width} / H$ neighbouring features of
+    **every** token (all counts from 0). `H` divides the width. Any number of leading
+    axes, or none, is carried along.
 
     >>> split_heads(torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), 2)
     tensor([[[1., 2.],
@@ -42,25 +46,29 @@ def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... h
             [[3., 4.],
              [7., 8.]]])
 
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.2: the $W_i$, side by side.
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.2: the
+    $W_i$, side by side.
     """
     X = X.reshape(*X.shape[:-1], H, X.shape[-1] // H)  # (..., n, H, d)
     return X.transpose(-3, -2)  # (..., H, n, d)
 
 
 def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
-    r"""The heads of each token side by side again, $X_{i,\; h d + a} = Y_{hia}$: `split_heads` undone.
+    r"""The heads of each token side by side again, $X_{i,\; h d + a} = Y_{hia}$:
+    `split_heads` undone.
 
-    This is the concatenation of the paper: one row per token, first all features of head 0, then all of
-    head 1, … Any number of leading axes, or none, is carried along.
+    This is the concatenation of the paper: one row per token, first all features of
+    head 0, then all of head 1, … Any number of leading axes, or none, is carried along.
 
     >>> merge_heads(torch.tensor([[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]]))
     tensor([[1., 2., 3., 4.],
             [5., 6., 7., 8.]])
 
-    Source: Vaswani et al. (2017), section 3.2.2, $\mathrm{Concat}(head_1, \dots, head_h)$.
+    Source: Vaswani et al. (2017), section 3.2.2,
+    $\mathrm{Concat}(head_1, \dots, head_h)$.
     """
-    return Y.transpose(-3, -2).flatten(-2)  # (..., H, n, d) -> (..., n, H, d) -> (..., n, H d)
+    # (..., H, n, d) -> (..., n, H, d) -> (..., n, H d)
+    return Y.transpose(-3, -2).flatten(-2)
 
 
 def mha(
@@ -75,10 +83,11 @@ def mha(
     r"""Output and weights $(Y, A)$ of multi-head self-attention.
 
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\; W_O$, where
-    $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$. Here $W_Q^{(h)}$ is the
-    $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and $W_V^{(h)}$ the $h$-th run of $d_v$ columns of
-    `Wv`. $d_k$ and $d_v$ may differ, and $H d_k$ need not be the width of `X`. The weights come head by
-    head, not averaged. `keep` (True = may look) is one mask per sequence, the **same for all its heads**,
+    $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$.
+    Here $W_Q^{(h)}$ is the $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and
+    $W_V^{(h)}$ the $h$-th run of $d_v$ columns of `Wv`. $d_k$ and $d_v$ may differ, and
+    $H d_k$ need not be the width of `X`. The weights come head by head, not averaged.
+    `keep` (True = may look) is one mask per sequence, the **same for all its heads**,
     or None: it has no head axis.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
@@ -86,11 +95,12 @@ def mha(
     >>> Y.shape, A.shape
     (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
 
-    Source: Vaswani et al. (2017), section 3.2.2. There a head has a $W_i^Q$ of its own; here they stand
-    side by side in `Wq`.
+    Source: Vaswani et al. (2017), section 3.2.2. There a head has a $W_i^Q$ of its own;
+    here they stand side by side in `Wq`.
     """
     Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
-    outputs, A = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))  # (..., H, n, d_v), (..., H, n, n)
+    keep = None if keep is None else keep.unsqueeze(-3)  # the same for all heads
+    outputs, A = masked_sdpa(Q, K, V, keep)  # (..., H, n, d_v), (..., H, n, n)
     return merge_heads(outputs) @ Wo, A
 
 
@@ -103,19 +113,21 @@ def mha_as_sum(
     bo: Float[Tensor, " d_model"],
     H: int,
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n d_model"]]:
-    r"""Output and summands $(Y, C)$ of multi-head self-attention as a sum: $Y = \sum_h C_h + b_O$.
+    r"""Output and summands $(Y, C)$ of multi-head self-attention as a sum:
+    $Y = \sum_h C_h + b_O$.
 
-    $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha` (no mask here) and $W_O^{(h)}$
-    the $h$-th run of $d_v$ **rows** of `Wo`: the rows that meet head $h$ in the concatenation. $C_h$,
-    without the bias, is what head $h$ alone writes into each token.
+    $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha` (no mask
+    here) and $W_O^{(h)}$ the $h$-th run of $d_v$ **rows** of `Wo`: the rows that meet
+    head $h$ in the concatenation. $C_h$, without the bias, is what head $h$ alone
+    writes into each token.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, C = mha_as_sum(torch.randn(3, 4), Wq, Wk, Wv, Wo, torch.zeros(4), H=5)
     >>> Y.shape, C.shape
     (torch.Size([3, 4]), torch.Size([5, 3, 4]))
 
-    Source: Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits", "Attention Heads are
-    Independent and Additive".
+    Source: Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits",
+    "Attention Heads are Independent and Additive".
     """
     Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
     outputs, _ = masked_sdpa(Q, K, V)
@@ -125,11 +137,13 @@ def mha_as_sum(
 
 
 class MultiHead(nn.Module):
-    r"""Multi-head attention from one sequence to another, or to itself; its weights are parameters.
+    r"""Multi-head attention from one sequence to another, or to itself; its weights are
+    parameters.
 
-    The layers are four `nn.Linear`, by name: `WQ` and `WK` from `d_model` to `H * d_k`, `WV` from `d_model`
-    to `H * d_v`, and `WO` back from `H * d_v` to `d_model`; all with a bias, or all without. (`nn.Linear`
-    keeps the **transpose** of our $W$ in `weight`, of shape (out, in), and applies it the right way round.)
+    The layers are four `nn.Linear`, by name: `WQ` and `WK` from `d_model` to `H * d_k`,
+    `WV` from `d_model` to `H * d_v`, and `WO` back from `H * d_v` to `d_model`; all
+    with a bias, or all without. (`nn.Linear` keeps the **transpose** of our $W$ in
+    `weight`, of shape (out, in), and applies it the right way round.)
 
     >>> module = MultiHead(d_model=6, H=2, d_k=5, d_v=7)
     >>> module(torch.randn(3, 4, 6), torch.randn(3, 11, 6)).shape
@@ -137,10 +151,18 @@ class MultiHead(nn.Module):
     >>> [tuple(p.shape) for p in module.parameters()]
     [(10, 6), (10,), (10, 6), (10,), (14, 6), (14,), (6, 14), (6,)]
 
-    Source: Vaswani et al. (2017), section 3.2.2; with biases as in `torch.nn.MultiheadAttention`.
+    Source: Vaswani et al. (2017), section 3.2.2; with biases as in
+    `torch.nn.MultiheadAttention`.
     """
 
-    def __init__(self, d_model: int, H: int, d_k: int, d_v: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        H: int,
+        d_k: int,
+        d_v: int,
+        bias: bool = True,
+    ) -> None:
         """Make the four layers, with PyTorch's own initial weights."""
         super().__init__()
         self.H = H
@@ -157,22 +179,25 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "... query d_model"]:
         """The output for each token of `Xq`, which asks; `Xkv` offers keys and values.
 
-        Self-attention where both are the same. `keep` (True = may look) is one mask per pair of sequences,
-        the same for all heads, or None.
+        Self-attention where both are the same. `keep` (True = may look) is one mask per
+        pair of sequences, the same for all heads, or None.
         """
-        Q, K, V = (split_heads(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
+        projected = self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)
+        Q, K, V = (split_heads(X, self.H) for X in projected)
         outputs, _ = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))
         Y: Tensor = self.WO(merge_heads(outputs))
         return Y
 
 
 def param_count(d_model: int, H: int, d_k: int, d_v: int, bias: bool) -> int:
-    r"""The number of parameters in `MultiHead(d_model, H, d_k, d_v, bias)`, by arithmetic.
+    r"""The number of parameters in `MultiHead(d_model, H, d_k, d_v, bias)`, by
+    arithmetic.
 
     >>> param_count(d_model=3, H=2, d_k=1, d_v=1, bias=True)
     33
 
-    Source: Vaswani et al. (2017), section 3.2.2, the shapes of $W_i^Q$, $W_i^K$, $W_i^V$ and $W^O$.
+    Source: Vaswani et al. (2017), section 3.2.2, the shapes of $W_i^Q$, $W_i^K$,
+    $W_i^V$ and $W^O$.
     """
     weights = 2 * d_model * H * d_k + 2 * d_model * H * d_v
     return weights + (2 * H * d_k + H * d_v + d_model if bias else 0)

@@ -37,22 +37,31 @@ def mqa(
     Wv: Float[Tensor, "d_model d_v"],
     Wo: Float[Tensor, "H_d_v d_model"],
     H: int,
-) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... n d_k"], Float[Tensor, "... n d_v"]]:
-    r"""Output and cache $(Y, K, V)$ of causal multi-query self-attention: $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$.
+) -> tuple[
+    Float[Tensor, "... n d_model"],
+    Float[Tensor, "... n d_k"],
+    Float[Tensor, "... n d_v"],
+]:
+    r"""Output and cache $(Y, K, V)$ of causal multi-query self-attention:
+    $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$.
 
-    $O_h = \mathrm{causal\_attention}(Q_h, K, V)$: every head has queries of its own, $Q_h = X W_Q^{(h)}$ with the $h$-th run
-    of $d_k$ columns of `Wq`. Keys $K = X W_K$ and values $V = X W_V$ are the **same** for all heads. $K$ and $V$ are
-    returned as a cache would hold them: without a head axis. $d_k$ and $d_v$ may differ.
+    $O_h = \mathrm{causal\_attention}(Q_h, K, V)$: every head has queries of its own,
+    $Q_h = X W_Q^{(h)}$ with the $h$-th run of $d_k$ columns of `Wq`. Keys $K = X W_K$
+    and values $V = X W_V$ are the **same** for all heads. $K$ and $V$ are returned as a
+    cache would hold them: without a head axis. $d_k$ and $d_v$ may differ.
 
-    >>> Y, K, V = mqa(torch.ones(5, 3, 4), torch.ones(4, 12), torch.ones(4, 2), torch.ones(4, 7), torch.ones(42, 4), H=6)
+    >>> shapes = (4, 12), (4, 2), (4, 7), (42, 4)
+    >>> Y, K, V = mqa(torch.ones(5, 3, 4), *(torch.ones(s) for s in shapes), H=6)
     >>> Y.shape, K.shape, V.shape
     (torch.Size([5, 3, 4]), torch.Size([5, 3, 2]), torch.Size([5, 3, 7]))
 
-    Source: Shazeer (2019), "Fast Transformer Decoding: One Write-Head is All You Need", section 3.
+    Source: Shazeer (2019), "Fast Transformer Decoding: One Write-Head is All You Need",
+    section 3.
     """
     Q = split_heads(X @ Wq, H)  # (..., H, n, d_k)
     K, V = X @ Wk, X @ Wv
-    outputs = causal_attention(Q, K.unsqueeze(-3), V.unsqueeze(-3))  # a head axis of 1 serves all H
+    # a head axis of 1 serves all H
+    outputs = causal_attention(Q, K.unsqueeze(-3), V.unsqueeze(-3))
     return merge_heads(outputs) @ Wo, K, V
 
 
@@ -65,54 +74,69 @@ def mqa_step(
     H: int,
     K: Float[Tensor, "... n d_k"],
     V: Float[Tensor, "... n d_v"],
-) -> tuple[Float[Tensor, "... d_model"], Float[Tensor, "... n+1 d_k"], Float[Tensor, "... n+1 d_v"]]:
-    r"""One decode step of multi-query attention: the output for one new token, and the cache with that token in it.
+) -> tuple[
+    Float[Tensor, "... d_model"],
+    Float[Tensor, "... n+1 d_k"],
+    Float[Tensor, "... n+1 d_v"],
+]:
+    r"""One decode step of multi-query attention: the output for one new token, and the
+    cache with that token in it.
 
-    `x` is the newest token of each sequence (it has no token axis). `K` and `V` hold the `n` tokens before it; `n` may be 0.
-    The returned cache is theirs with the new token's key and value **behind** the old ones, and $y$ is what `mqa` would give
-    for the last of all $n + 1$ tokens. `K` and `V` themselves stay as they are.
+    `x` is the newest token of each sequence (it has no token axis). `K` and `V` hold
+    the `n` tokens before it; `n` may be 0. The returned cache is theirs with the new
+    token's key and value **behind** the old ones, and $y$ is what `mqa` would give for
+    the last of all $n + 1$ tokens. `K` and `V` themselves stay as they are.
 
     >>> zero, one = torch.zeros(2, 6), torch.ones(2, 1)
-    >>> y, K, V = mqa_step(torch.ones(2), zero, zero[:, :3], one, torch.ones(2, 2), H=2, K=torch.ones(3, 3), V=torch.ones(3, 1))
+    >>> weights = zero, zero[:, :3], one, torch.ones(2, 2)
+    >>> K, V = torch.ones(3, 3), torch.ones(3, 1)
+    >>> y, K, V = mqa_step(torch.ones(2), *weights, H=2, K=K, V=V)
     >>> y, K.shape, V.flatten()
     (tensor([2.5000, 2.5000]), torch.Size([4, 3]), tensor([1., 1., 1., 2.]))
 
     Source: Shazeer (2019), section 3, "MultiquerySelfAttentionIncremental".
     """
-    Q = (x @ Wq).reshape(*x.shape[:-1], H, -1)  # (..., H, d_k): the heads are the rows of one matrix
+    # (..., H, d_k): the heads are the rows of one matrix
+    Q = (x @ Wq).reshape(*x.shape[:-1], H, -1)
     K = torch.cat([K, (x @ Wk).unsqueeze(-2)], dim=-2)
     V = torch.cat([V, (x @ Wv).unsqueeze(-2)], dim=-2)
-    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)  # no mask: nothing in the cache is later than x
+    # no mask: nothing in the cache is later than x
+    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)
     return (A @ V).flatten(-2) @ Wo, K, V
 
 
 def kv_elements(kind: str, H: int, d_k: int, d_v: int, L: int) -> int:
     r"""How many numbers a cache keeps **per token**, in all `L` layers together.
 
-    `kind` is "mha" (every one of the `H` heads has keys and values of its own) or "mqa" (all share one key and one value).
-    Keys are `d_k` wide, values `d_v`.
+    `kind` is "mha" (every one of the `H` heads has keys and values of its own) or "mqa"
+    (all share one key and one value). Keys are `d_k` wide, values `d_v`.
 
-    >>> kv_elements("mha", H=2, d_k=3, d_v=5, L=1), kv_elements("mqa", H=2, d_k=3, d_v=5, L=1)
-    (16, 8)
+    >>> [kv_elements(kind, H=2, d_k=3, d_v=5, L=1) for kind in ("mha", "mqa")]
+    [16, 8]
 
-    Source: Shazeer (2019), sections 2.4 and 3.1; DeepSeek-AI (2024), "DeepSeek-V2", table 1, counts alike for $d_k = d_v$.
+    Source: Shazeer (2019), sections 2.4 and 3.1; DeepSeek-AI (2024), "DeepSeek-V2",
+    table 1, counts alike for $d_k = d_v$.
     """
     heads = {"mha": H, "mqa": 1}[kind]
     return L * heads * (d_k + d_v)
 
 
 def arithmetic_intensity(H: int, G: int, n: int, element_bytes: int) -> float:
-    r"""FLOPs per byte of the attention in **one decode step** of one layer and one sequence, over `n` cached tokens.
+    r"""FLOPs per byte of the attention in **one decode step** of one layer and one
+    sequence, over `n` cached tokens.
 
-    `H` query heads; `G` heads of keys and values ($G = H$: multi-head, $G = 1$: multi-query). All heads are $d$ wide; $d$
-    cancels. Work: the scores and the mixture of values of all `H` heads, two FLOPs per multiplication with its addition;
-    projections and softmax are left out. Traffic: keys and values of all `n` tokens are read once, the `H` queries are read,
-    the `H` outputs are written; each number takes `element_bytes` bytes. The new token is among the `n`.
+    `H` query heads; `G` heads of keys and values ($G = H$: multi-head, $G = 1$:
+    multi-query). All heads are $d$ wide; $d$ cancels. Work: the scores and the mixture
+    of values of all `H` heads, two FLOPs per multiplication with its addition;
+    projections and softmax are left out. Traffic: keys and values of all `n` tokens are
+    read once, the `H` queries are read, the `H` outputs are written; each number takes
+    `element_bytes` bytes. The new token is among the `n`.
 
     >>> arithmetic_intensity(H=2, G=2, n=1, element_bytes=1)
     1.0
 
-    Source: Williams, Waterman, Patterson (2009), "Roofline"; the counts follow Shazeer (2019), sections 2.4.1 and 3.1.
+    Source: Williams, Waterman, Patterson (2009), "Roofline"; the counts follow Shazeer
+    (2019), sections 2.4.1 and 3.1.
     """
     return 2 * H * n / (element_bytes * (G * n + H))
 
@@ -129,19 +153,24 @@ def decode_time_floor(
     bandwidth: float,
     peak: float,
 ) -> float:
-    r"""The least time in seconds in which a machine can do one decode step of a whole model: $\max(t_{mem}, t_{flop})$.
+    r"""The least time in seconds in which a machine can do one decode step of a whole
+    model: $\max(t_{mem}, t_{flop})$.
 
-    A model of `P` parameters, all of them used in matrix products, decodes one token for each of `B` sequences. Every
-    sequence has `n` tokens in the cache of each of `L` layers, with `H` query heads and `G` heads of keys and values, all
-    `d` wide. $t_{mem}$: all parameters are read **once** for the whole batch, and each sequence's cache is read once;
-    `element_bytes` bytes per number, `bandwidth` bytes per second. $t_{flop}$: two FLOPs per parameter and sequence, plus the
-    scores and the mixtures of all heads (two FLOPs per multiplication with its addition); `peak` FLOPs per second. The two
-    overlap perfectly; everything else is free.
+    A model of `P` parameters, all of them used in matrix products, decodes one token
+    for each of `B` sequences. Every sequence has `n` tokens in the cache of each of `L`
+    layers, with `H` query heads and `G` heads of keys and values, all `d` wide.
+    $t_{mem}$: all parameters are read **once** for the whole batch, and each sequence's
+    cache is read once; `element_bytes` bytes per number, `bandwidth` bytes per second.
+    $t_{flop}$: two FLOPs per parameter and sequence, plus the scores and the mixtures
+    of all heads (two FLOPs per multiplication with its addition); `peak` FLOPs per
+    second. The two overlap perfectly; everything else is free.
 
-    >>> decode_time_floor(P=100, B=1, n=0, L=1, H=1, G=1, d=1, element_bytes=2, bandwidth=50.0, peak=100.0)
+    >>> machine = {"element_bytes": 2, "bandwidth": 50.0, "peak": 100.0}
+    >>> decode_time_floor(P=100, B=1, n=0, L=1, H=1, G=1, d=1, **machine)
     4.0
 
-    Source: Williams et al. (2009), "Roofline"; Pope et al. (2022), "Efficiently Scaling Transformer Inference", section 2.
+    Source: Williams et al. (2009), "Roofline"; Pope et al. (2022), "Efficiently Scaling
+    Transformer Inference", section 2.
     """
     elements = P + B * L * 2 * n * G * d
     flops = B * (2 * P + L * 4 * n * H * d)

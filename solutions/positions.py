@@ -20,12 +20,18 @@ def sdpa(
     return A @ V, A
 
 
-def permutation_gap(f: Callable[[Tensor], Tensor], X: Float[Tensor, "n d"], order: Int[Tensor, " n"]) -> float:
-    r"""How far `f` is from permutation equivariance: the largest entry of $|f(PX) - P f(X)|$, as a Python float.
+def permutation_gap(
+    f: Callable[[Tensor], Tensor],
+    X: Float[Tensor, "n d"],
+    order: Int[Tensor, " n"],
+) -> float:
+    r"""How far `f` is from permutation equivariance: the largest entry of
+    $|f(PX) - P f(X)|$, as a Python float.
 
-    $P$ puts the rows of a matrix into the given `order`: row $i$ of $PX$ is row `order[i]` of $X$. `order` holds each of
-    $0, \dots, n-1$ once. `f` maps (n, d) to (n, anything), one output row per input row. The gap is 0, up to rounding,
-    where `f` treats its rows alike wherever they stand.
+    $P$ puts the rows of a matrix into the given `order`: row $i$ of $PX$ is row
+    `order[i]` of $X$. `order` holds each of $0, \dots, n-1$ once. `f` maps (n, d) to
+    (n, anything), one output row per input row. The gap is 0, up to rounding, where `f`
+    treats its rows alike wherever they stand.
 
     >>> X, order = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([2, 0, 1])
     >>> permutation_gap(torch.square, X, order)
@@ -33,15 +39,18 @@ def permutation_gap(f: Callable[[Tensor], Tensor], X: Float[Tensor, "n d"], orde
     >>> permutation_gap(lambda X: X - X[0], X, order)
     3.0
 
-    Source: Zaheer et al. (2017), "Deep Sets", section 2.2, for the term; Lee et al. (2019), "Set Transformer", section 3.
+    Source: Zaheer et al. (2017), "Deep Sets", section 2.2, for the term; Lee et al.
+    (2019), "Set Transformer", section 3.
     """
     return float((f(X[order]) - f(X)[order]).abs().max())
 
 
 def sinusoidal(n: int, d: int, *, base: float = 10_000.0) -> Float[Tensor, "n d"]:
-    r"""The table of sinusoidal position encodings, for the positions $p = 0, \dots, n-1$ and an even width `d`, in float32.
+    r"""The table of sinusoidal position encodings, for the positions
+    $p = 0, \dots, n-1$ and an even width `d`, in float32.
 
-    $$E_{p,\,2i} = \sin(p / b^{2i/d}), \qquad E_{p,\,2i+1} = \cos(p / b^{2i/d}), \qquad i = 0, \dots, d/2 - 1,$$
+    $$E_{p,\,2i} = \sin(p / b^{2i/d}), \qquad E_{p,\,2i+1} = \cos(p / b^{2i/d}),
+    \qquad i = 0, \dots, d/2 - 1,$$
 
     with `base` $b$. So the sine and the cosine of one frequency stand side by side.
 
@@ -49,26 +58,34 @@ def sinusoidal(n: int, d: int, *, base: float = 10_000.0) -> Float[Tensor, "n d"
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
 
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.5, where `base` is 10000.
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.5, where
+    `base` is 10000.
     """
     frequency = base ** (-torch.arange(0, d, 2) / d)  # (d/2,)
     angle = torch.arange(n)[:, None] * frequency  # (n, d/2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
-def rope_angles(pos: Num[Tensor, "... n"], d: int, base: float = 10_000.0) -> Float[Tensor, "... n pairs"]:
-    r"""The angles $\varphi_{p,i} = p\, \theta_i$ in radians, with $\theta_i = b^{-2i/d}$, $i = 0, \dots, d/2 - 1$, `base` $b$.
+def rope_angles(
+    pos: Num[Tensor, "... n"],
+    d: int,
+    base: float = 10_000.0,
+) -> Float[Tensor, "... n pairs"]:
+    r"""The angles $\varphi_{p,i} = p\, \theta_i$ in radians, with
+    $\theta_i = b^{-2i/d}$, $i = 0, \dots, d/2 - 1$, `base` $b$.
 
-    One row per entry $p$ of `pos`, which may be any positions in any order; one column per pair, `d` even. Angles are not
-    reduced modulo $2\pi$. They lie on the device of `pos` and are float32, or float64 where `pos` is: never less, so
-    positions that come in bfloat16 or float16 must not drag the computation down.
+    One row per entry $p$ of `pos`, which may be any positions in any order; one column
+    per pair, `d` even. Angles are not reduced modulo $2\pi$. They lie on the device of
+    `pos` and are float32, or float64 where `pos` is: never less, so positions that come
+    in bfloat16 or float16 must not drag the computation down.
 
     >>> rope_angles(torch.tensor([5, 0, 300]), 4)
     tensor([[5.0000e+00, 5.0000e-02],
             [0.0000e+00, 0.0000e+00],
             [3.0000e+02, 3.0000e+00]])
 
-    Source: Su et al. (2021), "RoFormer", section 3.2.2, whose $i$ starts at 1: $\theta_i = 10000^{-2(i-1)/d}$.
+    Source: Su et al. (2021), "RoFormer", section 3.2.2, whose $i$ starts at 1:
+    $\theta_i = 10000^{-2(i-1)/d}$.
     """
     dtype = torch.promote_types(pos.dtype, torch.float32)
     theta = base ** (-torch.arange(0, d, 2, dtype=dtype, device=pos.device) / d)
@@ -80,15 +97,19 @@ def apply_rope(
     pos: Num[Tensor, "... n"],
     base: float = 10_000.0,
 ) -> Float[Tensor, "... n d"]:
-    r"""Each row of `x` rotated to its position, pair by pair, in the **interleaved** layout: neighbours form a pair.
+    r"""Each row of `x` rotated to its position, pair by pair, in the **interleaved**
+    layout: neighbours form a pair.
 
-    With $\varphi_i = p\,\theta_i$ (see `rope_angles`) for the row at position $p$, pair $i$ becomes
+    With $\varphi_i = p\,\theta_i$ (see `rope_angles`) for the row at position $p$, pair
+    $i$ becomes
 
-    $$y_{2i} = x_{2i} \cos\varphi_i - x_{2i+1} \sin\varphi_i, \qquad y_{2i+1} = x_{2i} \sin\varphi_i + x_{2i+1} \cos\varphi_i.$$
+    $$y_{2i} = x_{2i} \cos\varphi_i - x_{2i+1} \sin\varphi_i, \qquad
+    y_{2i+1} = x_{2i} \sin\varphi_i + x_{2i+1} \cos\varphi_i.$$
 
-    `pos` broadcasts against the leading axes of `x`: shape (n,) for positions that all share, (batch, 1, n) for a
-    (batch, head, n, d) input whose sequences start at different positions. The result has the dtype of `x`; the angles
-    are never computed in less than float32. `x` itself stays as it is.
+    `pos` broadcasts against the leading axes of `x`: shape (n,) for positions that all
+    share, (batch, 1, n) for a (batch, head, n, d) input whose sequences start at
+    different positions. The result has the dtype of `x`; the angles are never computed
+    in less than float32. `x` itself stays as it is.
 
     >>> apply_rope(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
     tensor([[1.0000, 0.0000],
@@ -99,7 +120,8 @@ def apply_rope(
     angles = rope_angles(pos, x.shape[-1], base)
     cos, sin = angles.cos(), angles.sin()
     even, odd = x[..., 0::2], x[..., 1::2]
-    rotated = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)  # (..., n, d/2, 2)
+    turned = even * cos - odd * sin, even * sin + odd * cos
+    rotated = torch.stack(turned, dim=-1)  # (..., n, d/2, 2)
     return rotated.flatten(-2).to(x.dtype)
 
 
@@ -111,12 +133,14 @@ def rope_sdpa(
     pos_k: Num[Tensor, "... key"],
     base: float = 10_000.0,
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of attention with rotary positions: $S_{ij} = (R_{p_i} q_i) \cdot (R_{p'_j} k_j)/\sqrt{d_k}$.
+    r"""Output and weights $(O, A)$ of attention with rotary positions:
+    $S_{ij} = (R_{p_i} q_i) \cdot (R_{p'_j} k_j)/\sqrt{d_k}$.
 
-    $R_p$ is the rotation of `apply_rope` (interleaved, with the same `base`), $p_i$ the entries of `pos_q`, $p'_j$ those of
-    `pos_k`; the two may differ in length and in where they start. Then $A = \mathrm{softmax}_j(S)$ and $O = A V$. No key is
-    masked, wherever it stands. Only differences $p'_j - p_i$ matter: adding one number to all positions of both changes
-    nothing but the rounding.
+    $R_p$ is the rotation of `apply_rope` (interleaved, with the same `base`), $p_i$ the
+    entries of `pos_q`, $p'_j$ those of `pos_k`; the two may differ in length and in
+    where they start. Then $A = \mathrm{softmax}_j(S)$ and $O = A V$. No key is masked,
+    wherever it stands. Only differences $p'_j - p_i$ matter: adding one number to all
+    positions of both changes nothing but the rounding.
 
     >>> q, K = torch.tensor([[4.0, 0.0]]), torch.tensor([[4.0, 0.0], [4.0, 0.0]])
     >>> O, A = rope_sdpa(q, K, torch.eye(2), torch.tensor([7]), torch.tensor([6, 8]))
@@ -129,19 +153,23 @@ def rope_sdpa(
 
 
 def interleave_permutation(d: int, heads: int = 1) -> Int[Tensor, " columns"]:
-    r"""The index tensor `perm` for which `x[..., perm]` is `x`, taken from the half-split into the interleaved layout.
+    r"""The index tensor `perm` for which `x[..., perm]` is `x`, taken from the
+    half-split into the interleaved layout.
 
-    In the **half-split** layout of one head, entries $i$ and $i + d/2$ form pair $i$; in the **interleaved** one, entries
-    $2i$ and $2i + 1$ do. The order of the pairs, and which of its two comes first, stay. With several `heads` the columns
-    are those of all heads side by side, (head, d) flattened, as a projection makes them: each head is rearranged within
-    itself. The result has `heads * d` integers.
+    In the **half-split** layout of one head, entries $i$ and $i + d/2$ form pair $i$;
+    in the **interleaved** one, entries $2i$ and $2i + 1$ do. The order of the pairs,
+    and which of its two comes first, stay. With several `heads` the columns are those
+    of all heads side by side, (head, d) flattened, as a projection makes them: each
+    head is rearranged within itself. The result has `heads * d` integers.
 
     >>> interleave_permutation(6)
     tensor([0, 3, 1, 4, 2, 5])
-    >>> torch.tensor([[10.0, 20.0, 30.0, -1.0, -2.0, -3.0]])[..., interleave_permutation(6)]
+    >>> x = torch.tensor([[10.0, 20.0, 30.0, -1.0, -2.0, -3.0]])
+    >>> x[..., interleave_permutation(6)]
     tensor([[10., -1., 20., -2., 30., -3.]])
 
-    Source: the weight conversion between Meta's Llama (interleaved) and Hugging Face's (half-split) does this, or undoes it.
+    Source: the weight conversion between Meta's Llama (interleaved) and Hugging Face's
+    (half-split) does this, or undoes it.
     """
     return torch.arange(heads * d).view(heads, 2, d // 2).transpose(1, 2).flatten()
 
@@ -151,20 +179,26 @@ def rotate_half_rope(
     pos: Num[Tensor, "... n"],
     base: float = 10_000.0,
 ) -> Float[Tensor, "... n d"]:
-    r"""Each row of `x` rotated to its position in the **half-split** layout: entries $i$ and $i + d/2$ form pair $i$.
+    r"""Each row of `x` rotated to its position in the **half-split** layout: entries
+    $i$ and $i + d/2$ form pair $i$.
 
-    The same angles as `apply_rope`, the same rotation, other partners. Input and output are both half-split:
+    The same angles as `apply_rope`, the same rotation, other partners. Input and output
+    are both half-split:
 
-    $$y_{i} = x_{i} \cos\varphi_i - x_{i+d/2} \sin\varphi_i, \qquad y_{i+d/2} = x_{i} \sin\varphi_i + x_{i+d/2} \cos\varphi_i.$$
+    $$y_{i} = x_{i} \cos\varphi_i - x_{i+d/2} \sin\varphi_i, \qquad
+    y_{i+d/2} = x_{i} \sin\varphi_i + x_{i+d/2} \cos\varphi_i.$$
 
-    With `perm = interleave_permutation(d)`, `rotate_half_rope(x, pos)[..., perm]` equals `apply_rope(x[..., perm], pos)`.
+    With `perm = interleave_permutation(d)`, `rotate_half_rope(x, pos)[..., perm]`
+    equals `apply_rope(x[..., perm], pos)`.
 
     >>> rotate_half_rope(torch.tensor([[1.0, 5.0, 0.0, 0.0]]), torch.tensor([1]))
     tensor([[0.5403, 4.9998, 0.8415, 0.0500]])
 
-    Source: Black et al. (2022), "GPT-NeoX-20B", and `rotate_half` in Hugging Face's Llama.
+    Source: Black et al. (2022), "GPT-NeoX-20B", and `rotate_half` in Hugging Face's
+    Llama.
     """
     angles = rope_angles(pos, x.shape[-1], base)
     cos, sin = angles.cos(), angles.sin()
     first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).to(x.dtype)
+    turned = first * cos - second * sin, first * sin + second * cos
+    return torch.cat(turned, dim=-1).to(x.dtype)

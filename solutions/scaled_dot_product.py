@@ -7,25 +7,35 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def scaled_scores(Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"]) -> Float[Tensor, "... query key"]:
-    r"""The scaled scores $S_{ij} = q_i \cdot k_j \,/\, \sqrt{d_k}$: one row per query, one column per key.
+def scaled_scores(
+    Q: Float[Tensor, "... query d_k"],
+    K: Float[Tensor, "... key d_k"],
+) -> Float[Tensor, "... query key"]:
+    r"""The scaled scores $S_{ij} = q_i \cdot k_j \,/\, \sqrt{d_k}$: one row per query,
+    one column per key.
 
-    Any number of leading axes (batch, heads) is carried along. The result has the device and the dtype of the inputs.
+    Any number of leading axes (batch, heads) is carried along. The result has the
+    device and the dtype of the inputs.
 
-    >>> scaled_scores(torch.tensor([[3.0, 0.0, 0.0, 1.0]]), torch.tensor([[2.0, 5.0, 5.0, 2.0], [0.0, 1.0, 1.0, 4.0]]))
+    >>> K = torch.tensor([[2.0, 5.0, 5.0, 2.0], [0.0, 1.0, 1.0, 4.0]])
+    >>> scaled_scores(torch.tensor([[3.0, 0.0, 0.0, 1.0]]), K)
     tensor([[4., 2.]])
 
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.1, equation 1.
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.1, equation
+    1.
     """
     return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
 
 
 def score_variance(d: int, trials: int, seed: int) -> float:
-    r"""The empirical variance $\frac{1}{T} \sum_t (s_t - \bar{s})^2$ of `trials` unscaled dot products $s_t = q_t \cdot k_t$.
+    r"""The empirical variance $\frac{1}{T} \sum_t (s_t - \bar{s})^2$ of `trials`
+    unscaled dot products $s_t = q_t \cdot k_t$.
 
-    Each $q_t$ and $k_t$ has `d` independent standard normal entries. So that two people get the same number, the draw is
-    fixed: one CPU `torch.Generator().manual_seed(seed)`; from it first all queries, then all keys, each as **one**
-    `torch.randn` of shape (trials, d) in float64. The divisor is `trials`, and $\bar{s}$ is the mean of the drawn $s_t$.
+    Each $q_t$ and $k_t$ has `d` independent standard normal entries. So that two people
+    get the same number, the draw is fixed: one CPU
+    `torch.Generator().manual_seed(seed)`; from it first all queries, then all keys,
+    each as **one** `torch.randn` of shape (trials, d) in float64. The divisor is
+    `trials`, and $\bar{s}$ is the mean of the drawn $s_t$.
 
     >>> score_variance(64, 1, seed=0)
     0.0
@@ -42,12 +52,16 @@ def score_variance(d: int, trials: int, seed: int) -> float:
 
 
 def sdpa(
-    Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"], V: Float[Tensor, "... key d_v"]
+    Q: Float[Tensor, "... query d_k"],
+    K: Float[Tensor, "... key d_k"],
+    V: Float[Tensor, "... key d_v"],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of scaled dot-product attention: $A_{ij} = \mathrm{softmax}_j(S_{ij})$, $O = A V$.
+    r"""Output and weights $(O, A)$ of scaled dot-product attention:
+    $A_{ij} = \mathrm{softmax}_j(S_{ij})$, $O = A V$.
 
-    Each row of $A$ is non-negative and sums to 1, also where scores are in the thousands. Any number of leading axes is
-    carried along. Gradients flow to all three inputs.
+    Each row of $A$ is non-negative and sums to 1, also where scores are in the
+    thousands. Any number of leading axes is carried along. Gradients flow to all three
+    inputs.
 
     >>> O, A = sdpa(torch.zeros(1, 3), torch.eye(2, 3), torch.tensor([[2.0], [6.0]]))
     >>> O, A
@@ -60,34 +74,43 @@ def sdpa(
 
 
 def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
-    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial z_l$ of the softmax $a = \mathrm{softmax}(z)$.
+    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial z_l$ of
+    the softmax $a = \mathrm{softmax}(z)$.
 
-    Row $j$ belongs to the weight $a_j$, column $l$ to the score $z_l$. Finite also where `z` holds entries in the thousands.
+    Row $j$ belongs to the weight $a_j$, column $l$ to the score $z_l$. Finite also
+    where `z` holds entries in the thousands.
 
     >>> softmax_jacobian(torch.zeros(2))
     tensor([[ 0.2500, -0.2500],
             [-0.2500,  0.2500]])
 
-    Source: Bridle (1990), "Probabilistic Interpretation of Feedforward Classification Network Outputs".
+    Source: Bridle (1990), "Probabilistic Interpretation of Feedforward Classification
+    Network Outputs".
     """
     a = torch.softmax(z, dim=-1)
     return torch.diag(a) - torch.outer(a, a)
 
 
 def sdpa_einsum(
-    Q: Float[Tensor, "query batch d_k"], K: Float[Tensor, "key batch d_k"], V: Float[Tensor, "key batch d_v"]
+    Q: Float[Tensor, "query batch d_k"],
+    K: Float[Tensor, "key batch d_k"],
+    V: Float[Tensor, "key batch d_v"],
 ) -> tuple[Float[Tensor, "query batch d_v"], Float[Tensor, "batch query key"]]:
-    r"""Scaled dot-product attention for **sequence-first** inputs: $O_{ibc} = \sum_j A_{bij} V_{jbc}$, and the weights $A_{bij}$.
+    r"""Scaled dot-product attention for **sequence-first** inputs:
+    $O_{ibc} = \sum_j A_{bij} V_{jbc}$, and the weights $A_{bij}$.
 
-    $A_{bij} = \mathrm{softmax}_j\big(\sum_a Q_{iba} K_{jba} / \sqrt{d_k}\big)$: `i` counts queries, `j` keys, `b` the batch.
-    The token axis comes **first** and the batch second (the default layout of `nn.MultiheadAttention`), in `O` as well;
-    the weights come back batch first. Batch entries never mix.
+    $A_{bij} = \mathrm{softmax}_j\big(\sum_a Q_{iba} K_{jba} / \sqrt{d_k}\big)$: `i`
+    counts queries, `j` keys, `b` the batch. The token axis comes **first** and the
+    batch second (the default layout of `nn.MultiheadAttention`), in `O` as well; the
+    weights come back batch first. Batch entries never mix.
 
-    >>> O, A = sdpa_einsum(torch.randn(2, 7, 3), torch.randn(5, 7, 3), torch.randn(5, 7, 4))
+    >>> Q, K, V = torch.randn(2, 7, 3), torch.randn(5, 7, 3), torch.randn(5, 7, 4)
+    >>> O, A = sdpa_einsum(Q, K, V)
     >>> O.shape, A.shape
     (torch.Size([2, 7, 4]), torch.Size([7, 2, 5]))
 
-    Source: Vaswani et al. (2017), equation 1, in index notation; layout of `torch.nn.MultiheadAttention(batch_first=False)`.
+    Source: Vaswani et al. (2017), equation 1, in index notation; layout of
+    `torch.nn.MultiheadAttention(batch_first=False)`.
     """
     S = torch.einsum("iba,jba->bij", Q, K) / math.sqrt(Q.shape[-1])
     A = torch.softmax(S, dim=-1)
@@ -99,13 +122,21 @@ def sdpa_backward(
     K: Float[Tensor, "... key d_k"],
     V: Float[Tensor, "... key d_v"],
     dO: Float[Tensor, "... query d_v"],
-) -> tuple[Float[Tensor, "... query d_k"], Float[Tensor, "... key d_k"], Float[Tensor, "... key d_v"]]:
-    r"""The gradients $(\partial L/\partial Q, \partial L/\partial K, \partial L/\partial V)$ of a loss $L$.
+) -> tuple[
+    Float[Tensor, "... query d_k"],
+    Float[Tensor, "... key d_k"],
+    Float[Tensor, "... key d_v"],
+]:
+    r"""The gradients
+    $(\partial L/\partial Q, \partial L/\partial K, \partial L/\partial V)$ of a loss
+    $L$.
 
-    The gradient that arrives from above is `dO` $= \partial L/\partial O$, where `O, A = sdpa(Q, K, V)`; the loss depends on
-    the inputs through $O$ alone. Each gradient has the shape of its input. By hand: no `backward()`, no `torch.autograd`.
+    The gradient that arrives from above is `dO` $= \partial L/\partial O$, where
+    `O, A = sdpa(Q, K, V)`; the loss depends on the inputs through $O$ alone. Each
+    gradient has the shape of its input. By hand: no `backward()`, no `torch.autograd`.
 
-    >>> dQ, dK, dV = sdpa_backward(torch.zeros(1, 3), torch.ones(2, 3), torch.ones(2, 1), torch.tensor([[8.0]]))
+    >>> Q, K, V = torch.zeros(1, 3), torch.ones(2, 3), torch.ones(2, 1)
+    >>> dQ, dK, dV = sdpa_backward(Q, K, V, torch.tensor([[8.0]]))
     >>> dV
     tensor([[4.],
             [4.]])

@@ -1,14 +1,16 @@
-"""A learner in JupyterLab, in a real browser: mouse and keyboard, light and dark, on a small screen."""
+"""A learner in JupyterLab, in a real browser: mouse and keyboard, light and dark, nothing that scrolls sideways."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from autograder import workspace
+from autograder import book, workspace
 from autograder.judge import CHECKS
 from autograder.panel import to_html
+from autograder.registry import course_root, lessons
 from autograder.report import MAX_SIDE, Grid, Report
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
@@ -206,3 +208,44 @@ def _look(panel: Any, picture: Path) -> None:
     contrast, text = panel.evaluate(CONTRAST)
     assert contrast >= 4.5, text
     assert panel.evaluate(OVERFLOW) == []
+
+
+WIDE = """selector => [...document.querySelectorAll(selector)]
+  .filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)  // 1: widths are rounded
+  .map(e => `${e.tagName} ${e.scrollWidth} > ${e.clientWidth}: ${e.textContent.trim().slice(0, 80)}`)"""
+
+
+def test_no_page_of_the_book_and_nothing_on_it_scrolls_sideways(browser: Any, tmp_path: Path) -> None:
+    page = browser.new_page(viewport={"width": 1024, "height": 768})
+    for path in book.build(lessons(), tmp_path):
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+        assert page.evaluate(WIDE, "html, pre, table, math, img, svg, .jp-OutputArea-output, .attn-panel") == [], path.name
+    page.set_viewport_size({"width": 500, "height": 768})
+    page.goto((tmp_path / "03_scaled_dot_product.html").as_uri())
+    assert page.evaluate(WIDE, "pre") != []  # what does scroll is found
+    page.close()
+
+
+def test_no_cell_of_an_executed_lesson_scrolls_sideways_in_jupyterlab(jupyter: tuple[str, Path], browser: Any) -> None:
+    url, folder = jupyter
+    name = "03_scaled_dot_product"
+    shutil.copyfile(course_root() / "source" / name / f"{name}.ipynb", folder / name / f"{name}.ipynb")
+    page = browser.new_page(viewport={"width": 1024, "height": 1400})
+    _open(page, url, name)
+    page.keyboard.press("Control+b")  # hides the file browser, which takes a third of so small a window
+    page.wait_for_function("document.querySelector('.jp-NotebookPanel .cm-scroller').clientWidth > 800")
+    selector = ", ".join(
+        f".jp-Notebook {part}" for part in (".cm-scroller", ".jp-OutputArea-output", "table", "pre", "mjx-container")
+    )
+    below, cells = True, 0
+    while below:  # JupyterLab draws only the cells near the window
+        assert page.evaluate(WIDE, selector) == []
+        cells = max(cells, page.evaluate("document.querySelectorAll('.jp-Notebook .jp-Cell').length"))
+        below = page.evaluate(
+            "() => { const e = document.querySelector('.jp-WindowedPanel-outer'), before = e.scrollTop;"
+            " e.scrollTop += 1000; return e.scrollTop > before; }"
+        )
+        page.wait_for_timeout(250)
+    assert cells > 5
+    page.close()

@@ -172,6 +172,26 @@ def test_a_broken_lesson_says_which_cell_and_why(scratch_clone: Path, old: str, 
         read_lesson(find_lesson("start_here"))
 
 
+def test_a_line_too_wide_for_a_cell_fails_the_build_and_its_check_and_is_named(scratch_clone: Path) -> None:
+    text, answer = scratch_clone / "lessons" / "00_start_here.md", scratch_clone.parent / "solutions" / "start_here.py"
+    text.write_text(text.read_text().replace("V = np.array", f"{'too_wide' * 10} = V = np.array", 1))
+    answer.write_text(answer.read_text().replace("    total:", f"    {'wide' * 23} = 0\n    total:"))
+    in_lesson, in_answer = build.wide_lines(find_lesson("start_here"))
+    assert re.match(r"course/lessons/00_start_here\.md, cell 'start_here-\d+', line 3: expected at most 88", in_lesson)
+    assert re.match(r"solutions/start_here\.py, cell 'average_pool', line \d+: .* got 100: widewide", in_answer)
+    with pytest.raises(CourseError, match="expected at most 88 characters"):
+        list(build.build([find_lesson("start_here")]))
+    assert {in_lesson, in_answer} < set(build.check([find_lesson("start_here")]))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_code_line_of_a_release_is_wider_than_a_cell(lesson: registry.Lesson) -> None:
+    for path in (path for path in _released(lesson) if path.suffix == ".ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                assert max(map(len, cell.source.splitlines())) <= build.LINE_LIMIT, cell.id
+
+
 def test_a_new_lesson_builds_and_verifies_before_the_first_edit(scratch_clone: Path) -> None:
     files = new_lesson("77_doubling")
     assert [path.exists() for path in files] == [True] * 4

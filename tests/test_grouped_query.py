@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
 
 from solutions import device
 from solutions import grouped_query as reference
@@ -316,6 +317,16 @@ def caches_gb(groups: int) -> float:
 def test_bytes_and_floors_of_the_groups_are_those_printed() -> None:
     assert [caches_gb(g) for g in (32, 8, 4, 1)] == pytest.approx([274.9, 68.7, 34.4, 8.6], abs=0.05)
     assert [step_ms(g) for g in (32, 8, 4, 2, 1)] == pytest.approx([67.18, 19.24, 11.25, 7.25, 5.25], abs=0.006)
+
+
+@pytest.mark.parametrize("groups", [1, 8, 32])
+def test_scores_and_mixtures_cost_4_n_h_d_flops_for_any_number_of_groups_copied_or_not(groups: int) -> None:
+    n, q = 64, normal(H, 1, D)
+    k, v = normal(2, groups, n, D, seed=1)
+    for attend in (gqa_grouped, lambda q, k, v: causal_attention(q, repeat_kv(k, H // groups), repeat_kv(v, H // groups))):
+        with FlopCounterMode(display=False) as counter:
+            attend(q, k, v)
+        assert counter.get_total_flops() == 4 * n * H * D
 
 
 def test_written_question_2_eight_groups_fit_and_four_are_fast_enough() -> None:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
+from torch.utils.flop_counter import FlopCounterMode
 
 from autograder import registry
 from solutions import device
@@ -323,6 +324,39 @@ def test_query_compression_is_a_factorised_query_matrix() -> None:
     product = w_uq @ w["W_UK"].mT  # W_UQK: queries' latents meet keys' latents directly
     a = causal_weights((x @ w_dq) @ product @ (x @ w["W_DKV"]).mT / math.sqrt(D))
     assert_close(absorb_output(a @ (x @ w["W_DKV"]), w["W_UV"], w["W_O"]), y, **DOUBLE)
+
+
+def counted_flops(n: int, new: int) -> tuple[float, float, float]:
+    """FLOPs that torch counts per cached token at DeepSeek-V2's sizes, for `new` tokens that meet `n` cached ones: with keys
+    and values ready, with the making of them from the latents, and absorbed."""
+
+    def empty(*shape: int) -> Tensor:
+        return torch.empty(shape, device="meta")  # shapes alone: nothing is computed
+
+    q, r, absorbed_q = (empty(V2.heads, new, width) for width in (V2.d, V2.d_rope, V2.d_c))
+    c, k_r, up = empty(n, V2.d_c), empty(n, V2.d_rope), empty(V2.heads, V2.d_c, V2.d)
+    k, v, full_q = empty(V2.heads, n, V2.d + V2.d_rope), empty(V2.heads, n, V2.d), torch.cat([q, r], dim=-1)
+    counters = [FlopCounterMode(display=False) for _ in range(3)]
+    with counters[0]:
+        (full_q @ k.mT) @ v
+    with counters[1]:
+        (full_q @ torch.cat([c @ up, k_r.expand(V2.heads, -1, -1)], dim=-1).mT) @ (c @ up)
+    with counters[2]:
+        (absorbed_q @ c.mT + r @ k_r.mT) @ c
+    ready, made, absorbed = (counter.get_total_flops() / n for counter in counters)
+    return ready, made, absorbed
+
+
+def test_torch_counts_the_lessons_flops_of_the_three_ways_to_decode() -> None:
+    assert counted_flops(n=64, new=1) == (81_920, 33_636_352, 278_528)
+
+
+@pytest.mark.parametrize(("new", "absorbing_is_cheaper"), [(1, True), (170, True), (171, False), (1000, False)])
+def test_torch_counts_fewer_flops_for_made_out_keys_from_171_new_tokens_on(new: int, absorbing_is_cheaper: bool) -> None:
+    _, made, absorbed = counted_flops(n=8, new=new)
+    assert (absorbed < made) == absorbing_is_cheaper
+    per_head = 2 * V2.d_c * 2 * V2.d + new * 2 * (2 * V2.d + V2.d_rope), new * 2 * (2 * V2.d_c + V2.d_rope)
+    assert (made / V2.heads, absorbed / V2.heads) == per_head  # the two lines of the lesson's figure
 
 
 def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traffic() -> None:

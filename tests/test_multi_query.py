@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
+from torch.utils.flop_counter import FlopCounterMode
 
 from solutions import device
 from solutions import multi_query as reference
@@ -132,6 +133,34 @@ def test_intensity_lies_below_two_flops_per_element_and_sharing_head(heads: int,
     assert arithmetic_intensity(heads, heads, n, element) < 2 / element
     assert arithmetic_intensity(heads, 1, n, element) < 2 * heads / element
     assert arithmetic_intensity(heads, 1, n, element) >= arithmetic_intensity(heads, heads, n, element)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("queries", [1, 7])  # a decode step; a prompt, whose scores are counted in full
+def test_intensity_is_the_flops_that_torch_counts_over_the_bytes_of_the_arrays(groups: int, queries: int) -> None:
+    heads, n, d, element = 6, 7, 5, 2
+    q = normal(groups, heads // groups * queries, d)
+    k, v = normal(2, groups, n, d, seed=1)
+    with FlopCounterMode(display=False) as counter:
+        output = (q @ k.mT) @ v
+    intensity = counter.get_total_flops() / (element * sum(x.numel() for x in (q, k, v, output)))
+    if queries == 1:
+        assert arithmetic_intensity(heads, groups, n, element) == pytest.approx(intensity)
+    else:
+        assert 2 * heads * n / (element * (groups + heads)) == pytest.approx(intensity)  # the lesson's prefill
+
+
+def test_the_flops_of_the_floor_are_those_that_torch_counts() -> None:
+    batch, n, layers, heads, groups, d = 3, 7, 2, 6, 2, 5
+    matrices = [torch.empty(s, device="meta") for s in ((11, 13), (13, 17))]  # stand for all parameters
+    q, k = (torch.empty(batch, groups, rows, d, device="meta") for rows in (heads // groups, n))
+    with FlopCounterMode(display=False) as counter:
+        torch.empty(batch, 11, device="meta") @ matrices[0] @ matrices[1]
+        for _ in range(layers):
+            (q @ k.mT) @ k
+    parameters = sum(m.numel() for m in matrices)
+    floor = decode_time_floor(parameters, batch, n, layers, heads, groups, d, ELEMENT, bandwidth=1e30, peak=1.0)
+    assert floor == counter.get_total_flops()
 
 
 def test_the_floor_is_the_longer_of_two_times_and_falls_with_neither_resource_alone() -> None:

@@ -34,6 +34,7 @@ def _loop(Q, K):
     return S
 
 
+# sqrt(d_model) for sqrt(d_k) is a mistake of lessons 04 and 05: no function of this lesson has d_model among its inputs.
 SCALED_SCORES = Exercise(
     "scaled_scores",
     title="Scaled scores of every query with every key",
