@@ -28,7 +28,9 @@ def layers_to_pool(harm: Sequence[float], saved: int, excess: int) -> list[int]:
     """
     count = max(0, math.ceil(excess / saved))
     if count > len(harm):
-        raise ValueError(f"excess: expected at most {len(harm) * saved} bytes, got {excess}. Allow the cache more.")
+        most = len(harm) * saved
+        problem = f"excess: expected at most {most} bytes, got {excess}"
+        raise ValueError(f"{problem}. Allow the cache more.")
     return sorted(sorted(range(len(harm)), key=lambda i: harm[i])[:count])
 
 
@@ -98,7 +100,7 @@ def latent_weights(
 
 
 class LatentAttention:
-    r"""The attention of one layer of a Llama that caches latents, with rotary positions.
+    r"""The attention of a layer of a Llama that caches latents, with rotary positions.
 
     `layer` holds `Wq`, `Wo`, `H`, `G` and `base` as for `GroupedAttention`, and in the
     place of `Wk` and `Wv` the weights `W_DKV` (d_model, r), `W_UK` (r, G d) and `W_UV`
@@ -142,7 +144,8 @@ class LatentAttention:
         """The outputs for the tokens of `x`, which follow those seen before."""
         W, U = self.layer, self.averages(x)
         up = split_heads(W["W_UV"], W["G"])  # (G, r, d)
-        outputs = U @ up.repeat_interleave(W["H"] // W["G"], dim=0)  # (batch, H, new, d)
+        # (batch, H, new, d)
+        outputs = U @ up.repeat_interleave(W["H"] // W["G"], dim=0)
         y: Tensor = merge_heads(outputs) @ W["Wo"]
         return y
 
@@ -164,7 +167,8 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
     """
 
     def beaten(cost: float, loss: float) -> bool:
-        return any(c <= cost and q <= loss and (c, q) != (cost, loss) for c, q in points.values())
+        others = [point for point in points.values() if point != (cost, loss)]
+        return any(c <= cost and q <= loss for c, q in others)
 
     kept = [name for name, point in points.items() if not beaten(*point)]
     return sorted(kept, key=lambda name: (points[name][0], name))
