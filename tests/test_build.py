@@ -177,7 +177,7 @@ def test_a_line_too_wide_for_a_cell_fails_the_build_and_its_check_and_is_named(s
     text.write_text(text.read_text().replace("V = np.array", f"{'too_wide' * 10} = V = np.array", 1))
     answer.write_text(answer.read_text().replace("    total:", f"    {'wide' * 23} = 0\n    total:"))
     in_lesson, in_answer = build.wide_lines(find_lesson("start_here"))
-    assert re.match(r"course/lessons/00_start_here\.md, cell 'start_here-\d+', line 3: expected at most 88", in_lesson)
+    assert re.match(r"course/lessons/00_start_here\.md, cell 'start_here-\d+', line 1: expected at most 88", in_lesson)
     assert re.match(r"solutions/start_here\.py, cell 'average_pool', line \d+: .* got 100: widewide", in_answer)
     with pytest.raises(CourseError, match="expected at most 88 characters"):
         list(build.build([find_lesson("start_here")]))
