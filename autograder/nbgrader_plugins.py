@@ -1,7 +1,7 @@
 """nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
 
 `InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first in
-`Autograde.sanitize_preprocessors`. `Oracle`, which marks without running anything here, is in `autograder.oracle`.
+`Autograde.sanitize_preprocessors`. `attn grade` needs none of them: see `autograder.oracle` and `autograder.gradebook`.
 """
 
 import ast
