@@ -54,7 +54,7 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
     records = {name: record for name, record in every.items() if only is None or name in only}
     path = workspace.notebook(folder, lesson)
     notebook = workspace.load(path)
-    figures = {cell.id: cell.source for cell in workspace.load(workspace.release(folder, lesson)).cells if is_figure(cell)}
+    figures = {cell.id: cell.source for cell in workspace.as_released(folder, lesson).cells if is_figure(cell)}
     checks: dict[str, Any] = {}
     kept = []
     for cell in notebook.cells:

@@ -91,6 +91,12 @@ def release(workspace: Path, lesson: str) -> Path:
     return workspace / progress.MARKER / "release" / lesson / f"{lesson}.ipynb"
 
 
+def as_released(workspace: Path, lesson: str) -> Any:
+    """The lesson as released; the learner's own notebook where no copy was kept, as in a folder that was checked out."""
+    path = release(workspace, lesson)
+    return load(path if path.exists() else notebook(workspace, lesson))
+
+
 def load(path: Path) -> Any:
     """The notebook at `path`. Raises CourseError where it is missing or is not one."""
     try:
@@ -170,7 +176,7 @@ def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:
     """The exercises of a lesson in order; `written` adds its written questions."""
     ids = list(load_pack(workspace, lesson).exercises)
     if written:
-        ids += [str(grade_id(c)) for c in load(release(workspace, lesson)).cells if is_answer(c) and grade_id(c) not in ids]
+        ids += [str(grade_id(c)) for c in as_released(workspace, lesson).cells if is_answer(c) and grade_id(c) not in ids]
     return ids
 
 
@@ -184,7 +190,7 @@ def load_pack(workspace: Path, lesson: str) -> pack.Pack:
 
 def answered(workspace: Path, lesson: str) -> set[str]:
     """The `grade_id`s of the answer cells that are no longer as they were released."""
-    blank = {grade_id(cell): cell.source for cell in load(release(workspace, lesson)).cells if is_answer(cell)}
+    blank = {grade_id(cell): cell.source for cell in as_released(workspace, lesson).cells if is_answer(cell)}
     mine = {str(grade_id(cell)): cell.source for cell in load(notebook(workspace, lesson)).cells if is_answer(cell)}
     return {name for name, source in mine.items() if source != blank.get(name)}
 

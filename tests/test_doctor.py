@@ -49,7 +49,7 @@ def test_every_failing_line_ends_in_the_fix(
 def test_what_is_only_optional_is_said_and_does_not_fail(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from autograder.sandbox import tiers
 
-    monkeypatch.setattr(tiers, "available_tiers", lambda: (tiers.Tier("landlock", False, "landlock: no such system call"),))
+    monkeypatch.setattr(tiers, "try_tier", lambda name: tiers.Tier(name, False, "landlock: no such system call"))
     finding = doctor.sandbox()
     assert (finding.status, finding.said) == ("part", "landlock: no such system call. Lost: `attn grade`; learning needs none")
     monkeypatch.setattr(doctor, "examine", lambda folder: iter([finding]))
