@@ -20,7 +20,7 @@ import nbformat
 
 from autograder import pack
 from autograder.notebook import read_lesson
-from autograder.registry import CourseError, Lesson, course_root
+from autograder.registry import CourseError, Lesson, course_root, spare_grammars
 
 _ANSWERS = re.compile(r"^from solutions\.(\w+) import", re.MULTILINE)
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
@@ -185,8 +185,7 @@ def _nbgrader(root: Path, *, to: Path | None = None) -> Iterator[Any]:
 
 def nbgrader_api(root: Path, *, config: Path) -> Any:
     """An `NbGraderAPI` for the course at `root` with the settings of `config`."""
-    # jsonschema compiles grammars for IRI checks nobody asks for when it finds this package: 2 s at each start
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # None is Python's own mark for "do not import"
+    spare_grammars()
     # nbgrader starts `alembic` by its bare name, which an environment that was not activated does not have on PATH
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     from nbgrader.apps.api import NbGraderAPI

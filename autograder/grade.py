@@ -75,16 +75,14 @@ def grade_assignment(
     chosen = Options(**options)
     started = time.perf_counter()
     names = _submitters(root, assignment, students)
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
-    _ensure_assignment(api, root, assignment)
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
+        crew = _crew(stack, root, assignment, chosen, names)
+        api = nbgrader_api(root, config=root / "nbgrader_config.py")
+        _ensure_assignment(api, root, assignment)
         book = stack.enter_context(Gradebook(api, assignment))
         writer = Writer(root, api, assignment, book, chosen)
         old = {} if chosen.again else writer.known()
-        crew = pool.Crew(stack, writer.released, chosen.limits or Limits(), chosen.unsafe, chosen.workers, chosen.scheduler)
-        if set(names) - set(old):
-            crew.start()  # they import while we make the kit
         kit = make_kit(root, assignment, chosen.limits)
         writer.points = kit.hidden.points
         rows = {name: old[name][1] for name in names if name in old}
@@ -101,6 +99,22 @@ def grade_assignment(
     return report
 
 
+def _crew(stack: ExitStack, root: Path, assignment: str, options: Options, names: Sequence[str]) -> pool.Crew:
+    """Who will mark; they start at once, and import while we do, where somebody is surely not graded yet."""
+    released = _released(root, assignment)
+    crew = pool.Crew(stack, released, options.limits or Limits(), options.unsafe, options.workers, options.scheduler)
+    if options.again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
+        crew.start()
+    return crew
+
+
+def _released(root: Path, assignment: str) -> Any:
+    try:
+        return read_release(root, assignment)
+    except FileNotFoundError:
+        raise CourseError(f"expected a release of {assignment} in {root}/release, found none. Run `attn build`.") from None
+
+
 def write_feedback(root: Path, assignment: str) -> list[Path]:
     """Write everybody's feedback page anew, with the marks and comments that the gradebook holds now; the files written.
 
@@ -110,7 +124,7 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
 
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     _ensure_assignment(api, root, assignment)
-    pages = Pages(read_release(root, assignment))
+    pages = Pages(_released(root, assignment))
     written = []
     with warnings.catch_warnings(), Gradebook(api, assignment) as book:
         warnings.simplefilter("ignore", SAWarning)
@@ -160,7 +174,7 @@ class Writer:
         from nbgrader.preprocessors import LimitOutput
 
         self.root, self.assignment, self.book = root, assignment, book
-        self.released = read_release(root, assignment)
+        self.released = _released(root, assignment)
         self.points = 0.0
         self._coursedir = api.coursedir
         self._limit = LimitOutput(parent=api)

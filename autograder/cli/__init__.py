@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from autograder import __version__
 from autograder.cli import author, bench, instructor, learner
 from autograder.cli.common import Command
-from autograder.registry import CourseError
+from autograder.registry import CourseError, spare_grammars
 from autograder.sandbox.host import SandboxUnavailable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `attn`; returns the exit status (0 well, 1 something to mend, 2 wrong use)."""
+    spare_grammars()
     arguments = _parser().parse_args(argv)
     try:
         command: Command = arguments.run
