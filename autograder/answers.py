@@ -6,7 +6,6 @@ just the definitions that they need. Notebooks are read as data; nothing is run.
 
 import ast
 import importlib.util
-import symtable
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from autograder import workspace
 from autograder.judge import ExerciseRecord
+from autograder.names import scopes
 from autograder.notebook import CHECK
 from autograder.registry import CourseError, did_you_mean
 from autograder.submission import Cell, UnreadableError, read
@@ -79,6 +79,7 @@ def _problem(source: str, name: str) -> str:
     made = [node for node in tree.body if name in _defined(node)]
     if not made:
         return f"its cell does not define {name}"
+    # as released: ClearSolutions leaves `raise NotImplementedError()` where the solution stood
     unwritten = [node for node in ast.walk(made[-1]) if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)]
     return UNWRITTEN if unwritten else ""
 
@@ -113,22 +114,10 @@ def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
             source = "\n".join(cell.source.splitlines()[first - 1 : node.end_lineno])
             if node.col_offset == 0 and ";" not in source:
-                found.append(_Definition(frozenset(names), frozenset(_globals(source)), source, own))
+                found.append(_Definition(frozenset(names), frozenset(scopes(source)[1]), source, own))
             else:
-                found.append(_Definition(frozenset(names), frozenset(_globals(ast.unparse(node))), ast.unparse(node), own))
+                found.append(_Definition(frozenset(names), frozenset(scopes(ast.unparse(node))[1]), ast.unparse(node), own))
     return found
-
-
-def _globals(source: str) -> set[str]:
-    """The global names that a statement refers to, in itself and in the scopes within."""
-    top = symtable.symtable(source, "cell", "exec")
-    names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
-    scopes = list(top.get_children())
-    while scopes:
-        scope = scopes.pop()
-        names |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global()}
-        scopes += scope.get_children()
-    return names
 
 
 def _needed(definitions: list[_Definition]) -> str:

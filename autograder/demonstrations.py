@@ -5,9 +5,9 @@ may use a name that one of them left behind, by luck or by habit, and would work
 """
 
 import builtins
-import symtable
 from collections.abc import Iterable
-from typing import Any
+
+from autograder.names import scopes
 
 # With these a program can ask for any name, so no reading of it is enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
@@ -37,25 +37,16 @@ def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterabl
 def _used(source: str) -> set[str] | None:
     """The global names that `source` reads; None where that cannot be told (magics). Nothing where it cannot run at all."""
     try:
-        table = symtable.symtable(source, "cell", "exec")
+        return scopes(source)[1]
     except SyntaxError:
         return None if any(line.lstrip().startswith(("%", "!", "?")) for line in source.splitlines()) else set()
     except (ValueError, RecursionError, MemoryError):
         return set()
-    found: set[str] = set()
-    tables: list[Any] = [table]
-    while tables:
-        scope = tables.pop()
-        tables += scope.get_children()
-        top = scope.get_type() == "module"
-        found |= {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (top or s.is_global())}
-    return found
 
 
 def _bound(source: str) -> set[str]:
-    """The names that `source` binds at its top level; none where it does not parse."""
+    """The global names that `source` binds; none where it does not parse."""
     try:
-        table = symtable.symtable(source, "cell", "exec")
+        return scopes(source)[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}

@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import symtable
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import workspace
+from autograder.names import scopes
 from autograder.notebook import exercise_of
 from autograder.registry import CourseError
 
@@ -41,27 +41,11 @@ def _cell(cell: Any) -> Cell:
         return Cell(cell.source, name, frozenset(), frozenset({name}))
     text = TransformerManager().transform_cell(cell.source)
     try:
-        defines, uses = _scopes(symtable.symtable(text, "cell", "exec"))
+        defines, uses = scopes(text)
         defines |= _changed(ast.parse(text))
     except (SyntaxError, ValueError):
         defines = uses = {word for word in re.findall(r"\w+", cell.source) if word.isidentifier()}
     return Cell(cell.source, None, frozenset(defines), frozenset(uses))
-
-
-def _scopes(table: symtable.SymbolTable, *, top: bool = True) -> tuple[set[str], set[str]]:
-    """The notebook's names that a cell sets and reads; a function's own variables are not among them."""
-    defines, uses = set(), set()
-    for symbol in table.get_symbols():
-        if top or symbol.is_global():
-            if symbol.is_assigned() or symbol.is_imported():
-                defines.add(symbol.get_name())
-            if symbol.is_referenced():
-                uses.add(symbol.get_name())
-    for child in table.get_children():
-        inner_defines, inner_uses = _scopes(child, top=False)
-        defines |= inner_defines
-        uses |= inner_uses
-    return defines, uses
 
 
 def _changed(tree: ast.Module) -> set[str]:
