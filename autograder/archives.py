@@ -24,6 +24,7 @@ MAX_RATIO = 100  # uncompressed to compressed, from a megabyte on; notebooks rea
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
 _DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(\..*)?$")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffd\ud800-\udfff]")
+# NotImplementedError is what zipfile raises for a compression or an encryption that it does not know.
 _BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
 
 

@@ -5,8 +5,6 @@ notebook is backed up before it is changed. Doing it twice, or again after a cra
 """
 
 import copy
-import os
-import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import progress, workspace
+from autograder.files import write_whole
 from autograder.notebook import grade_id, is_answer
 from autograder.registry import CourseError
 
@@ -57,21 +56,15 @@ def _update(folder: Path, lesson: str) -> Carried:
         workspace.save(made, target)
     for path in fresh.iterdir():
         if path.name != target.name:
-            _replace(path, target.parent / path.name)
-            _replace(path, base.parent / path.name)
-    _replace(fresh / target.name, base)  # last: until now the lesson counts as outdated
+            write_whole(target.parent / path.name, path.read_bytes())
+            write_whole(base.parent / path.name, path.read_bytes())
+    write_whole(base, (fresh / target.name).read_bytes())  # last: until now the lesson counts as outdated
     return carried
 
 
 def _version(notebook: Any) -> Any:
     """What the build wrote into the release; it stays in the learner's copy."""
     return notebook.metadata.get("attn")
-
-
-def _replace(source: Path, target: Path) -> None:
-    half = target.with_name(f".{target.name}.new")
-    shutil.copyfile(source, half)
-    os.replace(half, target)
 
 
 def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
@@ -159,7 +152,7 @@ def reset(folder: Path, lesson: str, exercise: str | None) -> Path:
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     if exercise is None:
         kept = workspace.backup(folder, lesson)
-        _replace(base, target)
+        write_whole(target, base.read_bytes())
         progress.forget(folder, lesson, workspace.load_pack(folder, lesson).exercises)
         return kept
     released, mine = workspace.load(base), workspace.load(target)

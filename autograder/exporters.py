@@ -18,7 +18,6 @@ A score is what nbgrader holds, late penalty deducted, never below 0. A text tha
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any
 from nbgrader.api import MissingEntry
 from nbgrader.plugins import ExportPlugin
 
+from autograder.files import write_whole
 from autograder.registry import CourseError, did_you_mean
 
 _SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,100}")
@@ -63,7 +63,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
     def table(self, default: str, rows: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows(rows)
-        _write(Path(self.to or default), text.getvalue())
+        write_whole(Path(self.to or default), text.getvalue())
         self.log.info("Wrote %s", self.to or default)
 
 
@@ -111,7 +111,7 @@ class GradescopeExporter(_Exporter):
                         raise CourseError(f"expected a name that can be a folder's, got {name!r}. Rename it in the gradebook.")
                 path = folder / assignment.name / student.id / "results.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, json.dumps(_results(submission), indent=1))
+                write_whole(path, json.dumps(_results(submission), indent=1))
         self.log.info("Wrote %s", folder)
 
 
@@ -141,11 +141,3 @@ def _chosen(kind: str, every: Iterable[Any], asked: Sequence[Any], *, key: Any) 
         if name not in found:
             raise CourseError(f"expected {kind} {name!r} in the gradebook, found none.{did_you_mean(name, list(found))}")
     return [found[str(name)] for name in asked] if asked else [found[name] for name in sorted(found)]
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step: whoever reads it sees the old one or the new one."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.replace(part, path)

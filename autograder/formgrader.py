@@ -19,8 +19,8 @@ class AutogradeHandler(BaseApiHandler):  # type: ignore[misc]  # nbgrader ships 
     """Answers as nbgrader's own handler does: `success`, `log` and, where it failed, `error`."""
 
     @web.authenticated
-    @check_xsrf  # type: ignore[untyped-decorator]
-    @check_notebook_dir  # type: ignore[untyped-decorator]
+    @check_xsrf  # type: ignore[untyped-decorator]  # as above
+    @check_notebook_dir  # type: ignore[untyped-decorator]  # as above
     async def post(self, assignment: str, student: str) -> None:
         self.write(json.dumps(await grade(self.coursedir.root, assignment, student)))
 

@@ -20,7 +20,8 @@ import nbformat
 from autograder import ledger, pool
 from autograder.build import nbgrader_api
 from autograder.feedback import Pages
-from autograder.gradebook import Gradebook
+from autograder.files import write_whole
+from autograder.gradebook import Gradebook, ensure_assignment
 from autograder.ledger import ClassReport, ExerciseRow, StudentRow
 from autograder.oracle import Kit, Marked, make_kit, read_release
 from autograder.registry import CourseError, did_you_mean
@@ -79,7 +80,7 @@ def grade_assignment(
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         crew = _crew(stack, root, assignment, chosen, names)
         api = nbgrader_api(root, config=root / "nbgrader_config.py")
-        _ensure_assignment(api, root, assignment)
+        ensure_assignment(api, root, assignment)
         book = stack.enter_context(Gradebook(api, assignment))
         writer = Writer(root, api, assignment, book, chosen)
         old = {} if chosen.again else writer.known()
@@ -123,7 +124,7 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
     from sqlalchemy.exc import SAWarning
 
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
-    _ensure_assignment(api, root, assignment)
+    ensure_assignment(api, root, assignment)
     pages = Pages(_released(root, assignment))
     written = []
     with warnings.catch_warnings(), Gradebook(api, assignment) as book:
@@ -133,7 +134,7 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
             if graded.exists():
                 page = pages.page(student, nbformat.read(graded, as_version=4), book.marks(student))
                 written.append(_place(api.coursedir, "feedback", student, assignment))
-                ledger.save(written[-1], page)
+                write_whole(written[-1], page)
     if not written:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
     return written
@@ -210,10 +211,10 @@ class Writer:
         notebook, _ = self._limit.preprocess(marked.notebook, {})
         self.book.put(job.student, notebook, job.timestamp)
         mode = 0o664 if self._coursedir.groupshared else 0o444
-        ledger.save(self._path("autograded", job.student), nbformat.v4.writes(notebook) + "\n", mode=mode)
+        write_whole(self._path("autograded", job.student), nbformat.v4.writes(notebook) + "\n", mode=mode)
         if self._pages is not None:
             page = self._pages.page(job.student, notebook, self.book.marks(job.student))
-            ledger.save(self._path("feedback", job.student), page)
+            write_whole(self._path("feedback", job.student), page)
         self.waiting.append((job.key, row))
         self.done.append(job.student)
         return row
@@ -286,21 +287,3 @@ def _submitters(root: Path, assignment: str, students: Sequence[str] | None) -> 
         if student not in found:
             raise CourseError(f"expected a submission of {assignment} by {student!r}, found none.{did_you_mean(student, found)}")
     return list(students) if students else found
-
-
-def _ensure_assignment(api: Any, root: Path, assignment: str) -> None:
-    from nbgrader.api import Gradebook as Tables
-    from nbgrader.api import MissingEntry
-
-    with Tables(api.coursedir.db_url, api.course_id) as gradebook:
-        try:
-            known = bool(gradebook.find_assignment(assignment).notebooks)
-        except MissingEntry:
-            known = False
-    if known:
-        return
-    if not (root / "source" / assignment).is_dir():
-        raise CourseError(f"expected {assignment} in {root}/source, found none. Run `attn build`.")
-    outcome = api.generate_assignment(assignment, force=True, create=True)
-    if not outcome["success"]:
-        raise CourseError(f"{assignment}: nbgrader generate_assignment failed.\n{outcome.get('error') or outcome.get('log')}")

@@ -4,10 +4,30 @@ nbgrader's preprocessors open the database anew for each step and commit after e
 class and is committed batch by batch; `tests/test_grade.py` holds its rows against those of plain `nbgrader autograde`.
 """
 
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from autograder.registry import CourseError
+
+
+def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
+    """See that the gradebook knows `assignment`: where it does not, nbgrader releases it from `root`/source."""
+    from nbgrader.api import Gradebook as Tables
+    from nbgrader.api import MissingEntry
+
+    with Tables(api.coursedir.db_url, api.course_id) as gradebook:
+        try:
+            known = bool(gradebook.find_assignment(assignment).notebooks)
+        except MissingEntry:
+            known = False
+    if known:
+        return
+    if not (root / "source" / assignment).is_dir():
+        raise CourseError(f"expected {assignment} in {root}/source, found none. Run `attn build`.")
+    outcome = api.generate_assignment(assignment, force=True, create=True)
+    if not outcome["success"]:
+        raise CourseError(f"{assignment}: nbgrader generate_assignment failed.\n{outcome.get('error') or outcome.get('log')}")
 
 
 class Gradebook:

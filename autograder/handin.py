@@ -10,6 +10,7 @@ import zipfile
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from autograder import progress, submission, workspace
 from autograder.notebook import grade_id, grader, is_answer
@@ -72,10 +73,10 @@ def _answers(flags: list[str]) -> list[str]:
     return [f"{flag}. {next((text for start, text in advice.items() if flag.startswith(start)), '')}".strip() for flag in flags]
 
 
-def _locked(released: object, cells: list[submission.Cell]) -> list[str]:
+def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
     sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id}
     remarks = []
-    for cell in released.cells:  # type: ignore[attr-defined]  # a notebook: nbformat has no types
+    for cell in released.cells:
         name = grade_id(cell)
         if not grader(cell).get("locked") or is_answer(cell):
             continue
@@ -86,10 +87,10 @@ def _locked(released: object, cells: list[submission.Cell]) -> list[str]:
     return remarks
 
 
-def _unanswered(folder: Path, lesson: str, released: object, cells: list[submission.Cell]) -> list[str]:
+def _unanswered(folder: Path, lesson: str, released: Any, cells: list[submission.Cell]) -> list[str]:
     given = {cell.grade_id for cell in cells}
     done = workspace.answered(folder, lesson)
-    ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell)]  # type: ignore[attr-defined]  # a notebook
+    ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell)]
     blank = [name for name in ids if name in given and name not in done]
     return [f"not answered yet: {', '.join(blank)}."] if blank else []
 

@@ -6,7 +6,6 @@ started again: whoever has an entry with the right key is done, and grading some
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import __version__
+from autograder.files import write_whole
 from autograder.registry import CourseError
 
 FOLDER = "reports"
@@ -67,7 +67,7 @@ def key(kit_digest: str, data: bytes | None, timestamp: str) -> str:
 def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:
     """Remember `row`."""
     path = root / FOLDER / assignment / f"{row.student}.json"
-    save(path, json.dumps({"key": entry_key, "versions": versions(), "row": asdict(row)}, indent=1) + "\n")
+    write_whole(path, json.dumps({"key": entry_key, "versions": versions(), "row": asdict(row)}, indent=1) + "\n")
 
 
 def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict[str, str]]]:
@@ -110,13 +110,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def save(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Write `text` to `path`, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text, encoding="utf-8")
-    if mode is not None:
-        fresh.chmod(mode)
-    fresh.replace(path)

@@ -74,7 +74,7 @@ def cluster(kit: Kit, *, scheduler: str) -> Iterator[tuple[Executor, Any]]:
     except ImportError:
         raise CourseError("expected Dask for --scheduler. Install it: pip install 'attention-course[cluster]'.") from None
     try:
-        client: Any = Client(scheduler, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
+        client: Any = Client(scheduler, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed's Client has no types
     except (OSError, ValueError) as error:
         raise CourseError(f"expected a Dask scheduler at {scheduler}, but {error}. Start one: dask scheduler.") from None
     with client:

@@ -23,14 +23,15 @@ STATE = {"pass": "✓", "part": "!", "fail": "✗"}
 BAR = 24
 
 
-def _console() -> Console:
+def console_for(width: int = 100) -> Console:
+    """Standard output: as wide as the terminal is, or `width` where it is none."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(width=100, highlight=False)
+    return console if console.is_terminal else Console(width=width, highlight=False)
 
 
 def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> None:
     """Progress: a bar in all and for each lesson; the exercises of the lessons that were begun (or of `every` one)."""
-    console = _console()
+    console = console_for()
     score, points = (sum(row[key] for row in rows) for key in ("score", "points"))
     console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points in {len(rows)} lessons"))
     console.print()
@@ -76,7 +77,7 @@ def _next(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def print_checked(checked: Sequence["Checked"]) -> None:
     """The panel of each check, its first line in colour, and a line for all."""
-    console = _console()
+    console = console_for()
     for one in checked:
         first, _, rest = one.text.partition("\n")
         console.print(Text(first, style=f"bold {COLOUR[one.status]}"), soft_wrap=True)
@@ -92,7 +93,7 @@ def print_checked(checked: Sequence["Checked"]) -> None:
 
 def print_finding(finding: "Finding") -> None:
     """One line of the doctor's, and below it the way to mend it."""
-    console = _console()
+    console = console_for()
     line = Text.assemble((f"{STATE[finding.status]} {finding.name:<9}", COLOUR[finding.status]), f" {finding.said}")
     console.print(line, soft_wrap=True)
     if finding.fix:
@@ -101,7 +102,7 @@ def print_finding(finding: "Finding") -> None:
 
 def print_hint(hint: "Hint") -> None:
     """One hint, and how to get the next."""
-    console = _console()
+    console = console_for()
     name = f"{hint.lesson[:2]}.{hint.exercise}"
     if not hint.total:
         console.print(f"{name} has no hints: nothing but committing to an answer is asked.")
@@ -116,7 +117,7 @@ def print_hint(hint: "Hint") -> None:
 
 def print_handin(handin: "HandIn") -> None:
     """Where the archive is, and what to know before it is uploaded."""
-    console = _console()
+    console = console_for()
     for remark in handin.remarks:
         console.print(Text.assemble(("! ", COLOUR["part"]), remark))
     if not handin.remarks:
@@ -127,7 +128,7 @@ def print_handin(handin: "HandIn") -> None:
 
 def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
     """What an update did to each lesson."""
-    console = _console()
+    console = console_for()
     if not carried:
         console.print("Nothing to update: your lessons are the course's.")
     for one in carried:

@@ -85,11 +85,11 @@ class FeedbackExporter(HTMLExporter):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         # nbgrader's template loads MathJax from a network: formulas are MathML here
         named["extra_loaders"] = [DictLoader({"mathjax.html.j2": '{% macro mathjax(url="") %}{% endmacro %}'})]
-        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # as below: nbconvert's
+        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
         self.sanitize_html = True  # drops script outputs and widgets, and has HTML outputs pass `clean_html`
 
     def default_filters(self) -> Any:
-        yield from super().default_filters()  # type: ignore[no-untyped-call]
+        yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
         yield "markdown2html", self.markdown2html
         yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
 

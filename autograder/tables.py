@@ -10,15 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from autograder.panel import SYMBOL
+from autograder.printing import console_for
 
 if TYPE_CHECKING:
     from autograder.ledger import ClassReport, ExerciseRow, StudentRow
     from autograder.verify import Verdict
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=140)
 
 
 def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> None:
@@ -32,7 +28,7 @@ def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> N
             f"{v.variants_full} / {v.variants}",
             "✓" if v.blank_zero else "✗",
         )
-    console = _console()
+    console = console_for(140)
     console.print(table)
     share = 100 * total["caught"] / total["misconceptions"] if total["misconceptions"] else 100.0
     console.print(
@@ -61,13 +57,13 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
             wrong.append(f"· {idle} not started")
         remarks = escape("; ".join([*row.flags, *([row.problem] if row.problem else [])]))
         table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
-    console = _console()
+    console = console_for(140)
     console.print(table)
     console.print(
         f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
         "Written answers wait for a person, in the formgrader."
     )
-    if graded.tier == "none":
+    if "none" in graded.tier.split(", "):
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
 
 
@@ -104,7 +100,7 @@ def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]
         TextColumn(title),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[speed_text]}"),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     ]
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:

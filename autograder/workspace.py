@@ -19,6 +19,7 @@ from typing import Any
 import nbformat
 
 from autograder import pack, progress
+from autograder.files import write_whole
 from autograder.notebook import grade_id, is_answer
 from autograder.registry import CourseError, course_root, did_you_mean
 
@@ -112,9 +113,7 @@ def load(path: Path) -> Any:
 
 def save(made: Any, path: Path) -> None:
     """Write a notebook so that `path` holds the old one or the new one at every moment."""
-    half = path.with_name(f".{path.name}.new")
-    nbformat.write(made, half)
-    os.replace(half, path)
+    write_whole(path, nbformat.writes(made) + "\n")
 
 
 def backup(workspace: Path, lesson: str) -> Path:

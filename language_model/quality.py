@@ -11,6 +11,7 @@ import re
 import textwrap
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def measure(
             name_on_disk = cache.key(
                 common, fingerprint(attention), fingerprint(weights["layers"]), fingerprint(weights["embed"][:8])
             )
-            found[name] = cache.remembered(name_on_disk, lambda a=attention, w=weights: run(a, w))  # type: ignore[misc]
+            found[name] = cache.remembered(name_on_disk, partial(run, attention, weights))
             progress.done += 1
     except KeyboardInterrupt:
         progress.say("measured, then interrupted")

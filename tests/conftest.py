@@ -47,6 +47,15 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def path(work: Path) -> Path:
+    """The learner's notebook of the first lesson, in `work`."""
+    from autograder import workspace
+    from tests.learner import LESSON
+
+    return workspace.notebook(work, LESSON)
+
+
+@pytest.fixture
 def set_answer() -> Callable[[Path, str, str], None]:
     """Write `source` into the answer cell `name` of a notebook file."""
 

@@ -7,15 +7,11 @@ from typing import Any
 import pytest
 
 from autograder import doctor
-from autograder.cli import main
-
-
-def _attn(work: Path, *words: str) -> int:
-    return main([*words, "--workspace", str(work)])
+from tests.learner import attn
 
 
 def test_the_doctor_finds_this_machine_well(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _attn(work, "doctor", "--json") == 0
+    assert attn(work, "doctor", "--json") == 0
     findings = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
     assert set(findings) == {"Python", "packages", "teaching", "kernel", "device", "disk", "sandbox"}
     assert findings["kernel"]["status"] == "pass"
@@ -40,7 +36,7 @@ def test_every_failing_line_ends_in_the_fix(
     assert "numpy 1.26.4 (tested: 2.4.6)" in broken[2].said
     assert "Lost without: `attn grade`" in broken[3].said
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(broken))
-    assert _attn(work, "doctor") == 1
+    assert attn(work, "doctor") == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 * len(broken)
     assert all(line.strip().startswith("->") for line in lines[1::2])
@@ -53,7 +49,7 @@ def test_what_is_only_optional_is_said_and_does_not_fail(work: Path, monkeypatch
     finding = doctor.sandbox()
     assert (finding.status, finding.said) == ("part", "landlock: no such system call. Lost: `attn grade`; learning needs none")
     monkeypatch.setattr(doctor, "examine", lambda folder: iter([finding]))
-    assert _attn(work, "doctor") == 0
+    assert attn(work, "doctor") == 0
 
 
 def test_a_kernel_of_another_environment_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +12,10 @@ import nbformat
 import pytest
 
 from autograder import carry, handin, progress, workspace
-from autograder.cli import main
 from autograder.notebook import grade_id
 from autograder.registry import CourseError, lessons
 from autograder.report import Report
-
-LESSON = "00_start_here"
-RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
-SetAnswer = Callable[[Path, str, str], None]
-
-
-@pytest.fixture
-def path(work: Path) -> Path:
-    """The learner's notebook of the first lesson."""
-    return workspace.notebook(work, LESSON)
-
-
-def _attn(work: Path, *words: str) -> int:
-    return main([*words, "--workspace", str(work)])
-
-
-def _edit(path: Path, change: Callable[[Any], None]) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    change(notebook)
-    nbformat.write(notebook, path)
-
-
-def _cell(notebook: Any, name: str) -> Any:
-    return next(cell for cell in notebook.cells if grade_id(cell) == name)
-
+from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
 # ---------------------------------------------------------------- reset
 
@@ -49,9 +23,9 @@ def _cell(notebook: Any, name: str) -> Any:
 def test_reset_gives_an_answer_back_and_keeps_a_backup(work: Path, path: Path, set_answer: SetAnswer) -> None:
     set_answer(path, "average_pool", RIGHT)
     set_answer(path, "written_average", "mine")
-    assert _attn(work, "reset", "average_pool", "--yes") == 0
+    assert attn(work, "reset", "average_pool", "--yes") == 0
     assert workspace.answered(work, LESSON) == {"written_average"}
-    assert _attn(work, "reset", "written_average", "--yes") == 0
+    assert attn(work, "reset", "written_average", "--yes") == 0
     assert workspace.answered(work, LESSON) == set()
     backups = sorted((work / progress.MARKER / "backups").iterdir())
     assert len(backups) == 2  # made within a second, and neither overwrote the other
@@ -62,14 +36,14 @@ def test_reset_of_a_lesson_starts_its_progress_anew_and_leaves_the_others(work: 
     for lesson in (LESSON, "01_soft_lookup"):
         progress.record(work / lesson, "average_pool", Report("pass", "t", 1, 1, "Correct."))
     path.write_text("torn", encoding="utf-8")
-    assert _attn(work, "reset", "0", "--yes") == 0
+    assert attn(work, "reset", "0", "--yes") == 0
     assert path.read_bytes() == workspace.release(work, LESSON).read_bytes()
     assert progress.read(work).keys() == {("01_soft_lookup", "average_pool")}
 
 
 def test_reset_brings_a_deleted_answer_cell_back_to_its_place(work: Path, path: Path) -> None:
     before = [cell.id for cell in workspace.load(path).cells]
-    _edit(path, lambda notebook: notebook.cells.remove(_cell(notebook, "average_pool")))
+    edit(path, lambda notebook: notebook.cells.remove(cell_of(notebook, "average_pool")))
     carry.reset(work, LESSON, "average_pool")
     assert [cell.id for cell in workspace.load(path).cells] == before
 
@@ -81,12 +55,12 @@ def test_reset_asks_and_no_means_no(
     set_answer(path, "average_pool", RIGHT)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: answer)
-    assert _attn(work, "reset", "average_pool") == status
+    assert attn(work, "reset", "average_pool") == status
     assert workspace.answered(work, LESSON) == (set() if status == 0 else {"average_pool"})
 
 
 def test_reset_without_a_terminal_wants_yes_said(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _attn(work, "reset", "average_pool") == 2
+    assert attn(work, "reset", "average_pool") == 2
     assert "--yes" in capsys.readouterr().err
 
 
@@ -99,7 +73,7 @@ def test_submit_packs_what_the_courses_folders_and_zip_collect_expect(
     set_answer(path, "average_pool", RIGHT)
     archive_folder = scratch_course / "downloaded" / LESSON / "archive"
     for student in ("ada", "b.bee@example.org"):
-        assert _attn(work, "submit", "0", "--as", student, "--to", str(archive_folder), "--json") == 0
+        assert attn(work, "submit", "0", "--as", student, "--to", str(archive_folder), "--json") == 0
         packed = json.loads(capsys.readouterr().out)
         assert zipfile.ZipFile(packed["archive"]).namelist() == [f"{student}/{LESSON}/{LESSON}.ipynb"]
     command = [sys.executable, "-m", "nbgrader", "zip_collect", LESSON]
@@ -112,14 +86,14 @@ def test_submit_packs_what_the_courses_folders_and_zip_collect_expect(
 
 def test_submit_says_what_the_grader_will_find(work: Path, path: Path, set_answer: SetAnswer) -> None:
     def change(notebook: Any) -> None:
-        _cell(notebook, "setup").source += "\nmore = 1"
-        notebook.cells.remove(_cell(notebook, "predict_shape"))
-        notebook.cells.remove(_cell(notebook, "predict_shape_check"))
-        again = nbformat.from_dict(dict(_cell(notebook, "average_pool")))
+        cell_of(notebook, "setup").source += "\nmore = 1"
+        notebook.cells.remove(cell_of(notebook, "predict_shape"))
+        notebook.cells.remove(cell_of(notebook, "predict_shape_check"))
+        again = nbformat.from_dict(dict(cell_of(notebook, "average_pool")))
         notebook.cells.append(nbformat.from_dict({**again, "id": "again"}))
 
     set_answer(path, "average_pool", RIGHT)
-    _edit(path, change)
+    edit(path, change)
     progress.record(work / LESSON, "average_pool", Report("fail", "t", 0, 1, "Wrong."))
     said = "\n".join(handin.submit(work, LESSON, student="ada").remarks)
     for rule in (
@@ -138,7 +112,7 @@ def test_submit_of_finished_work_has_nothing_to_say(
 ) -> None:
     for name, source in {"average_pool": RIGHT, "predict_shape": 'predict_shape = "b"', "written_average": "Words."}.items():
         set_answer(path, name, source)
-    assert _attn(work, "submit", "start_here", "--as", "ada") == 0
+    assert attn(work, "submit", "start_here", "--as", "ada") == 0
     shown = capsys.readouterr().out
     assert "✓ Every answer is in its place" in shown
     assert str(work / f"{LESSON}-ada.zip") in shown
@@ -154,10 +128,10 @@ def test_submit_without_a_login_asks_for_a_name(work: Path, monkeypatch: pytest.
 
 
 def test_submit_refuses_only_what_cannot_be_read(work: Path, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _attn(work, "submit", "0", "--as", "../ada") == 2
+    assert attn(work, "submit", "0", "--as", "../ada") == 2
     assert "--as NAME" in capsys.readouterr().err
     path.write_text("not a notebook", encoding="utf-8")
-    assert _attn(work, "submit", "0", "--as", "ada") == 1
+    assert attn(work, "submit", "0", "--as", "ada") == 1
     assert "the file is not a notebook" in capsys.readouterr().err
     assert not list(work.glob("*.zip"))
 
@@ -176,18 +150,18 @@ def next_version(work: Path, scratch_course: Path, monkeypatch: pytest.MonkeyPat
         notebook.metadata["attn"] = {"built_from": "a newer text"}
         notebook.cells[0].source = "# Start here, again"
         notebook.cells.insert(1, nbformat.v4.new_markdown_cell("A new paragraph."))
-        answer, check = (_cell(notebook, name) for name in ("average_pool", "average_pool_check"))
+        answer, check = (cell_of(notebook, name) for name in ("average_pool", "average_pool_check"))
         answer.source = answer.source.replace("raise NotImplementedError", "# now for ragged rows\n    raise NotImplementedError")
         for cell in (answer, check):
             notebook.cells.remove(cell)
             notebook.cells.append(cell)
-        _cell(notebook, "predict_shape").metadata["nbgrader"]["grade_id"] = "predict_form"
-        _cell(notebook, "setup").source += "\nimport math"
+        cell_of(notebook, "predict_shape").metadata["nbgrader"]["grade_id"] = "predict_form"
+        cell_of(notebook, "setup").source += "\nimport math"
         for number, cell in enumerate(notebook.cells):
             if grade_id(cell) is None:
                 cell.id = f"start_here-{number:02d}"  # as the build numbers them: shifted by the new cell
 
-    _edit(path, change)
+    edit(path, change)
     monkeypatch.setattr(workspace, "course_root", lambda: scratch_course)
     return path
 
@@ -198,27 +172,27 @@ def test_update_carries_every_answer_and_every_own_cell_and_keeps_the_old_notebo
     picture = {"shot.png": {"image/png": "iVBORw0KGgo="}}
 
     def change(notebook: Any) -> None:
-        place = notebook.cells.index(_cell(notebook, "average_pool"))
+        place = notebook.cells.index(cell_of(notebook, "average_pool"))
         said = [nbformat.v4.new_output("stream", text="hi")]
         notebook.cells.insert(place, nbformat.v4.new_code_cell("helper = 1", outputs=said))
         notebook.cells.append(nbformat.v4.new_markdown_cell("My note with <b>markup</b>", attachments=picture))
         figure = next(cell for cell in notebook.cells if "figure" in cell.metadata.get("tags", []))
         figure.source = "my_figure = 1"
-        _cell(notebook, "setup").source += "\nmine = 1"
-        doubled = dict(_cell(notebook, "average_pool"))
+        cell_of(notebook, "setup").source += "\nmine = 1"
+        doubled = dict(cell_of(notebook, "average_pool"))
         notebook.cells.append(nbformat.from_dict({**doubled, "id": "doubled", "source": "second = 2"}))
 
     set_answer(path, "average_pool", RIGHT)
     set_answer(path, "predict_shape", 'predict_shape = "a"')
     set_answer(path, "written_average", "My <i>words</i>, in $x^2$.")
-    _edit(path, change)
+    edit(path, change)
     before = path.read_bytes()
     (done,) = carry.update(work)
     made = workspace.load(path)
     nbformat.validate(made)
     sources = [cell.source for cell in made.cells]
-    assert _cell(made, "average_pool").source == RIGHT
-    assert _cell(made, "written_average").source == "My <i>words</i>, in $x^2$."  # as written: nothing is defused here
+    assert cell_of(made, "average_pool").source == RIGHT
+    assert cell_of(made, "written_average").source == "My <i>words</i>, in $x^2$."  # as written: nothing is defused here
     assert made.cells[0].source == "# Start here, again"
     for mine in ("helper = 1", "My note with <b>markup</b>", "my_figure = 1", 'predict_shape = "a"', "second = 2"):
         assert sources.count(mine) == 1
@@ -226,7 +200,7 @@ def test_update_carries_every_answer_and_every_own_cell_and_keeps_the_old_notebo
     assert next(c for c in made.cells if c.source.startswith("My note")).attachments == picture
     assert not any("nbgrader" in c.metadata for c in made.cells if c.source in ("second = 2", 'predict_shape = "a"'))
     assert sources.index("helper = 1") < sources.index(RIGHT)
-    assert _cell(made, "setup").source.endswith("import math")
+    assert cell_of(made, "setup").source.endswith("import math")
     said = "\n".join(done.notes)
     for rule in ("locked cell `setup`", "`predict_shape` is asked no more", "`average_pool` is asked in other words"):
         assert rule in said
@@ -252,9 +226,9 @@ def test_an_update_that_was_cut_short_is_finished_by_the_next(
         notebook.cells.append(nbformat.v4.new_code_cell("own = 1"))
         next(cell for cell in notebook.cells if "figure" in cell.metadata.get("tags", [])).source = "my_figure = 1"
 
-    _edit(path, change)
+    edit(path, change)
     with monkeypatch.context() as crash:
-        crash.setattr(carry, "_replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+        crash.setattr(carry, "write_whole", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             carry.update(work)
     once = [(cell.id, cell.source) for cell in workspace.load(path).cells]
@@ -271,14 +245,14 @@ def test_update_keeps_progress_and_hints_and_adds_new_lessons(
     progress.next_hint(work, LESSON, "average_pool")
     shutil.rmtree(work / "10_latent")
     shutil.rmtree(work / progress.MARKER / "release" / "10_latent")
-    assert _attn(work, "update") == 0
+    assert attn(work, "update") == 0
     assert f"{LESSON}: 0 answers and 0 cells" in capsys.readouterr().out
     assert progress.read(work)[LESSON, "average_pool"].status == "pass"
     assert progress.last_hint(work, LESSON, "average_pool") == 1
     assert workspace.names(work) == [lesson.name for lesson in lessons()]
-    assert _attn(work, "update", "--json") == 0
+    assert attn(work, "update", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
-    assert _attn(work, "update") == 0
+    assert attn(work, "update") == 0
     assert "Nothing to update" in capsys.readouterr().out
 
 
@@ -286,7 +260,7 @@ def test_update_leaves_a_notebook_that_it_cannot_read_alone(
     work: Path, path: Path, next_version: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path.write_text('{"cells": [', encoding="utf-8")
-    assert _attn(work, "update") == 1
+    assert attn(work, "update") == 1
     assert "left as it is" in " ".join(capsys.readouterr().out.split())
     assert path.read_text(encoding="utf-8") == '{"cells": ['
 
@@ -295,5 +269,5 @@ def test_lab_says_that_an_update_waits(
     work: Path, next_version: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(workspace, "open_lab", lambda *words, **options: 0)
-    assert _attn(work, "lab") == 0
+    assert attn(work, "lab") == 0
     assert f"new version of: {LESSON}. `attn update`" in capsys.readouterr().out

@@ -201,7 +201,7 @@ def test_the_gap_lies_between_zero_and_one_and_no_other_matrix_does_better(n: in
 def test_the_gap_is_what_the_mean_angles_predict_pair_by_pair() -> None:
     w_uk, offsets = normal(5, 8), torch.tensor([-9, -4, -3, 0, 2])
     theta = 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-    energy = w_uk.square().unflatten(-1, (4, 2)).sum(-1).sum(0)  # type: ignore[no-untyped-call]  # torch's own stub
+    energy = w_uk.square().unflatten(-1, (4, 2)).sum(-1).sum(0)
     lost = 1 - torch.exp(1j * offsets[:, None] * theta).mean(0).abs().square()
     expected = ((energy * lost).sum() / energy.sum()).sqrt().item()
     assert rope_breaks_absorption(w_uk, offsets) == pytest.approx(expected, rel=1e-10)

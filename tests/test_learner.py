@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +13,10 @@ import pytest
 
 from autograder import book, doctor, printing, progress, recheck, watch, workspace
 from autograder.cli import main
-from autograder.notebook import exercise_of, grade_id
+from autograder.notebook import exercise_of
 from autograder.registry import CourseError, course_root, lessons
 from autograder.report import Report
-
-LESSON = "00_start_here"
-RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
-SetAnswer = Callable[[Path, str, str], None]
-
-
-@pytest.fixture
-def path(work: Path) -> Path:
-    """The learner's notebook of the first lesson."""
-    return workspace.notebook(work, LESSON)
-
-
-def _attn(work: Path, *words: str) -> int:
-    return main([*words, "--workspace", str(work)])
-
-
-def _edit(path: Path, change: Callable[[Any], None]) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    change(notebook)
-    nbformat.write(notebook, path)
-
-
-def _cell(notebook: Any, name: str) -> Any:
-    return next(cell for cell in notebook.cells if grade_id(cell) == name)
-
+from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
 # ---------------------------------------------------------------- names
 
@@ -70,11 +45,11 @@ def test_an_exercise_that_two_lessons_have_must_be_said_with_its_lesson(work: Pa
 def test_check_without_a_target_checks_the_lessons_that_were_begun(
     work: Path, path: Path, set_answer: SetAnswer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _attn(work, "check") == 2
+    assert attn(work, "check") == 2
     assert "attn lab" in capsys.readouterr().err
     set_answer(path, "average_pool", RIGHT)
     assert recheck.started(work) == [LESSON]
-    assert _attn(work, "check", "--json") == 1
+    assert attn(work, "check", "--json") == 1
     shown = capsys.readouterr()
     verdicts = {one["exercise"]: one["status"] for one in json.loads(shown.out)}
     assert verdicts == {"predict_shape": "todo", "average_pool": "pass"}
@@ -88,12 +63,12 @@ def test_a_check_survives_cells_that_fail_end_the_kernel_or_were_deleted(
 
     def change(notebook: Any) -> None:
         notebook.cells = [cell for cell in notebook.cells if exercise_of(cell) != "average_pool"]
-        place = notebook.cells.index(_cell(notebook, "average_pool"))
+        place = notebook.cells.index(cell_of(notebook, "average_pool"))
         notebook.cells.insert(place, nbformat.v4.new_code_cell("import os; os._exit(3)"))
 
     set_answer(path, "average_pool", RIGHT)
     set_answer(path, "predict_shape", 'predict_shape = "b"')
-    _edit(path, change)
+    edit(path, change)
     first, second = recheck.run(work, LESSON)
     assert first.status == "pass"
     assert "`import os; os._exit(3) …` ended the kernel" in second.headline
@@ -109,7 +84,7 @@ def test_figures_of_the_lesson_are_not_drawn_but_a_learners_edit_of_one_runs(
         figure.source = "answer = 'b'"
 
     set_answer(path, "predict_shape", "predict_shape = answer")
-    _edit(path, change)
+    edit(path, change)
     assert recheck.run(work, LESSON, ["predict_shape"])[0].status == "pass"
 
 
@@ -120,26 +95,26 @@ def test_hints_come_one_at_a_time_and_are_remembered(work: Path, capsys: pytest.
     hints = workspace.load_pack(work, LESSON).exercises["average_pool"].hints
     seen = []
     for _ in range(len(hints) + 1):
-        assert _attn(work, "hint", "average_pool", "--json") == 0
+        assert attn(work, "hint", "average_pool", "--json") == 0
         seen.append(json.loads(capsys.readouterr().out))
     assert [one["text"] for one in seen] == [*hints, hints[-1]]
     assert [one["fresh"] for one in seen] == [True] * len(hints) + [False]
-    assert _attn(work, "hint", "average_pool") == 0
+    assert attn(work, "hint", "average_pool") == 0
     assert "There are no more hints." in capsys.readouterr().out
 
 
 def test_again_repeats_a_hint_and_does_not_go_on(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["--again"], ["--again"]):
-        assert _attn(work, "hint", "0.average_pool", *words) == 0
+        assert attn(work, "hint", "0.average_pool", *words) == 0
         assert "hint 1 of 3 · A nudge" in capsys.readouterr().out
-    assert _attn(work, "hint", "0.average_pool") == 0
+    assert attn(work, "hint", "0.average_pool") == 0
     assert "hint 2 of 3 · The method" in capsys.readouterr().out
 
 
 def test_a_hint_for_a_lesson_or_a_prediction_says_what_to_do_instead(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _attn(work, "hint", "0") == 2
+    assert attn(work, "hint", "0") == 2
     assert "attn hint 00.average_pool" in capsys.readouterr().err
-    assert _attn(work, "hint", "predict_shape") == 0
+    assert attn(work, "hint", "predict_shape") == 0
     assert "no hints" in capsys.readouterr().out
 
 
@@ -153,13 +128,13 @@ def test_colour_is_for_terminals_and_no_color_is_heeded(
     shown = {}
     for name, console in {"terminal": {"force_terminal": True, "color_system": "standard"}, "plain": {}}.items():
         monkeypatch.setattr(printing, "Console", lambda _given=console, **more: _rich(**{**more, **_given}))
-        _attn(work, "status")
+        attn(work, "status")
         shown[name] = capsys.readouterr().out
     assert "\x1b[" in shown["terminal"]
     assert "\x1b" not in shown["plain"]
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(printing, "Console", lambda **more: _rich(**{**more, "force_terminal": True, "color_system": "standard"}))
-    _attn(work, "status")
+    attn(work, "status")
     assert not re.search(r"\x1b\[[0-9;]*(3|9)[0-7]", capsys.readouterr().out)
 
 
@@ -170,15 +145,15 @@ def _rich(**options: Any) -> Any:
 
 
 def test_status_says_what_is_next_and_names_every_exercise_on_demand(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _attn(work, "status") == 0
+    assert attn(work, "status") == 0
     assert "Next: predict_shape in lesson 00" in capsys.readouterr().out
-    assert _attn(work, "status", "--all") == 0
+    assert attn(work, "status", "--all") == 0
     shown = capsys.readouterr().out
     for lesson in workspace.names(work):
         for name in workspace.answer_ids(work, lesson, written=False):
             assert f"· {name}" in shown
             progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
-    assert _attn(work, "status") == 0
+    assert attn(work, "status") == 0
     assert "All done." in capsys.readouterr().out
 
 

@@ -80,7 +80,7 @@ def test_steps_add_up_to_the_whole(n: int, heads: int, d_k: int, d_v: int, seed:
     past = normal(2, 0, d_k), normal(2, 0, d_v)
     rows = []
     for i in range(n):
-        y, *past = mqa_step(x[:, i], *weights, heads, *past)  # type: ignore[assignment]
+        y, *past = mqa_step(x[:, i], *weights, heads, *past)
         rows.append(y)
     assert_close(torch.stack(rows, 1), whole, **DOUBLE)
     assert_close(past[0], k, **DOUBLE)

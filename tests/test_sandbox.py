@@ -101,7 +101,7 @@ choice = "b"
     np.testing.assert_array_equal(doubled.value.arrays[0], [0, 2, 4])
     assert squared.value is not None
     wanted = torch.ones(3, 3) @ tensor.T + tensor.T @ torch.ones(3, 3)
-    np.testing.assert_allclose(squared.grads["x"], wanted.numpy())  # type: ignore[arg-type]
+    np.testing.assert_allclose(squared.grads["x"], wanted.numpy())
     assert scaled.value is not None, scaled.failure
     np.testing.assert_array_equal(scaled.value.arrays[0], np.full((2, 3), 4.0))
     assert called.failure == Failure("raised", "TypeError", "", (3, "def double(x): return 2 * x"))
@@ -545,7 +545,7 @@ def test_a_worker_that_is_not_confined_refuses_to_start(monkeypatch: pytest.Monk
     make = launch.make_plan
 
     def exposed(*args: object, **kw: object) -> launch.Plan:
-        plan = make(*args, **kw)  # type: ignore[arg-type]
+        plan = make(*args, **kw)
         return launch.Plan(plan.argv, plan.env, plan.scratch, plan.readable, ["/usr"])
 
     monkeypatch.setattr(launch, "make_plan", exposed)

@@ -234,7 +234,7 @@ def test_sandbox_workers_killed_at_random_cost_nobody_anything(
             if hosts and killed[0] < 6:
                 host = dice.choice(hosts)
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(host._inner or host._process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+                    os.kill(host._inner or host._process.pid, signal.SIGKILL)
                     killed[0] += 1
 
     thread = threading.Thread(target=kill_now_and_then)

@@ -12,16 +12,7 @@ import nbformat
 import pytest
 
 from autograder import watch, workspace
-
-LESSON = "00_start_here"
-RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
-SetAnswer = Callable[[Path, str, str], None]
-
-
-@pytest.fixture
-def path(work: Path) -> Path:
-    """The learner's notebook of the first lesson."""
-    return workspace.notebook(work, LESSON)
+from tests.learner import LESSON, RIGHT, SetAnswer
 
 
 def _notebook(*sources: str) -> list[watch.Cell]:

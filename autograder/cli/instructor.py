@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.cli.common import Add
+from autograder.files import write_whole
 
 
 def register(add: Add) -> None:
@@ -153,7 +154,7 @@ def _report(arguments: argparse.Namespace) -> int:
         print(json.dumps(class_report.to_json(shown)))
         return 0
     out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.html"
-    ledger.save(out, class_page.render(shown, arguments.formgrader))
+    write_whole(out, class_page.render(shown, arguments.formgrader))
     print(f"wrote {out}: {len(shown.rows)} students, {len(shown.needy)} need you, {len(shown.held)} misconceptions")
     return 0
 

@@ -164,7 +164,7 @@ def allocated(compute: Callable[[], object]) -> int:
 
 class _Allocations(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own has no types
         self.total = 0
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,0 +1,45 @@
+"""What an instructor sees on a terminal."""
+
+import time
+
+import pytest
+
+from autograder import tables
+from autograder.ledger import ClassReport, ExerciseRow, StudentRow
+
+ADA = StudentRow("ada", 1.0, 2.0, {"pool": ExerciseRow(1.0, 2.0, "part", "half", None)}, tier="bubblewrap")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What rich takes for a terminal of 120 columns."""
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_the_progress_bar_counts_and_gives_a_rate_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with tables.progress_bar("grading") as move:
+        time.sleep(0.01)  # else the clock may not have moved
+        move(ADA, 3, 8)
+        time.sleep(0.3)  # the bar is redrawn ten times a second
+    out, err = capfd.readouterr()
+    assert "3/8" in err
+    assert "a minute" in err
+    assert not out
+
+
+def test_off_a_terminal_there_is_no_bar(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    with tables.progress_bar("grading") as move:
+        move(ADA, 3, 8)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("tier", "warned"), [("bubblewrap", False), ("none", True), ("bubblewrap, none", True)])
+def test_a_class_of_which_any_was_graded_without_isolation_is_said_to_be(
+    tier: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.print_class(ClassReport("00_start_here", tier, ["pool"], [ADA]))
+    assert ("WITHOUT isolation" in capsys.readouterr().out) is warned
