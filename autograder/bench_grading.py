@@ -113,7 +113,9 @@ def _time(root: Path, commands: Sequence[Sequence[str]]) -> tuple[float, float, 
     for command in commands:
         done = subprocess.run([sys.executable, *command], cwd=root, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CourseError(f"expected {' '.join(command)} to end well, got {done.returncode}:\n{done.stderr[-2000:]}")
+            raise CourseError(
+                f"expected {' '.join(command)} to end well, got {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}"
+            )
     wall, after = time.perf_counter() - clock, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, began
 

@@ -14,7 +14,7 @@ from typing import Any
 from autograder import __version__
 from autograder.oracle import Kit, Marked, Setup, mark, setup_for
 from autograder.registry import CourseError
-from autograder.sandbox import Limits, Sandbox, choose_tier
+from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
 CONNECT_S = 10.0
@@ -27,16 +27,16 @@ _warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 def work(kit: Kit, unsafe: bool, data: bytes | None, unreadable: str) -> Marked:
     """Mark one submission in this thread's sandbox, which stays warm for the next."""
-    if getattr(_mine, "setup", None) != kit.setup:
-        warm_up(kit.setup, unsafe)
+    if getattr(_mine, "ready", None) != (kit.setup, tier := choose_tier(unsafe=unsafe)):
+        warm_up(kit.setup, tier)
     return mark(kit, _mine.sandbox, data, unreadable)
 
 
-def warm_up(setup: Setup, unsafe: bool, together: threading.Barrier | None = None) -> None:
-    """Give this thread a warm sandbox; `together` with the other threads, so that each gets one."""
+def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
+    """Give this thread a warm sandbox in `tier`; `together` with the other threads, so that each gets one."""
     if hasattr(_mine, "sandbox"):
         _mine.sandbox.close()
-    _mine.sandbox, _mine.setup = setup.sandbox(choose_tier(unsafe=unsafe)), setup
+    _mine.sandbox, _mine.ready = setup.sandbox(tier), (setup, tier)
     _all.append(_mine.sandbox)
     if together is not None:
         together.wait()
@@ -50,12 +50,12 @@ def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
 
     Raises SandboxUnavailable where nothing isolates and not `unsafe`.
     """
-    choose_tier(unsafe=unsafe)
     together = threading.Barrier(workers)
     executor = ThreadPoolExecutor(workers, thread_name_prefix="attn")
     try:
         for _ in range(workers):
-            executor.submit(warm_up, setup, unsafe, together)
+            executor.submit(warm_up, setup, likely_tier(), together)  # where that is wrong, `work` makes another
+        choose_tier(unsafe=unsafe)
         yield executor
     finally:
         executor.shutdown(cancel_futures=True)

@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,6 +20,13 @@ from autograder.notebook import grade_id, is_answer
 from autograder.registry import course_root
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What lesson 11 measures is kept for this run of the tests alone; the user's own cache is neither used nor changed."""
+    folder = tempfile.TemporaryDirectory(prefix="attn-cache-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["ATTN_CACHE"] = folder.name
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:

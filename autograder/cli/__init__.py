@@ -1,6 +1,7 @@
 """`attn`: one command for learners, authors and instructors. These modules parse and print; the work is done elsewhere."""
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ from autograder.sandbox.host import SandboxUnavailable
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `attn`; returns the exit status (0 well, 1 something to mend, 2 wrong use)."""
     spare_grammars()
+    if argv is None:  # a process of our own
+        gc.set_threshold(50_000, 20, 20)  # Python's would look through every import's objects, again and again
     arguments = _parser().parse_args(argv)
     try:
         command: Command = arguments.run

@@ -6,7 +6,7 @@
 
 from autograder.sandbox.box import Cell, CellOutput, Question, Sandbox, Submission
 from autograder.sandbox.host import SandboxUnavailable
-from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier
+from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
 
 __all__ = [
     "Cell",
@@ -19,4 +19,5 @@ __all__ = [
     "Tier",
     "available_tiers",
     "choose_tier",
+    "likely_tier",
 ]

@@ -47,6 +47,11 @@ def try_tier(name: str) -> Tier:
         return Tier(name, False, str(error))
 
 
+def likely_tier() -> str:
+    """What `choose_tier` will most likely say, at once: the first tier for which this machine has what it needs, untried."""
+    return next((name for name in launch.TIERS if launch.unsupported(name) is None), "none")
+
+
 def choose_tier(unsafe: bool = False) -> str:
     """The first tier that isolates. Raises SandboxUnavailable where none does, unless `unsafe` allows "none"."""
     isolating = [name for name in launch.TIERS if name != "none"]

@@ -54,6 +54,7 @@ class Worker:
         self.tier: str = config["tier"]
         self.scratch: list[str] = config["scratch"]
         self.shell: Any = None
+        self.settled = not config["warm"]
         self.folders, self.kept = _existing(self.scratch)  # where Python is below /tmp, its mount point stays there
         self.marks = {folder: _marks(folder) for folder in self.folders}
 
@@ -62,12 +63,11 @@ class Worker:
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")  # where memory runs out, let the kernel end a submission and not the grader
         os.chdir(self.scratch[0])
+        gc.disable()  # it would look through all that is imported, again and again: a third of the time
         missing = self._preload() if self.config["warm"] else []
+        gc.enable()
         threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
-        gc.collect()
         gc.freeze()  # forked copies then share these pages for longer
-        if self.config["warm"]:
-            _use_huge_pages()
         self._confine()
         self._wipe()  # what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
@@ -129,8 +129,19 @@ class Worker:
             elif order.get("op") == "sweep":
                 self._sweep()
                 wire.send(self.control, {"op": "swept", "id": order["id"]}, deadline=time.monotonic() + 10)
+                self._settle()
             else:
                 raise WireError(f"expected an order, got {str(order.get('op'))[:40]!r}.")
+
+    def _settle(self) -> None:
+        """Make each further fork cheap, once: it takes most of a second, so the first submission does not wait for it."""
+        if self.settled:
+            return
+        self.settled = True
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        _use_huge_pages()
 
     def _fork(self, channel: int, order: Header) -> None:
         if os.fork():
