@@ -116,10 +116,11 @@ def test_the_warm_worker_has_one_thread_so_that_forks_are_safe(sandbox: Sandbox)
 
 
 def test_outputs_are_kept_cell_by_cell_after_an_error_too(sandbox: Sandbox) -> None:
+    patient = Sandbox(sandbox.tier, Limits(cell_s=20.0), preload=("numpy",))  # the first cell imports matplotlib
     sources = cells(
         "%matplotlib inline\n1 / 0", "def f(:", "print('\\x1b[31mred\\x07')\n7", "import sys; print('e', file=sys.stderr)"
     )
-    with sandbox.submission(sources) as submission:
+    with patient, patient.submission(sources) as submission:
         done = submission.outputs
     assert [cell.status for cell in done] == ["error", "error", "ok", "ok"]
     assert [cell.id for cell in done] == ["c0", "c1", "c2", "c3"]
@@ -508,6 +509,13 @@ sys.modules["math"] = None
         submission.observe("f", [ADD], 1)
     assert said(sandbox, "import math, numpy as np\nprint(np.exp(0.0), math.pi > 3, len([1]))") == "1.0 True 1\n"
     still_works(sandbox)
+
+
+def test_one_worker_serves_one_submission_after_another(sandbox: Sandbox) -> None:
+    with Sandbox(sandbox.tier, LIMITS, preload=("numpy",)) as fresh:  # the first submission is followed by some tidying up
+        for _ in range(3):
+            still_works(fresh)
+        assert fresh.lost == 0
 
 
 def test_a_dead_worker_is_replaced() -> None:

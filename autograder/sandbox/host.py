@@ -19,6 +19,7 @@ from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
 SWEEP_S = 20.0
+FORK_S = 20.0  # it may still be tidying up after the first submission
 
 
 class SandboxUnavailable(RuntimeError):  # noqa: N818 - says what is the matter, as FileNotFoundError would not
@@ -85,18 +86,25 @@ class Host:
         return ready
 
     def open(self) -> socket.socket:
-        """A fresh submission's process: our end of its channel. Raises WireError where the worker is gone."""
+        """A fresh submission's process: our end of its channel. Raises WireError where the worker is gone.
+
+        The process is there when this returns, so that its time is not counted before.
+        """
         ours, theirs = socket.socketpair()
+        ticket = secrets.token_hex(8)
         limits = dict(self.limits)
         if self.tier != "bubblewrap":  # there the user's processes are counted in the sandbox alone
             limits["processes"] += launch.task_count(int(self.ready["uid"]))
         try:
             wire.send(
                 self._control,
-                {"op": "submission", "limits": limits},
+                {"op": "submission", "id": ticket, "limits": limits},
                 deadline=time.monotonic() + 10,
                 fds=[theirs.fileno()],
             )
+            reply, _ = wire.receive(self._control, deadline=time.monotonic() + FORK_S)
+            if reply != {"op": "forked", "id": ticket}:
+                raise WireError("expected the worker to start a process.")
         except WireError:
             ours.close()
             raise

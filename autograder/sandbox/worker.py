@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from autograder.sandbox import confine, wire
@@ -54,7 +55,7 @@ class Worker:
         self.tier: str = config["tier"]
         self.scratch: list[str] = config["scratch"]
         self.shell: Any = None
-        self.settled = not config["warm"]
+        self.onto_huge_pages: Callable[[], None] | None = None
         self.folders, self.kept = _existing(self.scratch)  # where Python is below /tmp, its mount point stays there
         self.marks = {folder: _marks(folder) for folder in self.folders}
 
@@ -68,6 +69,7 @@ class Worker:
         gc.enable()
         threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
         gc.freeze()  # forked copies then share these pages for longer
+        self.onto_huge_pages = _onto_huge_pages() if self.config["warm"] else None
         self._confine()
         self._wipe()  # what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
@@ -135,17 +137,17 @@ class Worker:
 
     def _settle(self) -> None:
         """Make each further fork cheap, once: it takes most of a second, so the first submission does not wait for it."""
-        if self.settled:
-            return
-        self.settled = True
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        _use_huge_pages()
+        if self.onto_huge_pages is not None:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            self.onto_huge_pages()
+            self.onto_huge_pages = None
 
     def _fork(self, channel: int, order: Header) -> None:
         if os.fork():
             os.close(channel)
+            wire.send(self.control, {"op": "forked", "id": order["id"]}, deadline=time.monotonic() + 10)
             return
         try:
             self.control.close()
@@ -221,21 +223,25 @@ def _force(function: Any, path: str, _: object) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _use_huge_pages() -> None:
-    """Put memory that is there to stay on huge pages, where the kernel can: with torch, a fork then takes half the time or less.
+def _onto_huge_pages() -> Callable[[], None]:
+    """What puts memory that is there now on huge pages, where the kernel can: with torch, a fork then takes half the time.
 
-    Most of a fork is copying page tables; 130 MB of small pages are 33,000 entries, of huge ones 65.
+    Most of a fork is copying page tables; 130 MB of small pages are 33,000 entries, of huge ones 65. The memory is looked up at
+    once: a confined process may not be able to.
     """
     library = ctypes.CDLL(None)
     library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     with open("/proc/self/maps") as file:
         maps = [line.split() for line in file]
-    for span, rights, _, _, _, *name in maps:
-        if rights.startswith("rw") and name in ([], ["[heap]"]):
-            low, high = (int(address, 16) for address in span.split("-"))
-            low, high = -(-low // HUGE) * HUGE, high // HUGE * HUGE
+    spans = [line[0].split("-") for line in maps if line[1].startswith("rw") and line[5:] in ([], ["[heap]"])]
+    whole = [(-(-int(low, 16) // HUGE) * HUGE, int(high, 16) // HUGE * HUGE) for low, high in spans]
+
+    def collapse() -> None:
+        for low, high in whole:
             if high > low:
                 library.madvise(low, high - low, MADV_COLLAPSE)  # an older kernel refuses, and nothing is lost
+
+    return collapse
 
 
 def _warm_torch() -> None:
