@@ -111,7 +111,7 @@ class _Llama:
         return logits[:, -1]
 
     def generate(self, ids, n):
-        logits, out = self.prefill(ids, 2), []
+        logits, out = self.prefill(ids, ids.shape[1]), []
         for step in range(n):
             out.append(logits.argmax(-1))
             if step < n - 1:
@@ -170,7 +170,7 @@ def _one_attention(self, attention, capacity):
 
 
 def _whole_chunks_only(self, ids, chunk):
-    return _Llama.prefill(self, ids[:, : max(1, ids.shape[1] // chunk) * chunk], chunk)
+    return _Llama.prefill(self, ids[:, : ids.shape[1] // chunk * chunk], chunk)
 
 
 def _processes_the_last(self, ids, n):
