@@ -44,7 +44,7 @@ def code_passage(tokenizer: Any, n: int) -> Int[Tensor, "1 n"]:
 def fingerprint(value: Any) -> bytes:
     """A hash of what `value` does: of a function its code and what it refers to, of a class its methods, of arrays their numbers.
 
-    Names, comments and line numbers do not count, so a cell that is run again unchanged keeps its results.
+    Local names, comments, docstrings and line numbers do not count, so a cell that is run again unchanged keeps its results.
     """
     digest = hashlib.sha256()
     _feed(digest.update, value, set())
@@ -87,12 +87,13 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     if isinstance(value, types.CodeType):
-        return [value.co_code, value.co_names, *(c for c in value.co_consts if not isinstance(c, str))]
+        return [value.co_code, value.co_names, *value.co_consts]
     if isinstance(value, types.FunctionType):
         known = value.__globals__
         used = [known[name] for name in _names(value.__code__) if name in known and _ours(known[name])]
         closed = [cell.cell_contents for cell in value.__closure__ or ()]
-        return [value.__code__, value.__defaults__, value.__kwdefaults__, *closed, *used]
+        code = [part for part in _parts(value.__code__) if part is not value.__doc__ or part is None]
+        return [*code, value.__defaults__, value.__kwdefaults__, *closed, *used]
     if isinstance(value, type) and _ours(value):
         members = [member for name, member in sorted(vars(value).items()) if not name.startswith("__") or callable(member)]
         return [*(base for base in value.__bases__ if _ours(base)), *members]
@@ -150,9 +151,7 @@ def measure(
     try:
         for name, (attention, weights) in variants.items():
             progress.say(f"measured; now: {name}")
-            name_on_disk = cache.key(
-                common, fingerprint(attention), fingerprint(weights["layers"]), fingerprint(weights["embed"][:8])
-            )
+            name_on_disk = cache.key(common, fingerprint(attention), fingerprint(weights))
             found[name] = cache.remembered(name_on_disk, partial(run, attention, weights))
             progress.done += 1
     except KeyboardInterrupt:

@@ -100,14 +100,15 @@ class HalfAttention(PlainAttention):
 
 
 class RoundedAttention(PlainAttention):
-    """Keys and values rounded to `bits` bits each, with a step and a least value per token and head."""
+    """Keys and values rounded to `bits` bits each, with a step and a least value per token and head, in float16 both."""
 
     bits = 8
 
     def stored(self, x: Tensor) -> Tensor:
         low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
-        step = (high - low).clamp(min=1e-12) / (2**self.bits - 1)
-        y: Tensor = ((x - low) / step).round() * step + low
+        most = 2**self.bits - 1
+        low, step = (part.half().to(x.dtype) for part in (low, (high - low).clamp(min=1e-3) / most))
+        y: Tensor = ((x - low) / step).round().clamp(0, most) * step + low
         return y
 
 

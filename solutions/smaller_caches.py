@@ -17,9 +17,9 @@ from solutions.real_model import Layer
 def layers_to_pool(harm: Sequence[float], saved: int, excess: int) -> list[int]:
     """The layers to convert so that a cache shrinks by `excess` bytes a token or more.
 
-    Converting layer `i` saves `saved` bytes and does the harm `harm[i]`. Harms are
-    taken to add up, and their sum shall be least. As few layers as do it, in ascending
-    order of their numbers; none where `excess` is 0 or less.
+    Converting layer `i` saves `saved` bytes and does the harm `harm[i]`. As few layers
+    as save enough; of all such choices the one whose harms have the least sum. The
+    numbers of the layers ascend; there are none where `excess` is 0 or less.
 
     Raises ValueError where all layers together save too little.
 

@@ -214,6 +214,8 @@ def test_its_sizes_are_those_that_the_lesson_states(model: LanguageModel) -> Non
     numbers += [x for layer in model.weights["layers"] for x in layer.values() if isinstance(x, torch.Tensor)]
     assert round(sum(x.numel() for x in numbers) / 1e6, 1) == 134.5
     assert sum(x.nbytes for x in numbers) == pytest.approx(538e6, rel=0.001)
+    assert models.model_file().stat().st_size == pytest.approx(98e6, rel=0.005)
+    assert 5.5 < 8 * sum(len(entry.data) for entry in read_gguf(models.model_file()).tensors.values()) / 134.5e6 < 6
 
 
 def test_its_weights_are_those_of_the_package_gguf_bit_for_bit(model: LanguageModel) -> None:
@@ -402,7 +404,8 @@ def test_a_measurement_is_made_once_for_the_same_content(own_cache: Path) -> Non
     quality.measure({"a": (GroupedAttention, other)}, build, score, TEXT)
     quality.measure({"a": (GroupedAttention, weights)}, build, score, TEXT[:, :9])
     quality.measure({"a": (flawed("no_scale"), weights)}, build, score, TEXT)
-    assert count.n == 5
+    quality.measure({"a": (GroupedAttention, {**weights, "norm": 2 * weights["norm"]})}, build, score, TEXT)
+    assert count.n == 6
 
 
 def test_a_fingerprint_is_of_what_code_does_and_not_of_its_name_or_place() -> None:
@@ -417,6 +420,9 @@ def test_a_fingerprint_is_of_what_code_does_and_not_of_its_name_or_place() -> No
     one, two, three = (scope(text) for text in (base, same, other))
     for name in ("f", "A"):
         assert quality.fingerprint(one[name]) == quality.fingerprint(two[name]) != quality.fingerprint(three[name])
+    key, other_key = (scope(f"def f(layer):\n    'Says: {name}.'\n    return layer['{name}']") for name in ("Wk", "Wv"))
+    reworded = scope("def f(layer):\n    'Says something else.'\n    return layer['Wk']")
+    assert quality.fingerprint(key["f"]) == quality.fingerprint(reworded["f"]) != quality.fingerprint(other_key["f"])
     weights = torch.ones(3, 2)
     before = quality.fingerprint(weights)
     weights[0, 0] = 5  # changed in place, after it has been hashed

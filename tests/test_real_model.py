@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -306,6 +307,22 @@ def test_the_lesson_runs_offline_in_minutes_and_every_check_passes(executed: tup
         if exercise_of(cell):
             assert float(outputs[0]["data"]["text/plain"]) == cell.metadata.nbgrader.points
     assert seconds < 360  # three minutes on two idle cores; what tests it may be twice as busy
+
+
+@pytest.mark.timeout(900)
+def test_the_lesson_prints_what_its_text_says(executed: tuple[Any, float, Path]) -> None:
+    outputs = [output for cell in executed[0].cells for output in cell.get("outputs", [])]
+    printed = "".join(output.text for output in outputs if output.output_type == "stream")
+    front = "worth having: knows the inputs, r = 64, 4 bits, 8 bits, bfloat16\n"
+    for words in ("and reach 33.", "1: 2 of 5 say Paris", "270 heads", front):
+        assert words in printed
+    least, most = (float(number) for number in re.search(r"below 512: gap (\S+) to (\S+)", printed).groups())  # type: ignore[union-attr]
+    assert least == pytest.approx(1 / 3, abs=0.02)
+    assert most == pytest.approx(2 / 3, abs=0.02)
+    (share,) = re.findall(r"layers 0 and 1 do (\d+)%", printed)
+    assert int(share) > 50  # most of it
+    (promised,) = re.findall(r"the last one would be (\S+)", printed)
+    assert float(promised) < 14.22  # no loss at all
 
 
 @pytest.mark.timeout(900)

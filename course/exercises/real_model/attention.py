@@ -64,14 +64,17 @@ class _Attention:
         setattr(self, name, new if old is None else torch.cat([old, new], dim=2))
         return getattr(self, name)
 
+    def read(self, name, new):
+        return self.stored(name, new)
+
     def __call__(self, x):
         W, pos = self.W, self.positions(x.shape[1])
         q, k, v = (
             (x @ W[name]).unflatten(-1, (heads, -1)).transpose(1, 2)
             for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
         )
-        k = self.stored("keys", self.rotate_key(k, pos))
-        v = self.stored("values", self.rotate_value(v, pos))
+        k = self.read("keys", self.rotate_key(k, pos))
+        v = self.read("values", self.rotate_value(v, pos))
         of = torch.tensor([self.group(h) for h in range(W["H"])])
         scores = torch.einsum("bhid,bhjd->bhij", self.rotate_query(q, pos), k[:, of]) * self.scale(q.shape[-1])
         scores = scores.masked_fill(~self.visible(*scores.shape[-2:]), -math.inf)
@@ -81,6 +84,17 @@ class _Attention:
 
 def _with(**parts):
     return type("Mistaken", (_Attention,), parts)
+
+
+def _stores_and_forgets(self, name, new):
+    self.stored(name, new)
+    return new
+
+
+def _rotates_whole_rows(self, x, pos):
+    """The heads of a token turned as one long vector."""
+    rows = apply_rope(x.transpose(1, 2).flatten(2), pos, self.W["base"])
+    return rows.unflatten(-1, (x.shape[1], -1)).transpose(1, 2)
 
 
 class _RotatesOnReading(_Attention):
@@ -168,6 +182,18 @@ GROUPED_ATTENTION = Exercise(
             "rotated the queries only",
             "A score depends on the distance only if both are rotated. Rotate the keys before they are stored.",
             _with(rotate_key=lambda self, x, pos: x),
+        ),
+        Misconception(
+            "rotated_before_the_split",
+            "rotated whole rows, before they were split into heads",
+            "Each head has the same angles: split first, then rotate. `apply_rope` takes the width of one head for $d$.",
+            _with(rotate=_rotates_whole_rows),
+        ),
+        Misconception(
+            "past_not_read",
+            "stored keys and values, but attended to the new ones alone",
+            "`append` returns all keys and all values: `K, V = self.cache.append(K, V)`.",
+            _with(read=_stores_and_forgets),
         ),
         Misconception(
             "positions_from_zero",

@@ -7,8 +7,8 @@ from solutions import smaller_caches as ref
 
 
 def _harms(draw: Draw, layers):
-    """Distinct harms with two decimals, neither rising nor falling."""
-    numbers = draw.rng.permutation(range(3, 3 + 7 * layers, 7)) + draw.integer(0, 3)
+    """Distinct harms with two decimals, neither rising nor falling; two are below zero, as happens with measured ones."""
+    numbers = draw.rng.permutation(range(-13, -13 + 7 * layers, 7)) + draw.integer(0, 2)
     return [int(k) / 100 for k in numbers]
 
 
@@ -51,7 +51,7 @@ LAYERS_TO_POOL = Exercise(
         Case("two of four layers", _pooling(4, 2, 5)),
         Case("three of seven", _pooling(7, 3, 11)),
         Case("the bytes come out even", _pooling(6, 2, 0), edge=0.2),
-        Case("nothing to save", _pooling(5, 0, 7), edge=0.2),
+        Case("nothing to save", _pooling(5, 0, 57), edge=0.2),
     ),
     hints=(
         "All layers save the same number of bytes. How many of them do you need, and which?",
@@ -97,11 +97,9 @@ LAYERS_TO_POOL = Exercise(
         ),
         Misconception(
             "negative_count",
-            "did not stop where nothing is to be saved: a negative count takes nearly all layers",
+            "did not stop where nothing is to be saved: a negative count takes most layers",
             "`[:count]` with a negative count drops from the end. Use `max(0, …)`.",
-            lambda harm, saved, excess: sorted(
-                _by_harm(harm, math.floor(excess / saved) if excess < 0 else _count(saved, excess))
-            ),
+            lambda harm, saved, excess: sorted(_by_harm(harm, math.ceil(excess / saved))),
         ),
     ),
     variants=(Variant("one_after_another", _one_after_another),),
@@ -118,6 +116,8 @@ def _points(draw: Draw):
     made = [(a, losses[0]), (b, losses[1]), (c, losses[2]), (e, losses[3])]
     made += [(d, losses[2] + 1.0), (c, losses[2] + 0.3), (d, losses[2]), (c, losses[2])]
     order = draw.rng.permutation(len(made)).tolist()
+    if (order.index(2) < order.index(7)) == (names[2] < names[7]):  # the twins come in the wrong order
+        names[2], names[7] = names[7], names[2]
     return {"points": {names[i]: made[i] for i in order}}
 
 
@@ -143,6 +143,16 @@ def _sweep(points):
         if loss < best or (kept and points[kept[-1]] == (cost, loss)):
             kept.append(name)
             best = loss
+    return kept
+
+
+def _one_twin(points):
+    """A sweep that keeps only what is better than all before."""
+    kept, best = [], math.inf
+    for name in sorted(points, key=lambda n: (points[n], n)):
+        if points[name][1] < best:
+            kept.append(name)
+            best = points[name][1]
     return kept
 
 
@@ -181,6 +191,12 @@ PARETO = Exercise(
             lambda points: _kept(points, lambda q, p: q[0] <= p[0] and q[1] <= p[1]),
         ),
         Misconception(
+            "one_twin_dropped",
+            "kept only one of two equal points",
+            "Neither beats the other: both stay.",
+            _one_twin,
+        ),
+        Misconception(
             "beaten_ones_kept",
             "kept the beaten points and dropped the good ones",
             "Keep those that **no** other point beats.",
@@ -197,6 +213,18 @@ PARETO = Exercise(
             "sorted by loss",
             "By rising **cost**.",
             lambda points: _kept(points, _beats, lambda name, points: (points[name][1], name)),
+        ),
+        Misconception(
+            "as_given",
+            "left the points in the order in which they were given",
+            "By rising cost, and equal costs by name.",
+            lambda points: [name for name in points if name in _kept(points, _beats)],
+        ),
+        Misconception(
+            "equal_costs_as_given",
+            "left points of equal cost in the order in which they were given",
+            "Sort by (cost, name).",
+            lambda points: _kept(points, _beats, lambda name, points: points[name][0]),
         ),
         Misconception(
             "more_is_better",

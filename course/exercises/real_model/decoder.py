@@ -9,9 +9,14 @@ from solutions.real_model import feed_forward, rms_norm
 
 TWO_LAYERS = Tolerance(rtol=1e-4, atol=1e-4)  # two layers in float32, logits up to 20; mistakes are 0.1 and more
 LENGTH = Call("length", attribute=True)
-# the attention of a layer as a plain sum over the past of this call, to see that `attention` is used
+# Attention of other kinds, to see that `attention` is used: a plain sum over the past of this call, and one that counts the
+# tokens that it has ever processed, so that the choices tell whether any was processed twice.
 RUNNING_SUM = Code(
     "lambda layer, capacity: type('Sum', (), {'length': 0, 'reset': lambda self: None, '__call__': lambda self, x: x.cumsum(-2)})()"
+)
+COUNTING = Code(
+    "lambda layer, capacity: type('Counting', (), {'length': 0, 'seen': 0, 'reset': lambda self: None, '__call__': lambda self, x: "
+    "(x * torch.arange(self.seen, self.seen + x.shape[1])[:, None].cos(), setattr(self, 'seen', self.seen + x.shape[1]))[0]})()"
 )
 
 
@@ -37,14 +42,32 @@ def _second_prompt(draw: Draw):
 
 
 def _greedy(draw: Draw):
-    """A prompt whose greedy choices are clear (the best logit leads by 0.05), and not all one token."""
+    """Two prompts whose greedy choices are clear, and not all one token. Room for more tokens than are needed."""
+    while True:
+        weights, ids = probes.llama(draw), probes.ids(draw, 2, 3)
+        given = {"weights": probes.as_tensors(weights), "capacity": 64}
+        if _clear(given, ids) and len(set(ref.Llama(**given).generate(torch.from_numpy(ids), 5).flatten().tolist())) > 3:
+            return Script({"weights": weights, "capacity": 64}, None, (Call("generate", {"ids": ids, "n": 5}), LENGTH))
+
+
+def _clear(given, ids):
+    """Whether the best logit leads by 0.05 at each of five greedy choices."""
+    prompt = torch.from_numpy(ids)
+    chosen = ref.Llama(**given).generate(prompt, 5)
+    best = ref.Llama(**given).extend(torch.cat([prompt, chosen], 1))[:, 2:-1].topk(2).values
+    return (best[..., 0] - best[..., 1]).min() > 0.05
+
+
+def _no_token_twice(draw: Draw):
+    """Attention that counts: the choices are other ones if it is given the whole text again."""
     while True:
         weights, ids = probes.llama(draw), probes.ids(draw, 1, 3)
-        decoder, prompt = ref.Llama(probes.as_tensors(weights), 16), torch.from_numpy(ids)
-        chosen = decoder.generate(prompt, 5)
-        best = ref.Llama(probes.as_tensors(weights), 16).extend(torch.cat([prompt, chosen], 1))[0, 2:-1].topk(2).values
-        if (best[:, 0] - best[:, 1]).min() > 0.05 and len(set(chosen[0].tolist())) > 3:
-            return Script({"weights": weights, "capacity": 16}, None, (Call("generate", {"ids": ids, "n": 5}), LENGTH))
+        given = {"weights": probes.as_tensors(weights), "capacity": 64, "attention": COUNTING.build()}
+        if _clear(given, ids) and not torch.equal(
+            *(kind(**given).generate(torch.from_numpy(ids), 5) for kind in (_Llama, _Recomputes))
+        ):
+            calls = (Call("generate", {"ids": ids, "n": 5}),)
+            return Script({"weights": weights, "capacity": 64, "attention": COUNTING}, None, calls)
 
 
 class _Llama:
@@ -88,12 +111,22 @@ class _Llama:
         return logits[:, -1]
 
     def generate(self, ids, n):
-        logits, out = self.prefill(ids, 2), []
+        logits, out = self.prefill(ids, ids.shape[1]), []
         for step in range(n):
             out.append(logits.argmax(-1))
             if step < n - 1:
                 logits = self.extend(out[-1][:, None])[:, -1]
         return torch.stack(out, dim=1)
+
+
+class _Recomputes(_Llama):
+    """No use of the cache: the whole text again for each token."""
+
+    def generate(self, ids, n):
+        text = ids
+        for _ in range(n):
+            text = torch.cat([text, self.prefill(text, text.shape[1]).argmax(-1, keepdim=True)], dim=1)
+        return text[:, ids.shape[1] :]
 
 
 def _with(**parts):
@@ -127,8 +160,17 @@ def _normed_stream(self, x, layer, attend):
     return x + feed_forward(x, layer)
 
 
+def _norm1_twice(self, x, layer, attend):
+    x = x + attend(rms_norm(x, layer["norm1"], self.eps))
+    return x + feed_forward(rms_norm(x, layer["norm1"], self.eps), layer)
+
+
 def _one_attention(self, attention, capacity):
     return [attention(self.weights["layers"][0], capacity)] * len(self.weights["layers"])
+
+
+def _whole_chunks_only(self, ids, chunk):
+    return _Llama.prefill(self, ids[:, : ids.shape[1] // chunk * chunk], chunk)
 
 
 def _processes_the_last(self, ids, n):
@@ -159,6 +201,7 @@ LLAMA = Exercise(
         Case("two layers, a prompt in chunks", _chunks),
         Case("five tokens, greedily", _greedy),
         Case("another attention", _another_attention, edge=0.1),
+        Case("no token twice", _no_token_twice, edge=0.1),
         Case("a second prompt", _second_prompt, edge=0.1),
     ),
     hints=(
@@ -202,6 +245,12 @@ LLAMA = Exercise(
             _with(block=_norms_swapped),
         ),
         Misconception(
+            "norm1_twice",
+            "used `norm1` before the feed-forward layer as well",
+            "Each of the two has weights of its own: `norm2` belongs to the feed-forward layer.",
+            _with(block=_norm1_twice),
+        ),
+        Misconception(
             "no_last_norm",
             "left out the norm after the last layer",
             'One more `rms_norm`, with `weights["norm"]`, before the logits.',
@@ -230,6 +279,18 @@ LLAMA = Exercise(
             "kept the last text when a new prompt came",
             "`prefill` begins anew: `reset()` the attention of every layer first.",
             _with(reset=lambda self: None),
+        ),
+        Misconception(
+            "rest_dropped",
+            "dropped the end of a prompt that is no multiple of `chunk`",
+            "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
+            _with(prefill=_whole_chunks_only),
+        ),
+        Misconception(
+            "recomputed",
+            "put the whole text through the model again for each token",
+            "`generate` has a cache: one `prefill`, then `extend` by the token chosen last and no other.",
+            _Recomputes,
         ),
         Misconception(
             "refilled",

@@ -20,12 +20,15 @@ def _layer(draw: Draw, r, *, d_model, H, G, d):
     return made | {name: draw.normal(r, G * d, scale=1.2 * r**-0.5).round(2) for name in ("W_UK", "W_UV")}
 
 
-def _script(chunks, averages, *, batch=1, r=6, d_model=5, H=6, G=3, d=4):
+def _script(chunks, averages, *, batch=1, again=(), r=6, d_model=5, H=6, G=3, d=4):
+    """A text in chunks, of which some give averages; with `again`, a reset and another text."""
+
     def make(draw: Draw):
         def x(n):
             return {"x": draw.normal(batch, n, d_model).round(2)}
 
         calls = [Call("__call__", x(n)) for n in chunks] + [Call("averages", x(n)) for n in averages]
+        calls += [Call("reset"), LENGTH, *(Call("__call__", x(n)) for n in again)] if again else []
         return Script({"layer": _layer(draw, r, d_model=d_model, H=H, G=G, d=d), "capacity": 16}, None, (*calls, LENGTH))
 
     return make
@@ -65,9 +68,17 @@ class _Latents:
     def group(self, h):
         return h // (self.W["H"] // self.W["G"])
 
+    def ups(self):
+        """What makes values of latents, one matrix for each head."""
+        groups = self.W["W_UV"].unflatten(-1, (self.W["G"], -1)).transpose(0, 1)
+        return groups[[self.group(h) for h in range(self.W["H"])]]
+
     def store(self, x):
-        new = x @ self.W["W_DKV"]
+        new = self.latent(x @ self.W["W_DKV"])
         self.latents = new if self.latents is None else torch.cat([self.latents, new], dim=1)
+
+    def latent(self, c):
+        return c
 
     def averages(self, x):
         start, n = self.length, x.shape[1]
@@ -79,9 +90,7 @@ class _Latents:
         return scores.masked_fill(~keep, -math.inf).softmax(-1) @ self.latents[:, None]
 
     def __call__(self, x):
-        U, up = self.averages(x), self.W["W_UV"].unflatten(-1, (self.W["G"], -1))
-        heads = [U[:, h] @ up[:, self.group(h)] for h in range(self.W["H"])]
-        return torch.cat(heads, dim=-1) @ self.W["Wo"]
+        return (self.averages(x) @ self.ups()).transpose(1, 2).flatten(2) @ self.W["Wo"]
 
 
 def _with(**parts):
@@ -97,20 +106,35 @@ def _unrotated_keys(self, start):
     return (self.latents @ self.W["W_UK"]).unflatten(-1, (self.W["G"], -1)).transpose(1, 2)
 
 
+def _rotated_when_stored(self, c):
+    return self.rotate(c, torch.arange(self.length, self.length + c.shape[1]))
+
+
 def _values_averaged(self, x):
-    U = _Latents.averages(self, x)
-    up = self.W["W_UV"].unflatten(-1, (self.W["G"], -1))
-    return torch.stack([U[:, h] @ up[:, self.group(h)] for h in range(self.W["H"])], dim=1)
+    return _Latents.averages(self, x) @ self.ups()
 
 
-class _ValuesFromKeys(_Latents):
-    def __call__(self, x):
-        U, up = self.averages(x), self.W["W_UK"].unflatten(-1, (self.W["G"], -1))
-        return torch.cat([U[:, h] @ up[:, self.group(h)] for h in range(self.W["H"])], dim=-1) @ self.W["Wo"]
+def _merged(self, x):
+    return self.averages(x).transpose(1, 2).flatten(2) @ self.W["Wo"]
+
+
+def _by_modulo(self):
+    """`repeat` in the place of `repeat_interleave`, for the values alone: `gqa_grouped` does it right for the keys."""
+    return self.W["W_UV"].unflatten(-1, (self.W["G"], -1)).transpose(0, 1).repeat(self.W["H"] // self.W["G"], 1, 1)
+
+
+def _reshaped(self):
+    groups = self.W["W_UV"].reshape(self.W["G"], self.W["W_UV"].shape[0], -1)
+    return groups.repeat_interleave(self.W["H"] // self.W["G"], dim=0)
+
+
+def _from_keys(self):
+    groups = self.W["W_UK"].unflatten(-1, (self.W["G"], -1)).transpose(0, 1)
+    return groups.repeat_interleave(self.W["H"] // self.W["G"], dim=0)
 
 
 class _OneByOne(_Latents):
-    """Head by head, and the query moved to the latents after the rotation has been undone on neither side."""
+    """Head by head, each with its group's columns of `W_UK`."""
 
     def averages(self, x):
         start, n = self.length, x.shape[1]
@@ -136,6 +160,7 @@ LATENT_ATTENTION = Exercise(
         Case("two tokens, then one", _script((2, 1), (), r=2, d_model=3, H=4, G=2, d=2)),
         Case("a batch, in three chunks", _script((3, 2, 1), (), batch=2)),
         Case("the averages of latents", _script((3,), (2, 1))),
+        Case("another text after a reset", _script((3, 1), (), again=(2, 1), H=4, G=2), edge=0.2),
     ),
     hints=(
         "Write down the four shapes: latents in the cache, keys made of them, weights, averages. Which of them have a head axis, "
@@ -152,6 +177,12 @@ LATENT_ATTENTION = Exercise(
             "rotated the latents instead of the keys",
             "Make the keys first, $c\\, W_{UK}$, then rotate them. The rotation pairs features of a **key**.",
             _with(keys=_rotated_latents),
+        ),
+        Misconception(
+            "stored_rotated",
+            "rotated the latents before you stored them, as keys are elsewhere",
+            "The cache holds $c = x\\, W_{DKV}$ as it is: values are made of it as well. Make the keys at each call, then rotate them.",
+            _with(latent=_rotated_when_stored, keys=_unrotated_keys),
         ),
         Misconception(
             "keys_not_rotated",
@@ -172,6 +203,12 @@ LATENT_ATTENTION = Exercise(
             _with(key_positions=lambda self, start: torch.arange(start, start + self.length)),
         ),
         Misconception(
+            "base_ignored",
+            "rotated with the base 10000, whatever the layer says",
+            'Pass `layer["base"]`, for queries and for keys.',
+            _with(rotate=lambda self, x, pos: apply_rope(x, pos)),
+        ),
+        Misconception(
             "scale_of_the_latent",
             "divided the scores by the root of the latent's width",
             "The dot product is of queries and keys: $\\sqrt{d}$, whatever is cached.",
@@ -184,16 +221,34 @@ LATENT_ATTENTION = Exercise(
             _with(group=lambda self, h: h % self.W["G"]),
         ),
         Misconception(
+            "modulo_for_values",
+            "gave the averages of head $h$ the columns of group h mod G",
+            "Neighbours share: `repeat_interleave`, not `repeat`, if you make a matrix for each head out of the groups'.",
+            _with(ups=_by_modulo),
+        ),
+        Misconception(
+            "ups_reshaped",
+            "cut `W_UV` into groups by rows: a `reshape` to (G, r, d) without a transpose",
+            "The groups lie side by side in the **columns**: `split_heads(W_UV, G)` is (G, r, d).",
+            _with(ups=_reshaped),
+        ),
+        Misconception(
             "values_averaged",
             "made the values and averaged those: `averages` must return averages of latents",
             "Leave `W_UV` to `__call__`, where it acts once for each new token.",
-            _with(averages=_values_averaged, __call__=lambda self, x: _Latents.__call__(self, x)),
+            _with(averages=_values_averaged, __call__=_merged),
         ),
         Misconception(
             "values_from_keys",
             "used `W_UK` in the place of `W_UV`",
             "$W_{UK}$ makes keys, $W_{UV}$ acts on the averages.",
-            _ValuesFromKeys,
+            _with(ups=_from_keys),
+        ),
+        Misconception(
+            "not_reset",
+            "kept the old text after `reset`",
+            "`reset` must empty the cache.",
+            _with(reset=lambda self: setattr(self, "latents", getattr(self, "latents", None))),
         ),
     ),
     variants=(Variant("other_words", _Latents), Variant("head_by_head", _OneByOne)),

@@ -92,6 +92,12 @@ PERPLEXITY = Exercise(
             lambda logits, ids: 1 / float((-_next(logits, ids)).exp().mean()),
         ),
         Misconception(
+            "softmax_twice",
+            "took the softmax first, and then a function that takes it again",
+            "`F.cross_entropy` and `log_softmax` want logits, as they are.",
+            lambda logits, ids: math.exp(_next(logits.softmax(-1), ids).mean()),
+        ),
+        Misconception(
             "divided_by_n",
             "divided the sum by $n$, though only $n - 1$ predictions were scored",
             "Take the mean of what you have summed.",
