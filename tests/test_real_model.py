@@ -316,7 +316,7 @@ def test_the_lesson_prints_what_its_text_says(executed: tuple[Any, float, Path])
     front = "worth having: knows the inputs, r = 64, 4 bits, 8 bits, bfloat16\n"
     for words in ("and reach 33.", "1: 2 of 5 say Paris", "270 heads", front):
         assert words in printed
-    least, most = (float(number) for number in re.search(r"below 512: gap (\S+) to (\S+)", printed).groups())  # type: ignore[union-attr]
+    least, most = (float(number) for number in re.search(r"below 512: gap (\S+) to (\S+)", printed).groups())
     assert least == pytest.approx(1 / 3, abs=0.02)
     assert most == pytest.approx(2 / 3, abs=0.02)
     (share,) = re.findall(r"layers 0 and 1 do (\d+)%", printed)
