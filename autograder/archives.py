@@ -10,6 +10,7 @@ import re
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from autograder.submission import MAX_BYTES
 
 MAX_NESTED = 50 << 20  # bytes of a zip in a zip
 MAX_TOTAL = 2 << 30  # bytes read of one collection
+MAX_WITHIN = 5 * MAX_BYTES  # bytes read of a zip in a zip: one learner's, who must not use up what is for all
 MAX_ENTRIES = 50_000  # of an archive; a fiftieth of an archive within one
 MAX_RATIO = 100  # uncompressed to compressed, from a megabyte on; notebooks reach 10
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
@@ -47,9 +49,10 @@ class Refused:
 
 @dataclass
 class _Budget:
-    """What may still be read of the whole collection."""
+    """What may still be read of the whole collection, or of an archive within it."""
 
     left: int = MAX_TOTAL
+    most: int = MAX_TOTAL
 
 
 def read_all(source: Path) -> Iterator[File | Refused]:
@@ -68,25 +71,25 @@ def read_all(source: Path) -> Iterator[File | Refused]:
 
 
 def _on_disk(path: Path, name: str, budget: _Budget) -> Iterator[File | Refused]:
-    shown = _shown(name or path.name)
+    label = shown(name or path.name)
     if _JUNK.search(name):
         return
     if problem := name_problem(name):
-        yield Refused(shown, problem)
+        yield Refused(label, problem)
         return
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        yield Refused(shown, f"it could not be opened ({error.strerror}); links are not followed")
+        yield Refused(label, f"it could not be opened ({error.strerror}); links are not followed")
         return
     with os.fdopen(handle, "rb") as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
-            yield Refused(shown, "expected a regular file")
+            yield Refused(label, "expected a regular file")
         elif path.suffix.lower() == ".zip":
             yield from _in_zip(file, name, budget, time=None)
         elif problem := _size_problem(name, info.st_size, budget):
-            yield Refused(shown, problem)
+            yield Refused(label, problem)
         else:
             budget.left -= info.st_size
             yield File(name, file.read(MAX_BYTES), datetime.fromtimestamp(info.st_mtime))
@@ -98,13 +101,13 @@ def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) 
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()
     except _BROKEN as error:
-        yield Refused(_shown(name or "the archive"), f"it is not a zip archive that can be read ({type(error).__name__})")
+        yield Refused(shown(name or "the archive"), f"it is not a zip archive that can be read ({type(error).__name__})")
         return
     if len(entries) > MAX_ENTRIES:
-        yield Refused(_shown(name or "the archive"), f"expected at most {MAX_ENTRIES} files in it, got {len(entries)}")
+        yield Refused(shown(name or "the archive"), f"expected at most {MAX_ENTRIES} files in it, got {len(entries)}")
         return
     seen = [_folded(entry.filename) for entry in entries]
-    doubled = {each for each in seen if seen.count(each) > 1} if len(set(seen)) < len(seen) else set()
+    doubled = {each for each, times in Counter(seen).items() if times > 1}
     prefix = f"{name}/" if name else ""
     for entry in sorted(entries, key=lambda each: each.filename):
         path = prefix + entry.filename
@@ -114,7 +117,7 @@ def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) 
         if _folded(entry.filename) in doubled:
             problem = "the archive holds this name twice, or twice but for capitals: which one counts?"
         if problem:
-            yield Refused(_shown(path), problem)
+            yield Refused(shown(path), problem)
             continue
         yield from _entry(archive, entry, path, budget, time)
 
@@ -128,17 +131,20 @@ def _entry(
             data = file.read(limit + 1)  # whatever the archive's own figures say
         written = time or datetime(*entry.date_time)
     except _BROKEN as error:
-        yield Refused(_shown(path), f"it could not be unpacked ({type(error).__name__}: {_shown(str(error))[:80]})")
+        yield Refused(shown(path), f"it could not be unpacked ({type(error).__name__}: {shown(str(error))[:80]})")
         return
     budget.left -= len(data)
     if len(data) > limit:
-        yield Refused(_shown(path), f"expected at most {limit >> 20} MiB, got more than it said")
+        yield Refused(shown(path), f"expected at most {limit >> 20} MiB, got more than it said")
     elif not path.lower().endswith(".zip"):
         yield File(path, data, written)
     elif data.count(b"PK\x01\x02") > MAX_ENTRIES // 50:  # each entry of a zip's table begins so
-        yield Refused(_shown(path), f"expected at most {MAX_ENTRIES // 50} files in an archive within an archive")
+        yield Refused(shown(path), f"expected at most {MAX_ENTRIES // 50} files in an archive within an archive")
     else:
-        yield from _in_zip(io.BytesIO(data), path, budget, written)
+        within = _Budget(min(MAX_WITHIN, budget.left), MAX_WITHIN)
+        before = within.left
+        yield from _in_zip(io.BytesIO(data), path, within, written)
+        budget.left -= before - within.left
 
 
 def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> str | None:
@@ -168,7 +174,8 @@ def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
     if size > limit:
         return f"expected at most {limit >> 20} MiB, got {size >> 20} MiB"
     if size > budget.left:
-        return f"more than {MAX_TOTAL >> 30} GiB in one collection: collect in parts"
+        where = "collection: collect in parts" if budget.most == MAX_TOTAL else "archive"
+        return f"more than {budget.most >> 20} MiB in one {where}"
     return None
 
 
@@ -198,6 +205,6 @@ def _folded(name: str) -> str:
     return name.replace("\\", "/").rstrip("/").casefold()
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """A name fit for a terminal."""
     return _UNSEEN.sub("?", name)[:200]

@@ -5,12 +5,14 @@ may use a name that one of them left behind, by luck or by habit, and would work
 """
 
 import builtins
+import re
 from collections.abc import Iterable
 
 from autograder.names import scopes
 
 # With these a program can ask for any name, so no reading of it is enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
+_NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
 
 
 def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterable[str]) -> bool:
@@ -26,7 +28,7 @@ def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterabl
         bound |= _bound(source)
     for source in theirs:
         names = _used(source)
-        if names is None or names & _REFLECTIVE:
+        if names is None or names & _REFLECTIVE or _NAMESPACES.search(source):
             return True
         used |= names
         bound |= _bound(source)
@@ -35,13 +37,11 @@ def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterabl
 
 
 def _used(source: str) -> set[str] | None:
-    """The global names that `source` reads; None where that cannot be told (magics). Nothing where it cannot run at all."""
+    """The global names that `source` reads; None where it is no plain Python: IPython runs `files = !ls` and `who` too."""
     try:
         return scopes(source)[1]
-    except SyntaxError:
-        return None if any(line.lstrip().startswith(("%", "!", "?")) for line in source.splitlines()) else set()
-    except (ValueError, RecursionError, MemoryError):
-        return set()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _bound(source: str) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from autograder.notebook import exercise_of, grade_id, grader, is_answer, is_grade
 from autograder.page import POLICY, coloured, document, maths_to_mathml
 
+MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
 Marks = Mapping[str, tuple[float | None, float | None, str]]
 
 
@@ -29,16 +30,21 @@ class Pages:
     def page(self, student: str, notebook: Any, marks: Marks) -> str:
         """The page for `student`: the marked `notebook` and the `marks` by grade_id, (automatic, by hand, comment)."""
         body = [f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>", _table(notebook, marks)]
+        prose = 0
         for cell in notebook.cells:
-            body.append(self._cell(cell, marks))
+            prose += len(cell.source) if cell.cell_type == "markdown" and cell.source not in self._given else 0
+            body.append(self._cell(cell, marks, plain=prose > MAX_PROSE))
         return document(f"{self._title}: {student}", "\n".join(body), policy=POLICY)
 
-    def _cell(self, cell: Any, marks: Marks) -> str:
+    def _cell(self, cell: Any, marks: Marks, *, plain: bool) -> str:
         name = grade_id(cell) or ""
         comment = marks.get(name, (None, None, ""))[2]
         said = f'<p class="comment"><b>Comment:</b> {html.escape(comment)}</p>' if comment and is_answer(cell) else ""
         if cell.cell_type == "markdown":
-            text = self._text(cell.source, True) if cell.source in self._given else _markdown(cell.source, False)
+            if cell.source in self._given:
+                text = self._text(cell.source, True)
+            else:
+                text = f"<pre>{html.escape(cell.source)}</pre>" if plain else _markdown(cell.source, False)
             return f'<section id="{html.escape(name)}">{text}{said}</section>' if name else text
         if exercise_of(cell):
             return f'<section id="{html.escape(name)}">{"".join(_panel(output) for output in cell.outputs)}</section>'

@@ -5,8 +5,11 @@ Values cannot prove how they were computed, and a name can be reached in many wa
 
 import ast
 import re
+import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+from autograder.names import scopes
 
 
 def uses(source: str, forbidden: Sequence[str]) -> list[str]:
@@ -21,13 +24,40 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     return [name for name in forbidden if re.findall(r"\w+", name)[-1] in seen]
 
 
+def leaned_on(answer: str, others: Mapping[str, tuple[set[str], set[str]]], apart: Collection[str]) -> list[str]:
+    """Those of `others` (each with its `bindings`) that `answer` takes names from, itself or by way of another; none by `apart`.
+
+    >>> helper, user = "def h(x): return F.softmax(x)", "def g(x): return h(x)"
+    >>> leaned_on("def f(x): return g(x)", {text: bindings(text) for text in (helper, user)}, []) == [user, helper]
+    True
+    """
+    found: list[str] = []
+    wanted = bindings(answer)[1] - set(apart)
+    while new := [source for source, (bound, _) in others.items() if source not in found and bound & wanted]:
+        found += new
+        wanted |= {name for source in new for name in others[source][1]} - set(apart)
+    return found
+
+
+def bindings(source: str) -> tuple[set[str], set[str]]:
+    """The global names that `source` sets and reads; where it is no Python, each word may be either."""
+    try:
+        return scopes(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _words(source), _words(source)
+
+
+def _words(source: str) -> set[str]:
+    return set(re.findall(r"\w+", unicodedata.normalize("NFKC", source)))  # as Python reads names
+
+
 def _names(source: str) -> set[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
-        return set(re.findall(r"\w+", source))
+        return _words(source)
     seen: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):

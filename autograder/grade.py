@@ -18,6 +18,7 @@ from typing import Any
 import nbformat
 
 from autograder import ledger, pool
+from autograder.archives import shown
 from autograder.build import nbgrader_api
 from autograder.feedback import Pages
 from autograder.files import write_whole
@@ -28,6 +29,7 @@ from autograder.registry import CourseError, did_you_mean
 from autograder.sandbox import Limits
 from autograder.submission import UnreadableError, load
 
+MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and most systems end at 255
 BATCH = 16  # outcomes for each commit: a disk takes its time over one
 Progress = Callable[[StudentRow, int, int], None]
 
@@ -239,12 +241,13 @@ def _place(coursedir: Any, kind: str, student: str, assignment: str) -> Path:
 
 def _is_name(student: str) -> bool:
     """Whether the gradebook can hold `student`: a folder may have any name."""
-    return student.isprintable() and len(student) <= 128
+    return student.isprintable() and len(student) <= 128 and len(student.encode()) <= MAX_FOLDER
 
 
 def _unnameable(student: str, points: float) -> StudentRow:
     shown = ascii(student)[1:-1][:128]
-    problem = "expected a folder named after the student, in at most 128 printable characters. Rename it and grade again."
+    wanted = f"at most 128 printable characters and {MAX_FOLDER} bytes"
+    problem = f"expected a folder named after the student, in {wanted}. Rename it and grade again."
     return StudentRow(shown, 0.0, points, problem=problem)
 
 
@@ -254,7 +257,8 @@ def _read(root: Path, assignment: str, kit: Kit, student: str) -> Job:
     path = folder / f"{assignment}.ipynb"
     if not os.path.lexists(path):
         others = sorted(each.name for each in folder.glob("*.ipynb"))
-        problem = f"expected {path.name}, found {', '.join(others) or 'no notebook'}. Rename it and grade again."
+        named = ", ".join(map(shown, others[:5])) or "no notebook"
+        problem = f"expected {path.name}, found {named}. Rename it and grade again."
         why = problem
     else:
         try:

@@ -29,8 +29,9 @@ from autograder.build import nbgrader_api
 from autograder.registry import CourseError
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
-_MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_file_(?P<file>.*)")
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_file_(?P<file>.*)")
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?P<attempt>\d+)_(?P<file>.+)", re.IGNORECASE)
+MAX_NAME = 128  # characters of a student's id, in nbgrader's gradebook
 _COPY = re.compile(r"(?:-(?P<again>\d+)| ?\(\d+\))?\.ipynb$", re.IGNORECASE)  # what platforms and browsers put behind a name
 
 
@@ -116,7 +117,10 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused:
     top, _, within = file.path.partition("/")
     name, late, attempt = file.path.rpartition("/")[2], False, 0
-    if match := _MOODLE.fullmatch(top) or _CANVAS.fullmatch(top):
+    moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
+    if (moodle and canvas) or top.count("_assignsubmission_file_") > 1:
+        return Refused(file.path, "it bears the marks of two students or platforms. Whose is it? Rename it, or ask for it again")
+    if match := moodle or canvas:
         student = known.get(match["id"]) or f"{_slug(match['name'])}-{match['id']}"
         groups = match.groupdict()
         late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
@@ -125,6 +129,9 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
         student = _slug(top.removesuffix(".zip").removeprefix(f"{assignment}-")) if within else ""
     if not student:
         return Refused(file.path, f"whose is it? Put it in a folder named for the student: <student>/{assignment}.ipynb")
+    if len(student) > MAX_NAME:
+        how = "Give the student a short id: nbgrader db student add --lms-user-id"
+        return Refused(file.path, f"the name is too long for a folder. {how}")
     copied = _COPY.search(name)
     if copied is None or name[: copied.start()].casefold() != assignment.casefold():
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")

@@ -25,7 +25,7 @@ from autograder import __version__, pack, panel
 from autograder import sandbox as box
 from autograder.checking import judge_missing
 from autograder.demonstrations import needed
-from autograder.forbid import uses
+from autograder.forbid import bindings, leaned_on, uses
 from autograder.judge import ExerciseRecord, Result, judge, judge_choice
 from autograder.notebook import exercise_of, grade_id, is_answer, is_grade
 from autograder.observe import Failure, Observation
@@ -135,6 +135,8 @@ def mark(kit: Kit, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "
         _run_and_mark(kit, sandbox, marked)
         if sandbox.lost == lost:
             break
+    else:
+        marked.flags.append("its sandbox ended while it was marked, twice: grade it again when nothing else runs")
     marked.flags = list(dict.fromkeys(marked.flags))
     marked.seconds = time.perf_counter() - started
     return marked
@@ -154,8 +156,8 @@ def _run_and_mark(kit: Kit, sandbox: box.Sandbox, marked: Marked) -> None:
         visible = _visible(kit, submission, list(checks))
         for name, cell in checks.items():
             marked.reports[name] = _report(kit, submission, visible[name])
-            marked.flags += _forbidden(kit.hidden.exercises[name], notebook)
             cell.outputs = [_as_output(marked.reports[name])]
+    marked.flags += _forbidden(kit, notebook)
 
 
 def _to_run(kit: Kit, notebook: Any) -> list[Any]:
@@ -210,11 +212,19 @@ def _judged(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
     return judge(record, observations)
 
 
-def _forbidden(record: ExerciseRecord, nb: Any) -> list[str]:
-    """A flag for each forbidden name in the exercise's answer cell, and in the learner's own extra cells."""
-    theirs = [c.source for c in nb.cells if c.cell_type == "code" and (c.id.startswith("extra-") or grade_id(c) == record.id)]
-    named = {name for source in theirs for name in uses(source, record.forbid)} if record.forbid else set()
-    return [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+def _forbidden(kit: Kit, nb: Any) -> list[str]:
+    """A flag for each name that an exercise forbids: in its answer, the learner's own cells, and what the answer leans on."""
+    records = [record for record in kit.hidden.exercises.values() if record.forbid]
+    code = [cell for cell in nb.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
+    own = [cell.source for cell in code if cell.id.startswith("extra-")]
+    others = {cell.source: bindings(cell.source) for cell in code if records}
+    flags = []
+    for record in records:
+        answers = [cell.source for cell in code if grade_id(cell) == record.id]
+        helpers = [source for answer in answers for source in leaned_on(answer, others, list(kit.hidden.exercises))]
+        named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
+        flags += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+    return flags
 
 
 def _plain_text(tree: Tree | None) -> str | None:

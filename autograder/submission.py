@@ -24,6 +24,8 @@ MAX_BYTES = 20 * 2**20
 MAX_CELLS = 2000
 MAX_SOURCE = 200_000  # characters of a code cell
 MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
+# what follows a fence names a language, and some of those take hours to colour a page of text
+_FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python)?[ \t]*(?:\n|\Z))")
 MAX_TEXT = 1 << 20  # of all cells together
 # what opens a tag or a picture, or makes MathJax write HTML
 _LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
@@ -120,12 +122,13 @@ def _whole(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A learner's Markdown as Markdown without HTML, pictures and script links: a space parts what would be live.
+    """A learner's Markdown as Markdown without HTML, pictures and script links: a space parts what would be live, and a dot
+    a fence from its language, but Python.
 
     >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](javascript:x)")
     'a< b, < script>x< /script> ! [](http://example.org/x.png) [a](javascript :x)'
     """
-    return re.sub(r"(?i)(javascript|vbscript|data)(?=:|&)", r"\1 ", _LIVE.sub(r"\g<0> ", text))
+    return re.sub(r"(?i)(javascript|vbscript|data)(?=:|&)", r"\1 ", _LIVE.sub(r"\g<0> ", _FENCE.sub(r"\g<0>.", text)))
 
 
 def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:

@@ -41,7 +41,7 @@ CLASSES = [
     Class(
         "checks, comparisons or the shell are replaced in the process that runs the answer",
         """patched_engine patched_numpy_asserters patched_torch_asserters patched_observation shadowed_check ast_transformer
-        input_transformer fake_clock renames_and_rebinds""",
+        input_transformer fake_clock renames_and_rebinds spoils_the_shared_process""",
         "marks are made in another process",
         run="shadowed_check",
     ),
@@ -55,7 +55,7 @@ CLASSES = [
     Class(
         "the notebook is malformed, doubled or too large",
         """duplicated_cells clashing_ids deep_json huge_json odd_json many_cells half_a_character_in_the_source byte_order_mark
-        code_bomb_for_the_parser slow_markdown broken_timestamp no_notebook""",
+        code_bomb_for_the_parser slow_markdown slow_colours broken_timestamp no_notebook""",
         "it is read as data, in bounds; one student at a time",
         run="duplicated_cells",
         alone=True,
@@ -63,7 +63,7 @@ CLASSES = [
     Class(
         "files, links and pipes lie beside the notebook or in its place",
         """extra_files ships_its_own_check symlinked_folder symlinked_notebook fifo_for_a_notebook fifo_for_a_timestamp
-        folder_for_a_notebook""",
+        folder_for_a_notebook odd_names_beside_the_notebook""",
         "nothing but the notebook is taken, and no link followed",
         run="ships_its_own_check",
     ),
@@ -83,7 +83,8 @@ CLASSES = [
     ),
     Class(
         "the visible answers are known by heart, or a forbidden built-in does the work",
-        "visible_answers_by_heart memoised_across_probes hides_a_forbidden_name",
+        """visible_answers_by_heart memoised_across_probes hides_a_forbidden_name forbidden_name_in_another_answer
+        forbidden_name_in_odd_letters""",
         "hidden inputs; names are flagged for a person",
         run="visible_answers_by_heart",
     ),
@@ -112,14 +113,15 @@ CLASSES = [
     ),
     Class(
         "processes are killed, ended or hung",
-        "kills_its_parent exits_in_every_way hang_that_ignores_signals threads_that_never_end daemon",
+        """kills_its_parent exits_in_every_way hang_that_ignores_signals threads_that_never_end daemon
+        ends_the_shared_process_late""",
         "each exercise in its own fork, deadlines, strays killed",
         run="kills_its_parent",
         alone=True,
     ),
     Class(
-        "bombs of memory, processes, disk and output",
-        "memory_bomb fork_bomb disk_bomb endless_output huge_output",
+        "bombs of memory, processes, disk and output; others made to wait",
+        "memory_bomb fork_bomb disk_bomb endless_output huge_output leases_and_memory_scores",
         "limits on all of them",
         run="memory_bomb",
         not_run="it would harm the machine",

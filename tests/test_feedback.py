@@ -16,6 +16,7 @@ from autograder.oracle import make_kit, read_release
 from autograder.page import POLICY
 from autograder.registry import CourseError, course_root, find_lesson
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
+from autograder.submission import prose
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 LESSON = "00_start_here"
@@ -34,7 +35,10 @@ needs_sandbox = pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor 
         ("Q = 1\ny = Q + 1", False),
         ("def f(x):\n    return eval('Q')", True),
         ("%timeit 3", True),
-        ("def f(:", False),
+        ("def f(:", True),  # IPython may run what Python cannot
+        ("files = !ls", True),
+        ("def f(x):\n    import __main__\n    return __main__.Q", True),
+        ("def f(x):\n    return f.__globals__['Q']", True),
         ("raise NotImplementedError()", False),
     ],
 )
@@ -101,13 +105,13 @@ def test_feedback_is_written_again_with_marks_and_comments_by_hand(scratch_cours
 def test_folders_that_are_no_names_cost_nobody_else_anything(scratch_course: Path) -> None:
     lesson = find_lesson(LESSON)
     demo.submit(scratch_course, lesson, "ada", demo.perfect(scratch_course, lesson))
-    for name in (b"\xff\xfe", b"line\nbreak", b"x" * 200):
+    for name in (b"\xff\xfe", b"line\nbreak", b"x" * 200, "漢".encode() * 83):
         target = scratch_course / "submitted" / name.decode("utf-8", "surrogateescape")
         shutil.copytree(scratch_course / "submitted" / "ada", target)
     report = grade_assignment(scratch_course, LESSON)
     rows = {row.student: row for row in report.rows}
     assert rows.pop("ada").problem is None
-    assert len(rows) == 3
+    assert len(rows) == 4
     assert all("Rename it" in str(row.problem) and row.student.isprintable() for row in rows.values())
 
 
@@ -140,3 +144,32 @@ def fine(**given): return 3
         "slow": ["value"] * 2,  # what `plants` left behind ended the process under it; alone it is right
         "fine2": ["missing"] * 2,
     }
+
+
+def test_of_a_learners_markdown_no_language_is_coloured_but_python_and_only_so_much_is_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nbconvert.filters.markdown_mistune.get_lexer_by_name", _only_python)
+    released = read_release(course_root(), LESSON)
+    fences = "```abap\n((\n```\n\n> ~~~~ &#97;bap\n> ((\n\n```python\nx = 1\n```\n\n```\nplain\n```\n"
+    pages = [_page_with(released, text) for text in (fences, "**bold** " * 500, "**bold** " * 1000)]
+    assert '<span class="mi">1</span>' in pages[0]
+    assert "<pre><code>plain" in pages[0]
+    assert [page.count("<strong>bold</strong>") for page in pages[1:]] == [500, 0]
+    assert pages[2].count("**bold**") == 1000
+
+
+def _only_python(name: str, **options: Any) -> Any:
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    if name.startswith("."):
+        raise ClassNotFound(name)
+    assert name == "python", name
+    return get_lexer_by_name(name, **options)
+
+
+def _page_with(released: Any, text: str) -> str:
+    notebook = nbformat.from_dict(released)
+    cell = nbformat.v4.new_markdown_cell(prose(text), id="extra-0")
+    return Pages(released).page("ann", nbformat.from_dict({**notebook, "cells": [*notebook.cells, cell]}), {})

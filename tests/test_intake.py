@@ -272,3 +272,32 @@ def test_plain_nbgrader_zip_collect_takes_the_same_with_the_courses_settings(cou
     assert (course / "submitted" / "ann-smith-1" / LESSON / NOTE).read_text() == "a"
     assert not (course.parent / "evil").exists()
     assert [path.name for path in (course / "submitted").iterdir()] == ["ann-smith-1"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"annsmith_4711_815_x_4712_assignsubmission_file_{NOTE}",  # Canvas keeps the name that Ann gave her file
+        f"Ann Smith_4711_assignsubmission_file_Bob_4712_assignsubmission_file_{NOTE}",  # and so does Moodle without folders
+    ],
+)
+def test_a_files_own_name_cannot_make_it_anothers(name: str, tmp_path: Path) -> None:
+    found = survey(saved(tmp_path, packed({name: "{}"})), LESSON, {"4711": "ann", "4712": "bob"})
+    assert found.taken == {}
+    assert ["Whose is it?" in each.reason for each in found.refused] == [True]
+
+
+def test_a_name_that_no_folder_can_have_costs_itself_alone(tmp_path: Path) -> None:
+    entries = {f"{'漢' * 70}_1_assignsubmission_file_/{NOTE}": "a", f"Bob_2_assignsubmission_file_/{NOTE}": "b"}
+    found = survey(saved(tmp_path, packed(entries)), LESSON, {})
+    assert list(found.taken) == ["Bob-2"]
+    assert ["short id" in each.reason for each in found.refused] == [True]
+
+
+def test_one_learners_archive_does_not_use_up_what_may_be_read_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_WITHIN", 2 << 20)
+    greedy = packed({f"{LESSON}-{number}.ipynb": bytes([number]) * (1 << 20) for number in range(4)})
+    entries = {"Ann_1_assignsubmission_file_/all.zip": greedy, f"Bob_2_assignsubmission_file_/{NOTE}": b"b" * (1 << 20)}
+    found = survey(saved(tmp_path, packed(entries)), LESSON, {})
+    assert set(found.taken) == {"Ann-1", "Bob-2"}
+    assert [each.reason for each in found.refused] == ["more than 2 MiB in one archive"] * 2

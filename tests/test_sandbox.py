@@ -1,8 +1,12 @@
 """What a submission does costs that submission and nothing else, in every tier that works here."""
 
+import base64
 import contextlib
+import json
 import os
+import re
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -593,3 +597,27 @@ def test_the_modules_import_where_there_is_no_linux() -> None:
         "import autograder.sandbox, autograder.sandbox.launch, autograder.sandbox.confine, autograder.sandbox.stage"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_where_memory_runs_out_a_submission_goes_first_and_cannot_change_that(sandbox: Sandbox) -> None:
+    assert sandbox._host is not None
+    pid = sandbox._host._inner or sandbox._host._process.pid  # type: ignore[union-attr]  # it runs
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "1000"
+    if sandbox.tier in ISOLATING:
+        lower = "import ctypes\nctypes.CDLL(None).prctl(4, 1, 0, 0, 0)\nopen('/proc/self/oom_score_adj', 'w').write('0')"
+        assert re.search("Read-only file system|Permission denied", said(sandbox, lower))
+
+
+def test_nobody_waits_for_a_file_that_a_submission_holds(isolated: Sandbox) -> None:
+    lease = (
+        "import fcntl, os\nopen('mine', 'w').close()\nfcntl.fcntl(os.open('mine', os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)"
+    )
+    assert "Operation not permitted" in said(isolated, lease)
+
+
+@pytest.mark.parametrize(("width", "height", "kept"), [(640, 480, True), (60_000, 60_000, False)])
+def test_a_picture_that_would_fill_a_browsers_memory_is_left_out(width: int, height: int, kept: bool) -> None:
+    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
+    item = {"output_type": "display_data", "data": {"image/png": base64.b64encode(data).decode(), "text/plain": "figure"}}
+    (output,), _ = results.clean_outputs(json.dumps([item]).encode(), 10_000)
+    assert ("image/png" in output["data"]) is kept

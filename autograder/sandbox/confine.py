@@ -131,6 +131,8 @@ def seccomp_program(machine: str, *, metadata: bool) -> bytes:
     # prlimit64 and sched_setaffinity: this process only (pid 0)
     code += _rule((302, 261)[column], 0, [_op(_JUMP_EQUAL, 0, 1, 0)])
     code += _rule((203, 122)[column], 0, [_op(_JUMP_EQUAL, 0, 1, 0)])
+    # fcntl F_SETLEASE: who opens a leased file waits for its holder; whoever grades may own the interpreter's files
+    code += _rule((72, 25)[column], 1, [_op(_JUMP_EQUAL, 1024, 0, 1)])
     # ioctl TIOCSTI and TIOCLINUX: typing into somebody's terminal
     code += _rule((16, 29)[column], 1, [_op(_JUMP_EQUAL, 0x5412, 1, 0), _op(_JUMP_EQUAL, 0x541C, 0, 1)])
     return b"".join([*code, _op(_RETURN, _ALLOW)])

@@ -58,7 +58,8 @@ class Host:
                 self.tier, self._private, descriptor, self.limits["scratch_bytes"], writer if bubblewrap else None
             )
             keep = [descriptor, *([writer] if bubblewrap else [])]
-            argv = plan.argv if self._group is None else cgroup.entering(self._group, plan.argv)
+            argv = launch.first_to_go(plan.argv)
+            argv = argv if self._group is None else cgroup.entering(self._group, argv)
             self._process = launch.start(argv, plan.env, keep=keep, stderr=self._log.fileno())
             theirs.close()  # or a worker that ends at once would look like one that is slow
             os.close(writer)

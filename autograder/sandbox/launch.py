@@ -156,13 +156,22 @@ def _bubblewrap(readable: Iterable[str], scratch_bytes: int, info: int | None) -
     argv = [program, "--unshare-all", "--unshare-user", "--new-session", "--cap-drop", "ALL", "--as-pid-1"]
     argv += ["--disable-userns"] if "--disable-userns" in known else []  # older ones rely on the system call filter for this
     argv += ["--info-fd", str(info)] if info is not None else []
-    argv += ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", *size, "--tmpfs", "/tmp"]
+    argv += ["--proc", "/proc", "--remount-ro", "/proc"]
+    argv += ["--dev", "/dev", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", *size, "--tmpfs", "/tmp"]
     for path in readable:
         if os.path.islink(path) and path in SYSTEM:
             argv += ["--symlink", os.readlink(path), path]
         else:
             argv += ["--ro-bind", os.path.realpath(path), path]
     return [*argv, "--remount-ro", "/", "--chdir", "/tmp", "--"]
+
+
+def first_to_go(argv: list[str]) -> list[str]:
+    """A command that becomes `argv`: where memory runs out, the kernel ends it and what it starts, and not the grader.
+
+    Said before the sandbox closes: inside it, /proc is read-only, or a submission could have its neighbours go first.
+    """
+    return ["/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh", *argv]
 
 
 def task_count(uid: int) -> int:

@@ -11,6 +11,7 @@ import functools
 import json
 import keyword
 import re
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ _ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\
 # C0 and C1 but tab and newline, marks that reorder text, and halves of surrogate pairs
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _PNG = b"\x89PNG\r\n\x1a\n"
+MAX_PIXELS = 25_000_000  # of a picture: a browser unpacks it whole, a few kB of one colour into gigabytes
 MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
 
 
@@ -109,8 +111,10 @@ def _clean_output(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 def _is_png(value: Any) -> bool:
     try:
-        return isinstance(value, str) and base64.b64decode(value.replace("\n", ""), validate=True).startswith(_PNG)
-    except (binascii.Error, ValueError):
+        data = base64.b64decode(value.replace("\n", ""), validate=True) if isinstance(value, str) else b""
+        width, height = struct.unpack(">II", data[16:24])
+        return data.startswith(_PNG) and width * height <= MAX_PIXELS
+    except (binascii.Error, ValueError, struct.error):
         return False
 
 

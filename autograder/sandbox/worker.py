@@ -61,8 +61,6 @@ class Worker:
 
     def prepare(self) -> None:
         """Import, confine, prove it, and report to the trusted process."""
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # where memory runs out, let the kernel end a submission and not the grader
         os.chdir(self.scratch[0])
         gc.disable()  # it would look through all that is imported, again and again: a third of the time
         missing = self._preload() if self.config["warm"] else []

@@ -1,0 +1,15 @@
+"""Reaches the forbidden built-in by way of a helper that stands in another exercise's answer cell."""
+
+FLAG = "sdpa names"
+DESERVED = {"sdpa": 3.0}
+ANSWERS = {
+    "scaled_scores": """
+import torch.nn.functional as functional
+def borrowed(Q, K, V): return functional.scaled_dot_product_attention(Q, K, V)
+""",
+    "sdpa": r"""
+def sdpa(Q, K, V):
+    A = torch.softmax(Q @ K.transpose(-2, -1) / Q.shape[-1] ** 0.5, -1)
+    return borrowed(Q, K, V), A
+""",
+}

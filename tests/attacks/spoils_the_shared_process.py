@@ -1,0 +1,24 @@
+"""An answer spoils the process that it shares with later ones on visible inputs: NumPy, names, the grader's modules."""
+
+DESERVED = {"nadaraya_watson": 3.0}
+ANSWERS = {
+    "hard_lookup": r"""
+def hard_lookup(q, K, V):
+    import sys
+    from autograder import observe, tree
+    global gaussian, normalize
+    runner = sys.modules["autograder.sandbox.runner"]
+    right = observe.Observation(tree.encode(np.ones(len(K))))
+    gaussian = normalize = lambda *a: right
+    runner.observe = lambda answer, probe: right
+    np.exp = np.where = lambda *a: 1 / 0
+    return V[0]
+""",
+    "gaussian": "def gaussian(q, K): return np.ones(len(K))",
+    "nadaraya_watson": r"""
+def nadaraya_watson(xq, x, y, width):
+    w = np.exp(-(((xq[:, None] - x[None]) / width) ** 2) / 2)
+    s = w.sum(-1, keepdims=True)
+    return (w / np.where(s > 0, s, 1)) @ y
+""",
+}
