@@ -215,8 +215,11 @@ class Writer:
         mode = 0o664 if self._coursedir.groupshared else 0o444
         write_whole(self._path("autograded", job.student), nbformat.v4.writes(notebook) + "\n", mode=mode)
         if self._pages is not None:
-            page = self._pages.page(job.student, notebook, self.book.marks(job.student))
-            write_whole(self._path("feedback", job.student), page)
+            try:
+                page = self._pages.page(job.student, notebook, self.book.marks(job.student))
+                write_whole(self._path("feedback", job.student), page)
+            except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on
+                row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
         self.waiting.append((job.key, row))
         self.done.append(job.student)
         return row

@@ -116,6 +116,27 @@ def test_folders_that_are_no_names_cost_nobody_else_anything(scratch_course: Pat
 
 
 @needs_sandbox
+@needs_sandbox
+def test_a_page_that_cannot_be_made_costs_its_student_no_mark_and_nobody_else_anything(
+    scratch_course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lesson, make = find_lesson(LESSON), Pages.page
+    for student in ("ada", "eve"):
+        demo.submit(scratch_course, lesson, student, demo.perfect(scratch_course, lesson))
+
+    def page(pages: Pages, student: str, *given: Any) -> str:
+        if student == "ada":
+            raise RecursionError("too deep")
+        return make(pages, student, *given)
+
+    monkeypatch.setattr(Pages, "page", page)
+    ada, eve = grade_assignment(scratch_course, LESSON, feedback=True).rows
+    assert ada.score == eve.score == ada.points
+    assert "without a feedback page: RecursionError: too deep" in str(ada.problem)
+    assert eve.problem is None
+    assert [path.parts[-3] for path in (scratch_course / "feedback").glob("*/*/*.html")] == ["eve"]
+
+
 def test_answers_asked_together_are_blamed_only_for_what_they_do_alone() -> None:
     kit = make_kit(course_root(), LESSON)
     probe: Any = next(e for e in kit.visible.exercises.values() if e.cases).cases[0].probe
