@@ -25,7 +25,13 @@ from autograder.registry import CourseError, course_root, did_you_mean
 
 DEFAULT = Path("work")
 # JupyterLab would ask, over the notebook, whether it may fetch its news: no lesson needs a network
-QUIET = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+# what JupyterLab starts with here; the learner's own settings win
+LAB_CONFIG: dict[str, Any] = {
+    "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
+    "default_setting_overrides": {  # in a small window a long line goes on below, and nothing is cut off
+        "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
+    },
+}
 
 
 def locate(folder: Path | None) -> Path:
@@ -246,6 +252,7 @@ def lab_environment(workspace: Path) -> dict[str, str]:
     """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
     folder = workspace / progress.MARKER / "jupyter"
     (folder / "labconfig").mkdir(parents=True, exist_ok=True)
-    (folder / "labconfig" / "page_config.json").write_text(json.dumps(QUIET), encoding="utf-8")
+    for name, settings in LAB_CONFIG.items():
+        (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
