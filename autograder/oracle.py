@@ -36,6 +36,7 @@ from autograder.submission import Cell, UnreadableError, parse, rebuild
 from autograder.tree import Tree
 
 SECRET_FILE = ".secret"
+ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
 
 def secret(root: Path) -> str:
@@ -127,7 +128,7 @@ def mark(kit: Kit, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "
         except UnreadableError as error:
             unreadable = str(error)
     flags = [f"unreadable: {unreadable}"] if unreadable else []
-    for _ in range(2):  # a worker that was lost under way (killed from outside, say) must not cost the learner anything
+    for _ in range(ATTEMPTS):  # a worker that was lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(kit.released, cells)
         flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
@@ -136,7 +137,7 @@ def mark(kit: Kit, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "
         if sandbox.lost == lost:
             break
     else:
-        marked.flags.append("its sandbox ended while it was marked, twice: grade it again when nothing else runs")
+        marked.flags.append("its sandbox ended each time it was marked: grade it again when nothing else runs")
     marked.flags = list(dict.fromkeys(marked.flags))
     marked.seconds = time.perf_counter() - started
     return marked

@@ -229,7 +229,7 @@ def test_sandbox_workers_killed_at_random_cost_nobody_anything(
     dice, over, killed = random.Random(1), threading.Event(), [0]
 
     def kill_now_and_then() -> None:
-        while not over.wait(dice.uniform(0.1, 0.4)):
+        while not over.wait(dice.uniform(0.3, 0.9)):
             hosts = [box._host for box in list(pool._all) if box._host is not None]
             if hosts and killed[0] < 6:
                 host = dice.choice(hosts)
