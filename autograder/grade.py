@@ -248,10 +248,10 @@ def _is_name(student: str) -> bool:
 
 
 def _unnameable(student: str, points: float) -> StudentRow:
-    shown = ascii(student)[1:-1][:128]
+    label = ascii(student)[1:-1][:128]
     wanted = f"at most 128 printable characters and {MAX_FOLDER} bytes"
     problem = f"expected a folder named after the student, in {wanted}. Rename it and grade again."
-    return StudentRow(shown, 0.0, points, problem=problem)
+    return StudentRow(label, 0.0, points, problem=problem)
 
 
 def _read(root: Path, assignment: str, kit: Kit, student: str) -> Job:
