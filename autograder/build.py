@@ -142,7 +142,7 @@ def _execute(notebook: Any, folder: Path) -> None:
     )
     try:
         client.execute(
-            env={**os.environ, "PYTHONPATH": str(course_root().parent)}
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(course_root().parent), str(course_root() / "given")])}
         )  # this clone's solutions, whatever is installed
     except CellExecutionError as error:
         raise CourseError(

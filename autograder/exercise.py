@@ -14,6 +14,7 @@ from autograder.tree import Array, Code
 
 __all__ = ["Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"]
 
+Kind = Literal["write", "bug", "design", "estimate", "use"]
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
 
 
@@ -132,6 +133,10 @@ class Exercise:
 
     `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
     made, not for being right) and `reveal` is what the panel then says about it.
+
+    `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
+    something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
+    (an evening), `minutes` how long it takes somebody who has read the text before it.
     """
 
     id: str
@@ -149,11 +154,16 @@ class Exercise:
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
+    kind: Kind = "write"
+    difficulty: int = 2
+    minutes: float = 7.0
 
     def __post_init__(self) -> None:
         where = f"exercise {self.id!r}"
         if not self.id.isidentifier():
             raise ValueError(f"{where}: expected an identifier (it is the name the learner defines), got {self.id!r}.")
+        if not 1 <= self.difficulty <= 5 or self.minutes <= 0:
+            raise ValueError(f"{where}: expected difficulty 1 to 5 and minutes > 0, got {self.difficulty}, {self.minutes}.")
         if self.points <= 0:
             raise ValueError(f"{where}: expected points > 0, got {self.points}.")
         if self.choices:

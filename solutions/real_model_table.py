@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from language_model import LanguageModel, load_model
-from language_model.quality import CALIBRATION, MEASURED, Variant, code_passage, measure, passage
-from language_model.reference import (
+from attention_course.language_model import LanguageModel, load_model
+from attention_course.language_model.quality import CALIBRATION, MEASURED, Variant, code_passage, measure, passage
+from attention_course.language_model.reference import (
     FLAWS,
     HalfAttention,
     Rounded4Attention,

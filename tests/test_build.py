@@ -220,7 +220,7 @@ def test_the_wheel_holds_the_engine_alone_and_a_released_notebook_works_with_it(
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
         archive.extractall(tmp_path / "site")
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"autograder", "language_model"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"autograder", "attention_course"}
     folder = tmp_path / "work"
     shutil.copytree(ROOT / "release" / "00_start_here", folder)
     code = (

@@ -16,12 +16,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from language_model import cache, chat, diagnosis, quality
-from language_model import model as models
-from language_model.gguf import KINDS, read_gguf
-from language_model.model import LanguageModel, ModelMissingError, load_model
-from language_model.reference import FLAWS, PlainAttention, SinkAttention, WindowAttention, flawed, reference_logits
-from language_model.tokens import make_tokenizer
+from attention_course.language_model import cache, chat, diagnosis, quality
+from attention_course.language_model import model as models
+from attention_course.language_model.gguf import KINDS, read_gguf
+from attention_course.language_model.model import LanguageModel, ModelMissingError, load_model
+from attention_course.language_model.reference import FLAWS, PlainAttention, SinkAttention, WindowAttention, flawed, reference_logits
+from attention_course.language_model.tokens import make_tokenizer
 from solutions.real_model import GroupedAttention, Llama
 
 # ---------------------------------------------------------------------------------------------- the file
@@ -173,7 +173,7 @@ def test_a_missing_model_says_what_to_type(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_missing_tokenizer_library_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    monkeypatch.delitem(sys.modules, "language_model.tokens")
+    monkeypatch.delitem(sys.modules, "attention_course.language_model.tokens")
     with pytest.raises(ModelMissingError, match=r"expected the package .*pip install tokenizers"):
         models._tokenizer({})
 
@@ -289,7 +289,7 @@ def test_another_tokenizer_is_refused() -> None:
 
 
 def test_loading_imports_neither_llama_cpp_nor_transformers() -> None:
-    code = "import sys, language_model; language_model.load_model()\n"
+    code = "import sys, attention_course.language_model as m; m.load_model()\n"
     code += "print([name for name in ('llm', 'llama_cpp', 'transformers', 'gguf') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"

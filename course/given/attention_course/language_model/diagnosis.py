@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from language_model.reference import FLAWS, reference_logits
+from attention_course.language_model.reference import FLAWS, reference_logits
 
 SENTENCE = "The capital of France is Paris. The keys are rotated, 3 times 147 is 441, and"
 CLOSE = 1e-3  # logits reach 33; float32 and another order of sums make differences of 5e-5, a mistake 5 and more

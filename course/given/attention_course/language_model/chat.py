@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from language_model.tokens import END, chat
+from attention_course.language_model.tokens import END, chat
 
 Decode = Callable[[list[int]], str]
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from autograder.plotting import COLOURS, figure, heatmap
+from attention_course.plots import COLOURS, figure, heatmap
 
 Maps = Float[Tensor, "layer head query key"]
 SENTENCES = (

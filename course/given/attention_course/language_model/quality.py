@@ -21,7 +21,7 @@ from IPython.display import display
 from jaxtyping import Int
 from torch import Tensor
 
-from language_model import cache
+from attention_course.language_model import cache
 
 MEASURED, CALIBRATION = "comparisons", "import"  # 2,386 and 1,840 tokens
 
