@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from attention_course.language_model import LanguageModel, load_model
 from attention_course.language_model.quality import CALIBRATION, MEASURED, Variant, code_passage, measure, passage
 from attention_course.language_model.reference import (
@@ -26,6 +23,9 @@ from attention_course.language_model.reference import (
     WindowAttention,
     flawed,
 )
+from jaxtyping import Float
+from torch import Tensor
+
 from solutions.grouped_query import mha_to_gqa
 from solutions.real_model import GroupedAttention, Layer, Llama, perplexity
 from solutions.smaller_caches import latent_weights, layers_to_pool

@@ -14,14 +14,21 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from torch.testing import assert_close
-
 from attention_course.language_model import cache, chat, diagnosis, quality
 from attention_course.language_model import model as models
 from attention_course.language_model.gguf import KINDS, read_gguf
 from attention_course.language_model.model import LanguageModel, ModelMissingError, load_model
-from attention_course.language_model.reference import FLAWS, PlainAttention, SinkAttention, WindowAttention, flawed, reference_logits
+from attention_course.language_model.reference import (
+    FLAWS,
+    PlainAttention,
+    SinkAttention,
+    WindowAttention,
+    flawed,
+    reference_logits,
+)
 from attention_course.language_model.tokens import make_tokenizer
+from torch.testing import assert_close
+
 from solutions.real_model import GroupedAttention, Llama
 
 # ---------------------------------------------------------------------------------------------- the file

@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+from attention_course.language_model.reference import PlainAttention, reference_logits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -22,7 +23,6 @@ from torch.testing import assert_close
 
 from autograder.notebook import exercise_of
 from autograder.registry import course_root
-from attention_course.language_model.reference import PlainAttention, reference_logits
 from solutions import real_model_table
 from solutions.grouped_query import Attention
 from solutions.kv_cache import KVCache
