@@ -9,16 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autograder.checking import Score, check
-    from autograder.exercise import Call, Case, Code, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+    from autograder.judging.exercise import Call, Case, Code, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+    from autograder.workspace.check import Score, check
 
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("Score", "check"), "autograder.checking"),
+    **dict.fromkeys(("Score", "check"), "autograder.workspace.check"),
     **dict.fromkeys(
         ("Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"),
-        "autograder.exercise",
+        "autograder.judging.exercise",
     ),
 }
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from autograder import registry
+from autograder.authoring import course
 from solutions import device
 from solutions import latent as reference
 from solutions.latent import (
@@ -460,7 +460,7 @@ def test_erratum_a_lost_transpose_does_not_fit() -> None:
 
 
 def test_the_misconceptions_that_the_syllabus_names_are_known() -> None:
-    known = {(e.id, m.id) for e in registry.find_lesson("latent").exercises() for m in e.misconceptions}
+    known = {(e.id, m.id) for e in course.find_lesson("latent").exercises() for m in e.misconceptions}
     named = {
         ("mla_absorbed", "key_matrix_on_the_wrong_side"),
         ("attend_latents", "latents_copied_for_each_head"),
