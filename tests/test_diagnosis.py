@@ -11,11 +11,13 @@ from autograder import Case, Draw, Exercise, Misconception
 from autograder.authoring.verify import grade
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.leaning import leans_on
 from autograder.diagnosis.relations import relations, where_wrong
 from autograder.judging import pack
 from autograder.judging.exercise import Tolerance
 from autograder.judging.observation import Failure
 from autograder.judging.records import Result
+from autograder.workspace import check
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
@@ -227,3 +229,28 @@ def test_the_line_named_is_in_the_learners_own_cell() -> None:
 def test_nothing_of_the_inputs_is_said_of_hidden_probes() -> None:
     result = judged(COST, lambda n, d, layers: 2 * n * d * d * layers)
     assert make_report(result, reveal=False).headline == "Wrong on a hidden test."
+
+
+def test_an_answer_that_leans_on_a_failing_one_is_told_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = Exercise(
+        "inner", title="Inner", points=1, reference=lambda n, d, layers: n * d, cases=COST.cases, hints=("a", "b", "c")
+    )
+    held = pack.make("a_lesson", "A lesson", (inner, COST))
+    monkeypatch.setattr(check, "_packs", lambda: [held])
+    cells: dict[str, Any] = {}
+    exec(compile("def inner(n, d, layers):\n    raise NotImplementedError()\n", "<cell 1>", "exec"), cells)
+    exec(compile("def cost(n, d, layers):\n    return 2 * inner(n, d, layers) * layers\n", "<cell 2>", "exec"), cells)
+    report = check.check_in(cells, "cost").report
+    assert report.status == "fail", "it is written, so it is not `not started`"
+    assert report.headline == "`cost` calls your `inner`, which does not pass its own check yet."
+    exec(compile("def inner(n, d, layers):\n    return n * d\n", "<cell 1>", "exec"), cells)
+    assert check.check_in(cells, "cost") == 1
+
+
+def test_leaning_is_found_through_helpers_and_methods() -> None:
+    cells: dict[str, Any] = {}
+    source = ("def a(): pass", "def b(): return helper()", "def helper(): return [a() for _ in range(2)]")
+    exec("\n".join(source) + "\nclass C:\n    def m(self): return b()\n", cells)
+    assert leans_on(cells["b"], cells, {"a", "b", "C"}, own="b") == ["a"]
+    assert leans_on(cells["C"], cells, {"a", "b", "C"}, own="C") == ["b", "a"]
+    assert leans_on(cells["a"], cells, {"a", "b"}, own="a") == []

@@ -36,9 +36,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
     found = _one(exercise, cases) or _composed(exercise, cases) or _here_and_there(exercise, cases)
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = (
-            _two_terms(exercise, failing)
-            or _by_output(exercise, cases)
-            or _mistake_and_relation(exercise, failing, tolerance)
+            _two_terms(exercise, failing) or _by_output(exercise, cases) or _mistake_and_relation(exercise, failing, tolerance)
         )
     return found or _most(exercise, cases)
 
