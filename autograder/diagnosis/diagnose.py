@@ -16,10 +16,10 @@ from autograder.diagnosis.relations import Relation, leaves, relations, sizes
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation
+from autograder.judging.pack import PAIR
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
-PAIR = "+"  # joins the ids of two mistakes whose composition is stored in a pack
 ENOUGH = 4  # that many entries cannot agree by chance
 VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
 
