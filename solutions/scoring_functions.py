@@ -106,11 +106,11 @@ def learn_step(
     r"""$W_Q$ and $W_K$ after one step of gradient descent.
 
     The words in the rows `asking` of `X` are the queries $X_q W_Q$, all words are the
-    keys $X W_K$. The weights are the softmax of $S = X_q W_Q (X W_K)^\top / \sqrt{p}$ over
-    the keys. Query $i$ should look at word `answers[i]`; the loss is the mean over the
-    queries of $-\ln a_{i, \text{answers}[i]}$. Both matrices are moved against their
-    gradients, taken at the *old* matrices, by `rate` times the gradient. No input is
-    changed.
+    keys $X W_K$. The weights are the softmax of $S = X_q W_Q (X W_K)^\top / \sqrt{p}$
+    over the keys. Query $i$ should look at word `answers[i]`; the loss is the mean over
+    the queries of $-\ln a_{i, \text{answers}[i]}$. Both matrices are moved against
+    their gradients, taken at the *old* matrices, by `rate` times the gradient. No input
+    is changed.
 
     >>> X, one, two = np.eye(2), np.array([0]), np.array([1])
     >>> W_Q, W_K = learn_step(X, one, two, np.eye(2), np.eye(2), 1.0)

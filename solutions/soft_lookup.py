@@ -84,9 +84,9 @@ def compact_kernel(
     r"""The score of each key under a kernel that is zero beyond distance 1.
 
     `shape` is "boxcar", "triangular" or "epanechnikov"; the lesson's figure shows the
-    three curves over the distance $u_j = \lVert q - k_j \rVert_2$. A boxcar counts a key
-    at distance exactly 1 as inside. The result has one floating-point number for each
-    key, not normalised.
+    three curves over the distance $u_j = \lVert q - k_j \rVert_2$. A boxcar counts a
+    key at distance exactly 1 as inside. The result has one floating-point number for
+    each key, not normalised.
     Source of the third: V. A. Epanechnikov (1969), Theory of Probability and Its
     Applications 14(1), 153-158, with the half-width rescaled from $\sqrt{5}$ to 1.
 
@@ -133,10 +133,10 @@ def mix_words(X: Float[np.ndarray, "n d"], width: float) -> Float[np.ndarray, "n
     r"""Every word's new vector, $o_i = \sum_j a_{ij} x_j$: each word asks with its own
     vector, and all words, itself included, are keys and values.
 
-    The weights of word $i$ are the Gaussian's, $a_{ij} \propto \exp(-u_{ij}^2 / 2)$ over
-    $j$, with the distance $u_{ij} = \lVert x_i - x_j \rVert_2 / h$ in units of `width`,
-    $h > 0$. All words change at once: every new vector is made of the old ones. `X`
-    itself is not changed.
+    The weights of word $i$ are the Gaussian's, $a_{ij} \propto \exp(-u_{ij}^2 / 2)$
+    over $j$, with the distance $u_{ij} = \lVert x_i - x_j \rVert_2 / \sigma$ in units
+    of `width`, $\sigma > 0$. All words change at once: every new vector is made of the
+    old ones. `X` itself is not changed.
 
     >>> mix_words(np.array([[0.0, 0.0], [2.0, 0.0]]), 2.0).round(3)
     array([[0.755, 0.   ],
@@ -157,9 +157,9 @@ def nadaraya_watson(
     r"""The kernel regression $\hat y_i = \sum_j a_{ij} y_j$ with
     $a_{ij} \propto \exp(-u_{ij}^2 / 2)$ over $j$.
 
-    The distance $u_{ij} = |x^q_i - x_j| / h$ counts in widths: `xq` are the `n` places
-    asked about, `x` and `y` the `m` data points, and `width` is $h > 0$ in the units of
-    `x`. For each query $i$ the weights over the data sum to 1.
+    The distance $u_{ij} = |x^q_i - x_j| / \sigma$ counts in widths: `xq` are the `n`
+    places asked about, `x` and `y` the `m` data points, and `width` is $\sigma > 0$ in
+    the units of `x`. For each query $i$ the weights over the data sum to 1.
     Sources: E. A. Nadaraya (1964), Theory of Probability and Its Applications 9(1),
     141-142; G. S. Watson (1964), Sankhya A 26(4), 359-372.
 

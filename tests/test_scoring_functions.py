@@ -438,6 +438,11 @@ def test_additive_scores_keep_their_size_while_dot_products_grow(d: int, additiv
     assert round(softmax(dot).max(axis=1).mean(), 2) == dot_top
 
 
+def test_without_a_scale_one_key_gets_nearly_all_the_weight_of_a_random_query() -> None:
+    Q, K = random_pair(100, 32, 512)
+    assert softmax(dot_scores(Q, K)).max(axis=1).mean() > 0.9
+
+
 def test_attention_with_its_projections_does_more_work_than_an_rnn_at_every_length() -> None:
     for n, rnn, attention in ((128, 67, 151), (512, 268, 805), (2048, 1074, 6442)):
         projections, table = 4 * n * 512**2, 2 * n**2 * 512

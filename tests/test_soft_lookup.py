@@ -279,6 +279,8 @@ def weights_of_it(width: float) -> dict[str, float]:
 
 def test_the_width_leads_from_the_pear_to_the_mean_of_all_words() -> None:
     assert round(weights_of_it(0.25)["pear"], 2) == 0.99
+    half = weights_of_it(0.5)
+    assert (round(half["pear"], 2), round(half["ripe"], 2)) == (0.70, 0.21)
     assert max(weights_of_it(10.0).values()) < 0.12
     middle = weights_of_it(1.0)
     assert sorted(middle, key=lambda word: -middle[word])[:2] == ["pear", "ripe"]

@@ -264,7 +264,7 @@ NADARAYA_WATSON = Exercise(
         Misconception(
             "width_not_squared",
             "divided the squared difference by `width`, not by its square",
-            "The exponent is $-u^2/2$ with $u = (x^q - x)/h$: divide first, square second.",
+            "The exponent is $-u^2/2$ with $u = (x^q - x)/\\sigma$: divide first, square second.",
             lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-(u**2) / (2 * width))),
         ),
         Misconception(
@@ -276,7 +276,7 @@ NADARAYA_WATSON = Exercise(
         Misconception(
             "no_half",
             "left out the factor 1/2 in the exponent, which makes the kernel narrower by $\\sqrt{2}$",
-            "The exponent is $-u^2/2$ with $u = (x^q - x)/h$.",
+            "The exponent is $-u^2/2$ with $u = (x^q - x)/\\sigma$.",
             lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-((u / width) ** 2))),
         ),
         Misconception(
