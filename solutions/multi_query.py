@@ -82,7 +82,9 @@ def mqa_step(
     r"""One decode step of multi-query attention: the output for one new token, and the
     cache with that token in it.
 
-    Repaired. `x` is the newest token of each sequence (it has no token axis). `K` and `V` hold
+    Repaired.
+
+    `x` is the newest token of each sequence (it has no token axis). `K` and `V` hold
     the `n` tokens before it; `n` may be 0. The returned cache is theirs with the new
     token's key and value **behind** the old ones, and $y$ is what `mqa` would give for
     the last of all $n + 1$ tokens. `K` and `V` themselves stay as they are.
@@ -183,8 +185,9 @@ def longest_context() -> int:
     """
 
     def floor(n: int, G: int) -> float:
+        sizes = {"P": 7_000_000_000, "L": 32, "H": 32, "d": 128}
         machine = {"element_bytes": 2, "bandwidth": 4.3e12, "peak": 790e12}
-        return decode_time_floor(P=7_000_000_000, B=64, n=n, L=32, H=32, G=G, d=128, **machine)
+        return decode_time_floor(B=64, n=n, G=G, **sizes, **machine)
 
     n = 1
     while floor(2 * n, 32) < 1.5 * floor(2 * n, 1):
