@@ -5,10 +5,11 @@ which check failed and, where the outputs match a known mistake, its name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, show
@@ -46,10 +47,27 @@ class Report:
     hints: tuple[str, ...] = ()
     hidden: bool = False
     known: Known | None = field(default=None, repr=False)
+    effort: str = ""
+
+
+def effort(exercise: Exercise | ExerciseRecord) -> str:
+    """How hard an exercise is, how long it takes and of which kind it is.
+
+    >>> effort(Exercise("p", "Guess", 1, choices={"a": "so"}))
+    'about 1 minute · prediction'
+    """
+    minutes = f"about {exercise.minutes:g} minute{'' if exercise.minutes == 1 else 's'}"
+    if exercise.choices:
+        return f"{minutes} · prediction"
+    return f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)} · {minutes} · {exercise.kind}"
 
 
 def make_report(result: Result, *, reveal: bool = True) -> Report:
     """The report of `result`; `reveal=False` where its probes are hidden ones."""
+    return replace(_made(result, reveal), effort=effort(result.exercise))
+
+
+def _made(result: Result, reveal: bool) -> Report:
     exercise = result.exercise
     if exercise.choices:
         return _choice_report(result)

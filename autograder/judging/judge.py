@@ -5,14 +5,16 @@ Order: callable -> value -> shape -> dtype -> finite -> properties -> values -> 
 The first check that fails decides; later ones are *skipped*, not failed.
 """
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Property, Tolerance
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import CaseResult, ExerciseRecord, Known, Mismatch, Result
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Known, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, Spec
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
@@ -25,12 +27,13 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
         raise ValueError(f"{exercise.id}: expected {len(exercise.cases)} observations, got {len(observations)}.")
     cases = []
     for record, seen in zip(exercise.cases, observations, strict=True):
+        seen = shown(exercise.behaviour, seen, record.probe)
         mismatch = compare(record.expected, seen, exercise.tolerance, exercise.properties)
         size = sum(array.size for array in record.probe.inputs.arrays)
         cases.append(CaseResult(record.name, record.edge, mismatch, seen, size))
     result = Result(exercise, _score(exercise.points, cases), cases)
     if not result.passed:
-        failures = [c.observation.failure for c in cases if c.observation.failure]
+        failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
         result.failure = failures[0] if failures else None
         result.diagnosis, result.certain = diagnose(exercise, cases)
     return result
@@ -56,22 +59,30 @@ def diagnose(exercise: ExerciseRecord, cases: Sequence[CaseResult]) -> tuple[Kno
     """The known mistake that explains the cases, and whether it explains *every* one (certain) or most of the failing ones."""
     best: tuple[int, Known] | None = None
     failing = sum(not case.passed for case in cases)
-    for known in exercise.known:
-        explained, contradicted, shown = 0, False, 0
+    for known, name in _programs(exercise):
+        explained, contradicted, differs = 0, False, 0
         for record, case in zip(exercise.cases, cases, strict=True):
-            mistake = record.mistakes.get(known.id)
-            alike = case.passed if mistake is None else _same_outcome(mistake, case.observation, exercise.tolerance)
+            mistake = record.mistakes.get(name)
+            alike = case.passed if mistake is None else _same_outcome(record, mistake, case.observation, exercise.tolerance)
             contradicted |= not alike
-            shown += mistake is not None
+            differs += mistake is not None
             explained += mistake is not None and alike
-        if shown and not contradicted:
+        if differs and not contradicted:
             return known, True
         if 2 * explained > failing and (best is None or explained > best[0]):
             best = (explained, known)
     return (best[1], False) if best else (None, True)
 
 
-def _same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+def _programs(exercise: ExerciseRecord) -> list[tuple[Known, str]]:
+    """Each known mistake with the names of its programs' outputs (`Misconception.answers`)."""
+    names = dict.fromkeys(name for record in exercise.cases for name in record.mistakes)
+    return [(known, name) for known in exercise.known for name in sorted(names) if name.partition("#")[0] == known.id]
+
+
+def _same_outcome(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+    if record.expected.failure is not None and mistake.failure is None:
+        return seen.failure is None  # it should have raised, and whatever it returned instead is beside the point
     if mistake.failure is not None or seen.failure is not None:
         if mistake.failure is None or seen.failure is None:
             return False
@@ -88,8 +99,10 @@ def compare(
     expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
     """The first check that fails, or None. `finite=False` lets NaN match NaN silently (mistakes may be NaN)."""
+    if expected.failure is not None:
+        return _raising(expected.failure, seen)
     if seen.failure is not None:
-        return Mismatch("runs", _failure_text(seen.failure))
+        return Mismatch("shape" if seen.failure.kind == UNFIT else "runs", _failure_text(seen.failure))
     if expected.value is None or seen.value is None:
         return Mismatch("runs", "nothing was returned")
     if (problem := _structure(expected.value, seen.value)) is not None:
@@ -122,6 +135,27 @@ def compare(
     return None
 
 
+def _raising(wanted: Failure, seen: Observation) -> Mismatch | None:
+    """The verdict where a right answer ends with the exception `wanted`."""
+    if seen.failure is None:
+        return Mismatch("values", f"expected a {wanted.type} to be raised, but something was returned")
+    if seen.failure.kind != "raised":
+        return Mismatch("runs", _failure_text(seen.failure))
+    if not is_kind_of(seen.failure.type, wanted.type):
+        return Mismatch("values", f"expected a {wanted.type} to be raised, got {_failure_text(seen.failure)}")
+    return None
+
+
+def is_kind_of(name: str, wanted: str) -> bool:
+    """Whether the exception called `name` is the one called `wanted`, or one of Python's own kinds of it.
+
+    >>> is_kind_of("IndexError", "LookupError"), is_kind_of("KeyError", "ValueError")
+    (True, False)
+    """
+    one, other = getattr(builtins, name, None), getattr(builtins, wanted, None)
+    return name == wanted or (isinstance(one, type) and isinstance(other, type) and issubclass(one, other))
+
+
 def _failure_text(failure: Failure) -> str:
     where = f" at your line {failure.line[0]}: `{failure.line[1]}`" if failure.line else ""
     return {
@@ -130,6 +164,7 @@ def _failure_text(failure: Failure) -> str:
         "timeout": f"no answer within {failure.message}: an endless loop?",
         "weights": f"the given weights do not fit your module: {failure.message}",
         "crashed": "the process ended while your function ran",
+        UNFIT: failure.message or "what was returned does not fit",
     }.get(failure.kind, f"{failure.type}: {failure.message}{where}")
 
 

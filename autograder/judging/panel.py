@@ -77,6 +77,8 @@ def to_html(report: Report) -> str:
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
     for level, hint in enumerate(report.hints):
         parts.append(_details(f"Hint {level + 1}: {HINT[level]}", f"<p style='margin:2px 0 2px 16px'>{inline(hint)}</p>"))
+    if report.effort:
+        parts.append(f'<p style="margin:6px 0 0;font-size:90%;color:{_FAINT}">{inline(report.effort)}</p>')
     return "".join(parts) + "</div>"
 
 
@@ -105,6 +107,8 @@ def to_text(report: Report, *, width: int = 88) -> str:
             "",
             *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
         ]
+    if report.effort:
+        lines += ["", f"  {report.effort}"]
     return "\n".join(lines)
 
 
