@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
 from autograder.authoring.verify import blank, grade, verify_exercise
+from autograder.diagnosis.explain import effort
 from autograder.judging import pack
-from autograder.judging.explain import effort
 from autograder.judging.judge import close
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, observe_within
@@ -76,7 +76,7 @@ def test_each_misconception_is_caught_under_its_own_name() -> None:
     for mistake in _exercise().misconceptions:
         found = _grade(mistake.answer).diagnosis
         assert found is not None
-        assert found.id == mistake.id
+        assert [known.id for known in found.known] == [mistake.id]
 
 
 def test_an_edge_case_costs_its_share_and_no_more() -> None:
@@ -437,7 +437,7 @@ def test_a_case_may_expect_an_exception() -> None:
     assert not verify_exercise("lesson", _raising()).problems
     result = _grade(lambda x: np.sqrt(np.maximum(x, 0)), _raising())
     assert result.diagnosis is not None
-    assert result.diagnosis.id == "silent"  # it does not raise, whatever it returns instead
+    assert result.diagnosis.known[0].id == "silent"  # it does not raise, whatever it returns instead
     assert _grade(blank, _raising()).score == 0
 
 
@@ -464,4 +464,4 @@ def test_several_programs_with_one_mistake_are_caught_under_its_one_name() -> No
     for answer in twice.answers().values():
         found = _grade(answer, exercise).diagnosis
         assert found is not None
-        assert found.id == "columns"
+        assert found.known[0].id == "columns"

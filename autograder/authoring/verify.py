@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from autograder.authoring.course import Lesson
+from autograder.diagnosis.attempt import judged
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Exercise
-from autograder.judging.judge import judge, judge_choice
+from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
-from autograder.judging.records import CaseRecord, ExerciseRecord, Result
+from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
 
 HIDDEN_LIKE_SEEDS = (pack.VISIBLE_SEED, 20_240_229, 7)
@@ -64,11 +66,12 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
             verdict.blank_zero = False
             verdict.problems.append(f"{where}: a blank answer gets marks")
         for mistake, program, answer in programs:
-            result = grade(record, answer)
-            named = result.diagnosis is not None and result.diagnosis.id == mistake.id and result.certain
+            result = grade(record, answer_of(exercise, answer))
+            said = result.diagnosis
+            named = said is not None and [known.id for known in said.known] == [mistake.id] and _sure(record, said)
             if result.passed or not named:
                 caught[mistake.id] = False
-                name = result.diagnosis.id if result.diagnosis else "nothing"
+                name = "+".join(known.id for known in said.known) if said and said.known else "nothing"
                 verdict.problems.append(f"{where}: {program!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}")
             elif (margin := max(_margin(record, case, program) for case in record.cases)) < MARGIN:
                 verdict.problems.append(f"{where}: {program!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)")
@@ -85,7 +88,14 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
 
 def grade(record: ExerciseRecord, answer: Any) -> Result:
     """`answer` judged on every case of `record`, in this process."""
-    return judge(record, [observe(answer, case.probe) for case in record.cases])
+    return judged(record, [observe(answer, case.probe) for case in record.cases])
+
+
+def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:
+    """Whether a name is said as certainly as it can be: what is seen through exceptions alone is never certain."""
+    name = said.known[0].id
+    stored = [case.mistakes[name] for case in record.cases if name in case.mistakes]
+    return said.certain or all(seen.failure is not None for seen in stored)
 
 
 def _verify_choice(lesson: str, exercise: Exercise) -> Verdict:

@@ -7,8 +7,8 @@ from typing import Any
 import jupytext
 
 from autograder.authoring.course import Lesson
+from autograder.diagnosis.explain import effort
 from autograder.judging.exercise import Exercise
-from autograder.judging.explain import effort
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
 WORDS_A_MINUTE = 160  # a text on mathematics, read to be understood

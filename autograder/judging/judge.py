@@ -1,4 +1,4 @@
-"""Compare an observation with what was expected, in a fixed order, and name the mistake.
+"""Compare an observation with what was expected, in a fixed order.
 
 Pure NumPy on plain data: this is the code that awards marks, and it never sees the learner's function.
 Order: callable -> value -> shape -> dtype -> finite -> properties -> values -> gradients -> inputs not changed.
@@ -14,7 +14,7 @@ import numpy as np
 from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Property, Tolerance
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Known, Mismatch, Result
+from autograder.judging.records import CaseResult, ExerciseRecord, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, Spec
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
@@ -35,7 +35,6 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     if not result.passed:
         failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
         result.failure = failures[0] if failures else None
-        result.diagnosis, result.certain = diagnose(exercise, cases)
     return result
 
 
@@ -53,45 +52,6 @@ def _score(points: float, cases: Sequence[CaseResult]) -> float:
         return 0.0
     lost = sum(case.edge for case in cases if not case.passed)
     return round(points * max(0.0, 1.0 - lost), 2)
-
-
-def diagnose(exercise: ExerciseRecord, cases: Sequence[CaseResult]) -> tuple[Known | None, bool]:
-    """The known mistake that explains the cases, and whether it explains *every* one (certain) or most of the failing ones."""
-    best: tuple[int, Known] | None = None
-    failing = sum(not case.passed for case in cases)
-    for known, name in _programs(exercise):
-        explained, contradicted, differs = 0, False, 0
-        for record, case in zip(exercise.cases, cases, strict=True):
-            mistake = record.mistakes.get(name)
-            alike = case.passed if mistake is None else _same_outcome(record, mistake, case.observation, exercise.tolerance)
-            contradicted |= not alike
-            differs += mistake is not None
-            explained += mistake is not None and alike
-        if differs and not contradicted:
-            return known, True
-        if 2 * explained > failing and (best is None or explained > best[0]):
-            best = (explained, known)
-    return (best[1], False) if best else (None, True)
-
-
-def _programs(exercise: ExerciseRecord) -> list[tuple[Known, str]]:
-    """Each known mistake with the names of its programs' outputs (`Misconception.answers`)."""
-    names = dict.fromkeys(name for record in exercise.cases for name in record.mistakes)
-    return [(known, name) for known in exercise.known for name in sorted(names) if name.partition("#")[0] == known.id]
-
-
-def _same_outcome(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    if record.expected.failure is not None and mistake.failure is None:
-        return seen.failure is None  # it should have raised, and whatever it returned instead is beside the point
-    if mistake.failure is not None or seen.failure is not None:
-        if mistake.failure is None or seen.failure is None:
-            return False
-        return (mistake.failure.kind, mistake.failure.type) == (seen.failure.kind, seen.failure.type)
-    if set(mistake.mutated) != set(seen.mutated):
-        return False
-    if any((grad is None) != (seen.grads.get(name) is None) for name, grad in mistake.grads.items()):
-        return False
-    return compare(mistake, seen, tolerance, (), finite=False) is None
 
 
 @np.errstate(all="ignore")  # learners' numbers overflow where they like

@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 
 from autograder.judging.behaviour import find, shown
+from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
-from autograder.judging.judge import is_kind_of, judge
+from autograder.judging.judge import compare, is_kind_of, judge
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array, EncodedValue, Spec, encode
 
 FORMAT = 1
+PAIR = "+"  # joins the ids of two mistakes that are made at once
+MOST_ENTRIES = 400  # of the output of a pair of mistakes, so that packs stay small
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
 
@@ -105,10 +108,17 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     record = CaseRecord(case.name, probe, case.edge, expected)
     probing = ExerciseRecord(exercise.id, "", 1.0, [record], (), (), exercise.properties, exercise.tolerance)
     for name, answer in (pair for mistake in exercise.misconceptions for pair in mistake.answers().items()):
-        seen = shown(exercise.behaviour, observe(answer, probe, dtype="float64"), probe)
+        seen = shown(exercise.behaviour, observe(answer_of(exercise, answer), probe, dtype="float64"), probe)
         seen.notes, seen.seconds = (), 0.0
         if not judge(probing, [seen]).cases[0].passed:
             record.mistakes[name] = seen
+    for one, two, function in pairs(exercise) if case.raises is None else ():
+        seen = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
+        if _worth_storing(seen, record, one, two, exercise.tolerance):
+            assert seen.value is not None
+            # single precision is enough to recognise a pair, and keeps the pack small
+            arrays = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in seen.value.arrays]
+            record.mistakes[f"{one}{PAIR}{two}"] = Observation(EncodedValue(seen.value.spec, arrays))
     expected.notes, expected.seconds = (), 0.0
     return record
 
@@ -119,6 +129,15 @@ def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) ->
         got = "returned a value" if seen.failure is None else f"ended with {seen.failure.type or seen.failure.kind}"
         raise ValueError(f"{where}: expected the reference to raise {wanted.__name__}, but it {got}.")
     return Observation(failure=Failure("raised", wanted.__name__))
+
+
+def _worth_storing(seen: Observation, record: CaseRecord, one: str, two: str, tolerance: Tolerance) -> bool:
+    """Whether a pair of mistakes gives something of its own: not the right result, and not what one of them gives alone."""
+    if seen.failure is not None or seen.value is None or sum(a.size for a in seen.value.arrays) > MOST_ENTRIES:
+        return False
+    alone = [record.mistakes[name] for name in (one, two) if name in record.mistakes]
+    others = [Observation(other.value) for other in [record.expected, *alone] if other.value is not None]
+    return all(compare(other, Observation(seen.value), tolerance, (), finite=False) is not None for other in others)
 
 
 def _as_tensors(tree: EncodedValue) -> EncodedValue:
@@ -206,7 +225,7 @@ def _fetch(stored: Any, arrays: list[Array]) -> EncodedValue | None:
 
 
 def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
-    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type]
+    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
     return {
         "value": _store(seen.value, arrays),
         "grads": {name: None if g is None else _store(encode(g), arrays) for name, g in sorted(seen.grads.items())},

@@ -16,6 +16,16 @@ class Known:
     fix: str
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """What explains a wrong answer: how it is said, the known mistakes it rests on, and whether it explains every case."""
+
+    headline: str
+    advice: str
+    known: tuple[Known, ...] = ()
+    certain: bool = True
+
+
 @dataclass
 class CaseRecord:
     """One probe with its expected observation and, by name (`Misconception.answers`), what each known mistake does on it."""
@@ -84,10 +94,10 @@ class Result:
     exercise: ExerciseRecord
     score: float
     cases: list[CaseResult]
-    diagnosis: Known | None = None
-    certain: bool = True
+    diagnosis: Diagnosis | None = None
     failure: Failure | None = None
     chosen: str | None = None
+    below: str | None = None  # another exercise that the answer calls and that fails its own check
 
     @property
     def passed(self) -> bool:
