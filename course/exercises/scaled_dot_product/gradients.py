@@ -38,6 +38,8 @@ SOFTMAX_JACOBIAN = Exercise(
     "softmax_jacobian",
     title="How each weight reacts to each score",
     points=2,
+    difficulty=3,
+    minutes=15,
     reference=ref.softmax_jacobian,
     tensors=True,
     cases=(
@@ -51,7 +53,8 @@ SOFTMAX_JACOBIAN = Exercise(
         "With $a_j = e^{z_j}/Z$ and $Z = \\sum_i e^{z_i}$, the quotient rule gives "
         "$\\partial a_j/\\partial z_l = a_j\\,(\\delta_{jl} - a_l)$, "
         "where $\\delta_{jl}$ is 1 for $j = l$ and 0 otherwise. Write the two parts as two matrices.",
-        "`torch.diag(a) - torch.outer(a, a)` with `a = torch.softmax(z, dim=-1)`.",
+        "The first part is a diagonal matrix that holds $a$ (`torch.diag`), the second has the entry $a_j a_l$ everywhere "
+        "(`torch.outer`).",
     ),
     misconceptions=(
         Misconception(
@@ -165,17 +168,20 @@ SDPA_BACKWARD = Exercise(
     "sdpa_backward",
     title="The backward pass by hand",
     points=3,
+    difficulty=5,
+    minutes=30,
     reference=ref.sdpa_backward,
     tensors=True,
     forbid=("torch.autograd", "autograd.grad", ".backward(", "jacobian("),
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through two products and a softmax; mistakes are 1e-1 and more
     cases=(Case("two queries, three keys", _tiny), Case("a batch", _batch), Case("square self-attention", _square)),
     hints=(
-        "Walk the forward pass backwards: $O = AV$, then the softmax of each row, then $S = QK^\\top/\\sqrt{d_k}$. Every "
-        "gradient has the shape of the thing it belongs to, which nearly settles each matrix product.",
-        "$dV = A^\\top dO$ and $dA = dO\\,V^\\top$. Row by row, $dS_i = J_i\\, dA_i$ with the softmax Jacobian, which comes to "
-        "$dS_{ij} = A_{ij}\\,(dA_{ij} - \\sum_l A_{il}\\, dA_{il})$. Then $dQ = dS\\,K/\\sqrt{d_k}$; find $dK$ yourself.",
-        "`dS = A * (dA - (A * dA).sum(-1, keepdim=True)) / math.sqrt(Q.shape[-1])`; return `dS @ K`, `dS.mT @ Q`, `A.mT @ dO`.",
+        "Walk along the arrows of the drawing, from the right: $O = AV$, then the softmax of each row, then the scores. Every "
+        "gradient has the shape of the thing it belongs to: use that to check each product.",
+        "With rule 1, $dV = A^\\top dO$ and $dA = dO\\,V^\\top$. With rule 2, row by row, $dS_i = J_i\\, dA_i$. Put "
+        "$J_i = \\mathrm{diag}(A_i) - A_i A_i^\\top$ in and multiply out: what is $A_i^\\top dA_i$? One number per row.",
+        "$dS_{ij} = A_{ij}\\,(dA_{ij} - r_i)$ with $r_i = \\sum_l A_{il}\\, dA_{il}$ (`keepdim=True`). Rule 3 puts $1/\\sqrt{d_k}$ on it. "
+        "Then $dQ = dS\\,K$; for $dK$ the sum runs over the queries.",
     ),
     misconceptions=(
         Misconception(
