@@ -15,7 +15,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from autograder.registry import Lesson, course_root, lessons
+from autograder.authoring.course import Lesson, course_root, lessons
 
 ROW = re.compile(r"^\| (\d+) \| (.+?) \|", re.MULTILINE)  # lessons with a table: its cells print "3: …" for number 3
 PARAGRAPH = re.compile(r"^\*\*(\d+)\. (.+?)\*\*", re.MULTILINE | re.DOTALL)  # others: each is followed by its own cell
