@@ -9,13 +9,13 @@ import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course.thread import INDEX, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from attention_course.thread import INDEX, VECTORS
 from autograder.authoring import course
 from autograder.judging import pack
 from solutions import device
