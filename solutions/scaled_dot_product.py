@@ -119,12 +119,12 @@ def head_statistics(
     return S.std(dim=-1, correction=0), entropy
 
 
-def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
-    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial z_l$ of
-    the softmax $a = \mathrm{softmax}(z)$.
+def softmax_jacobian(s: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
+    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial s_l$ of
+    the softmax $a = \mathrm{softmax}(s)$.
 
-    Row $j$ belongs to the weight $a_j$, column $l$ to the score $z_l$. Finite also
-    where `z` holds entries in the thousands.
+    Row $j$ belongs to the weight $a_j$, column $l$ to the score $s_l$. Finite also
+    where `s` holds entries in the thousands.
 
     >>> softmax_jacobian(torch.zeros(2))
     tensor([[ 0.2500, -0.2500],
@@ -133,7 +133,7 @@ def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
     Source: Bridle (1990), "Probabilistic Interpretation of Feedforward Classification
     Network Outputs".
     """
-    a = torch.softmax(z, dim=-1)
+    a = torch.softmax(s, dim=-1)
     return torch.diag(a) - torch.outer(a, a)
 
 

@@ -283,9 +283,7 @@ def test_the_switch_is_causal_sees_the_first_key_only() -> None:
 
 def test_left_blanks_under_a_causal_mask_leave_two_queries_with_nothing() -> None:
     right = padding_mask(torch.tensor([3]), 5)
-    empty = [
-        (~(real & causal_mask(5, 5)).any(-1)[0]).nonzero().flatten().tolist() for real in (right, right.flip(-1))
-    ]
+    empty = [(~(real & causal_mask(5, 5)).any(-1)[0]).nonzero().flatten().tolist() for real in (right, right.flip(-1))]
     assert empty == [[], [0, 1]]
 
 
@@ -507,4 +505,6 @@ def test_probes_hold_the_rows_that_their_names_promise(seed: int) -> None:
         assert not empty.all()
     q, k, _, keep = (torch.from_numpy(x) for x in cases["a forbidden key with a huge score"].probe.inputs.arrays)
     scores = scaled_scores(q.double(), k.double())
-    assert (scores.masked_fill(keep, -INFINITY).amax(-1) - scores.masked_fill(~keep, -INFINITY).amax(-1)).min() > 750  # beyond exp in float64
+    assert (
+        scores.masked_fill(keep, -INFINITY).amax(-1) - scores.masked_fill(~keep, -INFINITY).amax(-1)
+    ).min() > 750  # beyond exp in float64

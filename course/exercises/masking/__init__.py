@@ -5,6 +5,7 @@ from course.exercises.masking.attention import MASKED_SDPA
 from course.exercises.masking.cross import CROSS_ATTENTION
 from course.exercises.masking.layer import CAUSAL_LAYER
 from course.exercises.masking.masks import CAUSAL_MASK, PADDING_MASK
+from course.exercises.masking.packed import PACKED_MASK
 from course.exercises.masking.scores import CHEATING_LOSS
 
 PREDICT_EMPTY_ROW = Exercise(
@@ -48,5 +49,6 @@ EXERCISES = (
     PREDICT_EMPTY_ROW,
     MASKED_SDPA,
     CAUSAL_LAYER,
+    PACKED_MASK,
     CROSS_ATTENTION,
 )

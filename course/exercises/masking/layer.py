@@ -29,7 +29,9 @@ def _square(draw: Draw):
     return _layer(draw, (n,), n, n, n)
 
 
-def _with(*, axis=-1, correction=0, shift=0, values=True, add_normalised=False, eps=1e-5, subtract=True, causal=True, divide=True):
+def _with(
+    *, axis=-1, correction=0, shift=0, values=True, add_normalised=False, eps=1e-5, subtract=True, causal=True, divide=True
+):
     def answer(X, W_Q, W_K, W_V):
         n = X.shape[-2]
         mean = X.mean(dim=axis, keepdim=True) if subtract else 0.0
@@ -109,11 +111,16 @@ CAUSAL_LAYER = Exercise(
             "itself_hidden",
             "moved the diagonal of the mask as well: a token does not see itself, and the first sees nothing",
             "The mask was right. Put it back.",
-            lambda X, W_Q, W_K, W_V: X
-            + ref.masked_sdpa(
-                *((X - X.mean(-1, keepdim=True)) / (X.var(-1, keepdim=True, correction=0) + 1e-5).sqrt() @ W for W in (W_Q, W_K, W_V)),
-                torch.ones(X.shape[-2], X.shape[-2]).tril(-1).bool(),
-            )[0],
+            lambda X, W_Q, W_K, W_V: (
+                X
+                + ref.masked_sdpa(
+                    *(
+                        (X - X.mean(-1, keepdim=True)) / (X.var(-1, keepdim=True, correction=0) + 1e-5).sqrt() @ W
+                        for W in (W_Q, W_K, W_V)
+                    ),
+                    torch.ones(X.shape[-2], X.shape[-2]).tril(-1).bool(),
+                )[0]
+            ),
         ),
         Misconception(
             "mask_removed",

@@ -4,7 +4,7 @@ from autograder import Exercise
 from course.exercises.scaled_dot_product.attention import SDPA, SDPA_EINSUM
 from course.exercises.scaled_dot_product.gradients import SDPA_BACKWARD, SOFTMAX_JACOBIAN
 from course.exercises.scaled_dot_product.scores import SCALED_SCORES, SCORE_SIZE
-from course.exercises.scaled_dot_product.selfattention import HEAD_STATISTICS, SELF_ATTENTION
+from course.exercises.scaled_dot_product.selfattention import CHOOSE_PROJECTIONS, HEAD_STATISTICS, SELF_ATTENTION
 
 PREDICT_ENTROPY = Exercise(
     "predict_entropy",
@@ -44,6 +44,7 @@ EXERCISES = (
     SCORE_SIZE,
     SDPA,
     SELF_ATTENTION,
+    CHOOSE_PROJECTIONS,
     PREDICT_ENTROPY,
     SOFTMAX_JACOBIAN,
     SDPA_EINSUM,

@@ -280,3 +280,74 @@ HEAD_STATISTICS = Exercise(
         Variant("xlogy", _statistics(entropy=lambda A: -torch.special.xlogy(A, A).sum(-1))),
     ),
 )
+
+
+# ---------------------------------------------------------------------------------------------- design
+
+
+def _pair(form, width=2):
+    """W_Q = form, W_K = identity: the scores of the tokens are X form X^T / sqrt(2)."""
+    return lambda: (torch.tensor(form), torch.eye(width))
+
+
+def _wide():
+    W_Q, W_K = ref.choose_projections()
+    return torch.cat([W_Q, 0 * W_Q], dim=1) * 2, torch.cat([W_K, W_K], dim=1)
+
+
+CHOOSE_PROJECTIONS = Exercise(
+    "choose_projections",
+    title="Make it look",
+    points=2,
+    kind="design",
+    difficulty=4,
+    minutes=15,
+    reference=ref.choose_projections,
+    **({"behaviour": "attention_course.designs:looks_at"} if "behaviour" in Exercise.__dataclass_fields__ else {}),
+    tensors=True,
+    cases=(Case("the sentence", lambda draw: {}),),
+    hints=(
+        "Take $W_K$ to be the identity, so that keys are the words' vectors in the plane. The query of *it* is then an arrow: in which "
+        "direction does *pear* lie farther out than every other word? And for the query of *pear*: in which direction does *sweet*?",
+        "*It* is $(1, 0)$, so its query is the first row of $W_Q$: let it point along $(1, 0)$. *Pear* is $(2, -1)$, so its query is "
+        "twice the first row **minus** the second. Choose the second row so that this points along $(0, -1)$.",
+        "With the first row $(1, 0)$, the second must be $(2, 1)$, for $2\\,(1, 0) - (2, 1) = (0, -1)$. If the right words win but "
+        "the weights are too small, make all queries longer.",
+    ),
+    misconceptions=(
+        Misconception(
+            "identity",
+            "left the scores symmetric and small: *it* prefers *pear*, but not by 0.9, and *pear* finds itself",
+            "Choose $W_Q$ so that $W_Q W_K^\\top$ is not symmetric, and large enough.",
+            _pair([[1.0, 0.0], [0.0, 1.0]]),
+        ),
+        Misconception(
+            "symmetric",
+            "made sharp weights by a symmetric form: *it* finds *pear*, but *pear* finds itself",
+            "*Pear* has to ask for something that it is not itself. Let the queries point elsewhere than the keys.",
+            _pair([[12.0, 0.0], [0.0, 1.0]]),
+        ),
+        Misconception(
+            "too_weak",
+            "made the right words win, but with weights below 0.9",
+            "Multiply $W_Q$ by a larger number: the differences of the scores grow with it.",
+            _pair([[1.0, 0.0], [2.0, 1.0]]),
+        ),
+        Misconception(
+            "swapped",
+            "would have it right with `W_Q` and `W_K` swapped, or with $W_Q W_K^\\top$ transposed",
+            "Return $(W_Q, W_K)$ in this order: the first makes the queries. And rows are tokens: the query of $(1, 0)$ is the first **row** of $W_Q$.",
+            lambda: ref.choose_projections()[::-1],
+        ),
+        Misconception(
+            "it_only",
+            "made *it* look at *pear*, but *pear* at *pear*, not surely",
+            "The query of *pear* is twice the first row of $W_Q$ minus the second. Choose the second row.",
+            _pair([[6.0, 0.0], [11.0, 1.0]]),
+        ),
+    ),
+    variants=(
+        Variant("wider", _wide),
+        Variant("keys_scaled_too", lambda: (torch.tensor([[1.0, 0.0], [2.0, 1.0]]), 12 * torch.eye(2))),
+    ),
+)
