@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from autograder.authoring import course, verify
+from autograder.authoring import course
 from autograder.judging import pack
 from solutions import device
 from solutions import masking as reference

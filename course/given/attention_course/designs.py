@@ -50,5 +50,5 @@ def packed_outputs(output: Any, *, documents: Any) -> Any:
     if keep.shape != (n, n):
         raise ValueError(f"expected a mask of shape (query, key) = ({n}, {n}), got {keep.shape}.")
     Q, K, V = np.random.default_rng(0).standard_normal((3, n, 4))
-    O = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
-    return np.where(documents[:, None] >= 0, O, 0.0)  # what a blank receives does not matter
+    received = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
+    return np.where(documents[:, None] >= 0, received, 0.0)  # what a blank receives does not matter
