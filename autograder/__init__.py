@@ -20,17 +20,24 @@ _HOME = {
     "bring": "autograder.workspace.export",
     **dict.fromkeys(("Score", "check"), "autograder.workspace.check"),
     **dict.fromkeys(
-        ("Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"),
+        ("After", "Before", "Call", "Case", "Code", "Draw", "Exercise"),
+        "autograder.judging.exercise",
+    ),
+    **dict.fromkeys(
+        ("Instead", "Misconception", "Property", "Script", "Tolerance", "Variant"),
         "autograder.judging.exercise",
     ),
 }
 
 __all__ = [
+    "After",
+    "Before",
     "Call",
     "Case",
     "Code",
     "Draw",
     "Exercise",
+    "Instead",
     "Misconception",
     "Property",
     "Score",

@@ -13,6 +13,7 @@ import numpy as np
 from autograder.authoring.course import Lesson
 from autograder.diagnosis.attempt import judged
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
@@ -64,7 +65,7 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
             verdict.blank_zero = False
             verdict.problems.append(f"{where}: a blank answer gets marks")
         for mistake in exercise.misconceptions:
-            result = grade(record, mistake.answer)
+            result = grade(record, answer_of(exercise, mistake.answer))
             said = result.diagnosis
             named = said is not None and [known.id for known in said.known] == [mistake.id] and _sure(record, said)
             if result.passed or not named:

@@ -20,6 +20,7 @@ def register(add: Add) -> None:
     verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
     verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
     verify.add_argument("--json", action="store_true", help="print JSON")
+    verify.add_argument("--blind", type=Path, metavar="FILE", help="what is said of the labelled answers in FILE")
 
     book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
     book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
@@ -54,6 +55,8 @@ def _build(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from autograder.authoring.verify import Verdict, verify_lesson
 
+    if arguments.blind is not None:
+        return _blind(arguments)
     verdicts: list[Verdict] = []
     for lesson in _chosen(arguments.lessons):
         verdicts += verify_lesson(lesson)
@@ -72,6 +75,21 @@ def _verify(arguments: argparse.Namespace) -> int:
 
         print_verdicts(verdicts, total)
     return 1 if any(v.problems for v in verdicts) else 0
+
+
+def _blind(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from autograder.cli.instructor_output import print_blind
+    from autograder.grading import blind
+    from autograder.sandbox.tiers import choose_tier
+
+    told = list(blind.ask(blind.read(arguments.blind), choose_tier()))
+    if arguments.json:
+        print(json.dumps([asdict(one) for one in told], indent=1))
+    else:
+        print_blind(told)
+    return 0
 
 
 def _book(arguments: argparse.Namespace) -> int:

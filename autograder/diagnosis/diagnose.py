@@ -16,10 +16,10 @@ from autograder.diagnosis.relations import Relation, leaves, relations, sizes
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation
+from autograder.judging.pack import PAIR
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
-PAIR = "+"  # joins the ids of two mistakes whose composition is stored in a pack
 ENOUGH = 4  # that many entries cannot agree by chance
 VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
 
@@ -36,9 +36,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
     found = _one(exercise, cases) or _composed(exercise, cases) or _here_and_there(exercise, cases)
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = (
-            _two_terms(exercise, failing)
-            or _by_output(exercise, cases)
-            or _mistake_and_relation(exercise, failing, tolerance)
+            _two_terms(exercise, failing) or _by_output(exercise, cases) or _mistake_and_relation(exercise, failing, tolerance)
         )
     return found or _most(exercise, cases)
 

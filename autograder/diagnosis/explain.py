@@ -5,7 +5,7 @@ which check failed and, where the outputs match a known mistake, its name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -132,6 +132,12 @@ def _choice_report(result: Result) -> Report:
 
 def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     """The headline, what to do next, and the mistakes that the headline names for certain."""
+    if result.below is not None:
+        first = Diagnosis(f"`{result.exercise.id}` calls your `{result.below}`, which does not pass its own check yet.", "")
+        then = _say(replace(result, below=None), mismatch, reveal)
+        return replace(
+            first, advice=f"Mend `{result.below}` first, then check this one again. What is seen here: {then.headline}"
+        )
     found, failure = result.diagnosis, result.failure
     if found is not None and (reveal or found.known):
         return found

@@ -12,7 +12,21 @@ import numpy as np
 
 from autograder.judging.values import Array, Code
 
-__all__ = ["Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"]
+__all__ = [
+    "After",
+    "Before",
+    "Call",
+    "Case",
+    "Code",
+    "Draw",
+    "Exercise",
+    "Instead",
+    "Misconception",
+    "Property",
+    "Script",
+    "Tolerance",
+    "Variant",
+]
 
 Kind = Literal["write", "bug", "design", "estimate", "use"]
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
@@ -106,9 +120,33 @@ class Property:
     output: int | None = None
 
 
+class Instead:
+    """A step taken otherwise: settings of the exercise's `recipe`, as in `Instead(axis=-2)`."""
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+
+
+@dataclass(frozen=True)
+class Before:
+    """A slip before the right computation: `change(**inputs)` returns the inputs that it takes by mistake."""
+
+    change: Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class After:
+    """A slip after the right computation: `change(result, **inputs)` returns what comes out by mistake."""
+
+    change: Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class Misconception:
-    """A mistake that learners make, with an `answer` that makes it. `says` completes "You …", `fix` is the next step."""
+    """A mistake that learners make, with an `answer` that makes it. `says` completes "You …", `fix` is the next step.
+
+    `answer` is a whole wrong answer, or one step (`Instead`, `Before`, `After`): steps are also tried two at a time.
+    """
 
     id: str
     says: str
@@ -134,6 +172,7 @@ class Exercise:
     `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
     made, not for being right) and `reveal` is what the panel then says about it.
 
+    `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
     `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
     something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
     (an evening), `minutes` how long it takes somebody who has read the text before it.
@@ -154,6 +193,7 @@ class Exercise:
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
+    recipe: Any = None
     kind: Kind = "write"
     difficulty: int = 2
     minutes: float = 7.0

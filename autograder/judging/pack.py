@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
-from autograder.judging.judge import judge
+from autograder.judging.judge import compare, judge
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array, EncodedValue, Spec, encode
 
 FORMAT = 1
+PAIR = "+"  # joins the ids of two mistakes that are made at once
+MOST_ENTRIES = 400  # of the output of a pair of mistakes, so that packs stay small
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
 
@@ -95,12 +98,28 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     record = CaseRecord(case.name, probe, case.edge, expected)
     probing = ExerciseRecord(exercise.id, "", 1.0, [record], (), (), exercise.properties, exercise.tolerance)
     for mistake in exercise.misconceptions:
-        seen = observe(mistake.answer, probe, dtype="float64")
+        seen = observe(answer_of(exercise, mistake.answer), probe, dtype="float64")
         seen.notes, seen.seconds = (), 0.0
         if not judge(probing, [seen]).cases[0].passed:
             record.mistakes[mistake.id] = seen
+    for one, two, function in pairs(exercise):
+        seen = observe(function, probe, dtype="float64")
+        if _worth_storing(seen, record, one, two, exercise.tolerance):
+            assert seen.value is not None
+            # single precision is enough to recognise a pair, and keeps the pack small
+            arrays = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in seen.value.arrays]
+            record.mistakes[f"{one}{PAIR}{two}"] = Observation(EncodedValue(seen.value.spec, arrays))
     expected.notes, expected.seconds = (), 0.0
     return record
+
+
+def _worth_storing(seen: Observation, record: CaseRecord, one: str, two: str, tolerance: Tolerance) -> bool:
+    """Whether a pair of mistakes gives something of its own: not the right result, and not what one of them gives alone."""
+    if seen.failure is not None or seen.value is None or sum(a.size for a in seen.value.arrays) > MOST_ENTRIES:
+        return False
+    alone = [record.mistakes[name] for name in (one, two) if name in record.mistakes]
+    others = [Observation(other.value) for other in [record.expected, *alone] if other.value is not None]
+    return all(compare(other, Observation(seen.value), tolerance, (), finite=False) is not None for other in others)
 
 
 def _as_tensors(tree: EncodedValue) -> EncodedValue:

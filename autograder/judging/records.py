@@ -93,6 +93,7 @@ class Result:
     diagnosis: Diagnosis | None = None
     failure: Failure | None = None
     chosen: str | None = None
+    below: str | None = None  # another exercise that the answer calls and that fails its own check
 
     @property
     def passed(self) -> bool:

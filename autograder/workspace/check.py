@@ -9,6 +9,7 @@ from autograder.authoring.course import CourseError, course_root, did_you_mean
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import check_answer, judge_missing
 from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.leaning import leans_on
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord, Result
 
@@ -65,12 +66,25 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
         if exercise not in namespace:
             return _done(judge_missing(record))
         answer = namespace[exercise]
-    return _done(check_answer(record, answer))
+    result = check_answer(record, answer)
+    if not result.passed and not record.choices:
+        result.below = _failing_below(namespace, record.id, answer)
+    return _done(result)
+
+
+def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> str | None:
+    """The first other exercise of the lesson that `answer` calls and that fails its own check."""
+    others = {name: record for found in _packs() if exercise in found.exercises for name, record in found.exercises.items()}
+    functions = {name: record for name, record in others.items() if not record.choices}
+    for name in leans_on(answer, namespace, functions, own=exercise):
+        if not check_answer(functions[name], namespace[name]).passed:
+            return name
+    return None
 
 
 def find_record(exercise: str) -> ExerciseRecord:
     """The exercise's record from the pack beside the notebook (else from the course's own releases)."""
-    packs = [pack.load(path) for path in find_packs()]
+    packs = _packs()
     for found in packs:
         if exercise in found.exercises:
             return found.exercises[exercise]
@@ -81,6 +95,10 @@ def find_record(exercise: str) -> ExerciseRecord:
         )
     names = [name for found in packs for name in found.exercises]
     raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
+
+
+def _packs() -> list[pack.Pack]:
+    return [pack.load(path) for path in find_packs()]
 
 
 def find_packs() -> list[Path]:
