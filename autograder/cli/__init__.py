@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from autograder import __version__
 from autograder.authoring.course import CourseError, spare_grammars
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"attn {__version__}")
     commands = parser.add_subparsers(
-        required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser, help=argparse.SUPPRESS
+        required=True, metavar="COMMAND", prog="attn", parser_class=argparse.ArgumentParser, help=argparse.SUPPRESS
     )
     texts: dict[str, str] = {}
 

@@ -80,6 +80,8 @@ def to_html(report: Report) -> str:
     if report.following:
         links = [_link(text, to) for text, to in report.following]
         parts.append(f'<p style="margin:8px 0 2px">{" · ".join(links)}</p>')
+    if report.effort:
+        parts.append(f'<p style="margin:6px 0 0;font-size:90%;color:{_FAINT}">{inline(report.effort)}</p>')
     return "".join(parts) + "</div>"
 
 
@@ -110,6 +112,8 @@ def to_text(report: Report, *, width: int = 88) -> str:
             "",
             *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
         ]
+    if report.effort:
+        lines += ["", f"  {report.effort}"]
     return "\n".join(lines)
 
 
