@@ -22,6 +22,12 @@ def register(add: Add) -> None:
     verify.add_argument("--json", action="store_true", help="print JSON")
     verify.add_argument("--blind", type=Path, metavar="FILE", help="what is said of the labelled answers in FILE")
 
+    style = add(
+        "style", _style, "Say what a lesson's text still lacks: alternative texts, headings, short sentences, sources, symbols."
+    )
+    style.add_argument("lessons", nargs="*", help="lessons (default: all)")
+    style.add_argument("--only", choices=["figure", "exercise", "sentence", "claim", "symbol"], help="one of the rules")
+
     book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
     book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
 
@@ -36,11 +42,12 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from autograder.authoring import build, readme_tables
+    from autograder.authoring import build, readme_tables, style
 
     chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = build.check(chosen)
+        problems += [str(one) for lesson in chosen for one in style.findings(lesson)] if style.enforced() else []
         stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
@@ -50,6 +57,16 @@ def _build(arguments: argparse.Namespace) -> int:
     if not arguments.lessons:
         readme_tables.refresh(chosen, write=True)
     return 0
+
+
+def _style(arguments: argparse.Namespace) -> int:
+    from autograder.authoring.style import findings
+
+    found = [one for lesson in _chosen(arguments.lessons) for one in findings(lesson) if arguments.only in (None, one.rule)]
+    for one in found:
+        print(one)
+    print(f"{len(found)} to mend" if found else "nothing to mend")
+    return 1 if found else 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:

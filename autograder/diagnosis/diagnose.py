@@ -58,7 +58,8 @@ def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tu
 
 def _one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     for known in exercise.known:
-        if _explains(known.id, cases, exercise.tolerance):
+        programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
+        if any(_explains(name, cases, exercise.tolerance) for name in programs):
             return _named(cases, known)
     return None
 
@@ -110,7 +111,7 @@ def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance, *, where_s
         mistake = record.mistakes.get(name)
         if mistake is None and not result.passed and where_stored:
             continue
-        if not (result.passed if mistake is None else same_outcome(mistake, result.observation, tolerance)):
+        if not (result.passed if mistake is None else _same(record, mistake, result.observation, tolerance)):
             return False
         shown += mistake is not None
     return shown > 0
@@ -118,7 +119,14 @@ def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance, *, where_s
 
 def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
     record, result = case
-    return not result.passed and name in record.mistakes and same_outcome(record.mistakes[name], result.observation, tolerance)
+    return not result.passed and name in record.mistakes and _same(record, record.mistakes[name], result.observation, tolerance)
+
+
+def _same(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+    """`same_outcome`, but where an exception is expected it does not matter what was returned instead."""
+    if record.expected.failure is not None and mistake.failure is None:
+        return seen.failure is None
+    return same_outcome(mistake, seen, tolerance)
 
 
 def _named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnosis:
