@@ -19,8 +19,8 @@ from solutions.multi_query import causal_attention, merge_heads, split_heads
 
 
 def cache_bill(config: dict[str, int], tokens: int, sequences: int) -> int:
-    """The bytes that the caches of `sequences` conversations take, of `tokens` tokens each,
-    in bfloat16 (2 bytes a number).
+    """The bytes that the caches of `sequences` conversations take, of `tokens` tokens
+    each, in bfloat16 (2 bytes a number).
 
     `config` is a model's published configuration. It has `num_hidden_layers`,
     `num_attention_heads` and `hidden_size`. Where `num_key_value_heads` is missing, the
@@ -151,8 +151,8 @@ def grouped_chunk(
     K: Float[Tensor, "... group key d_k"],
     V: Float[Tensor, "... group key d_v"],
 ) -> Float[Tensor, "... head query d_v"]:
-    r"""The output of `gqa_grouped`, by PyTorch's fused kernel: its heads are the groups,
-    its queries the folded rows.
+    r"""The output of `gqa_grouped`, by PyTorch's fused kernel: its heads are the
+    groups, its queries the folded rows.
 
     The queries are those of the **last** tokens: query $i$ of every head sees the keys
     $j \le i + (m - n)$.
@@ -195,7 +195,11 @@ def mha_to_gqa(
     return W.reshape(-1, G, H // G, W.shape[-1] // H).mean(-2).flatten(-2)
 
 
-def group_heads(W: Float[Tensor, "d_model H_d"], H: int, G: int) -> Int[Tensor, "group size"]:
+def group_heads(
+    W: Float[Tensor, "d_model H_d"],
+    H: int,
+    G: int,
+) -> Int[Tensor, "group size"]:
     r"""Which `H` / `G` heads of a key projection should share a group, so that pooling
     loses little? One row of heads' numbers per group.
 
