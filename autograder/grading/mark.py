@@ -9,8 +9,10 @@ and opens the gradebook nine times for it; that was more than half of the time, 
 """
 
 import ast
+import contextlib
 import hashlib
 import json
+import os
 import secrets
 import sys
 import time
@@ -24,7 +26,7 @@ import nbformat
 
 from autograder import __version__
 from autograder import sandbox as box
-from autograder.authoring.course import find_lesson, given_folders
+from autograder.authoring.course import CourseError, find_lesson, given_folders
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
@@ -40,6 +42,7 @@ from autograder.notebooks.submission import Cell, UnreadableError, parse, rebuil
 from autograder.sandbox import untrusted
 
 SECRET_FILE = ".secret"
+MIN_SECRET = 32
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
 
@@ -47,9 +50,23 @@ def secret(root: Path) -> str:
     """The course's secret, from which hidden probes are drawn; made at first use, readable by the owner alone."""
     path = root / SECRET_FILE
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_hex(32) + "\n", encoding="ascii")
-    return path.read_text(encoding="ascii").strip()
+        aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # another grader was first: its secret is everybody's
+                os.link(aside, path)  # whole or not at all
+        finally:
+            aside.unlink(missing_ok=True)
+    found = path.read_text(encoding="ascii").strip()
+    if len(found) < MIN_SECRET:
+        raise CourseError(
+            f"{path}: expected a secret of at least {MIN_SECRET} characters, got {len(found)}: whoever guesses it can compute "
+            "the hidden inputs. Restore it from a backup, or remove the file: the next run makes a new one, and marks may change."
+        )
+    return found
 
 
 @dataclass(frozen=True)
