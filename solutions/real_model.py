@@ -1,7 +1,7 @@
 """Lesson 11: a decoder of the Llama family around the learner's own attention, how well it predicts, what it caches.
 
 The real weights are those of `language_model`. `rms_norm` and `feed_forward` stand in the lesson's locked cells: the learner
-is given them. `apply_rope`, `gqa_grouped` and `KVCache` are those of lessons 06, 09 and 07. The lesson's second half is in
+is given them. `apply_rope`, `gqa_grouped` and `KVCache` are those of lessons 06, 09 and 07. Lesson 12 goes on in
 `solutions.smaller_caches`.
 """
 

@@ -1,4 +1,4 @@
-"""Lesson 11, second half: smaller caches for a trained model: pooled layers, latents, and which of them are worth having."""
+"""Lesson 12: smaller caches for a trained model: pooled layers, latents, and which of them are worth having."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,44 @@
+"""Lesson 12 smaller_caches: what a trained model's cache can do without."""
+
+from autograder import Exercise
+from course.exercises.smaller_caches.choosing import LAYERS_TO_POOL, PARETO
+from course.exercises.smaller_caches.factors import LATENT_WEIGHTS, OUTPUT_FACTORS
+from course.exercises.smaller_caches.latent import LATENT_ATTENTION
+
+PREDICT_POOL = Exercise(
+    "predict_pool",
+    title="Predict: a third of the cache",
+    points=0.5,
+    choices={
+        "a": "about 15: hardly worse",
+        "b": "about 20 to 30",
+        "c": "about 100 to 300",
+        "d": "more than 1,000",
+    },
+    reveal="**d**: more than 10,000. Mean-pooling is where uptraining *begins* (Ainslie et al., 2023). Without it the three groups of a "
+    "layer have too little in common. Ainslie et al. train 5 % more, and then lose little.",
+)
+
+PREDICT_RANK = Exercise(
+    "predict_rank",
+    title="Predict: half of the directions",
+    points=0.5,
+    choices={
+        "a": "both lose little: perplexity below 20",
+        "b": "the plain one above 50, the one that knows the inputs below 20",
+        "c": "the one that knows the inputs is a few per cent better",
+        "d": "both are useless: above 1,000",
+    },
+    reveal="**b**. Which directions of the weights are large says little; which directions of the *keys and values* are large says nearly "
+    "all. The inputs of a trained layer are far from alike in all directions.",
+)
+
+EXERCISES = (
+    PREDICT_POOL,
+    LAYERS_TO_POOL,
+    PREDICT_RANK,
+    OUTPUT_FACTORS,
+    LATENT_WEIGHTS,
+    LATENT_ATTENTION,
+    PARETO,
+)
