@@ -134,52 +134,28 @@ class SinkAttention(WindowAttention):
     window, sinks = 124, 4
 
 
-def reference_logits(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"], flaw: str = "") -> Float[Tensor, "batch n vocab"]:
-    """The logits of a text, by PyTorch's own attention, with one of `FLAWS` if asked. For comparison: it has no memory."""
-    return _decode(weights, ids, [PlainAttention(layer, ids.shape[1], flaw=flaw) for layer in weights["layers"]])
+def logits_with(
+    weights: Mapping[str, Any],
+    ids: Int[Tensor, "batch new"],
+    attentions: Sequence[Callable[[Float[Tensor, "batch new d_model"]], Float[Tensor, "batch new d_model"]]],
+) -> Float[Tensor, "batch new vocab"]:
+    """The logits at the tokens `ids`, each layer's attention being the one in `attentions`, which may remember earlier tokens.
 
+    All of the model but its attention: norms, feed-forward parts, sums, and the table of tokens at both ends.
+    """
 
-def _decode(weights: Mapping[str, Any], ids: Tensor, attention: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
     def norm(x: Tensor, scale: Tensor) -> Tensor:
         return F.rms_norm(x, scale.shape, scale, weights["eps"])
 
     x: Tensor = weights["embed"][ids]
-    for layer, attend in zip(weights["layers"], attention, strict=True):
+    for layer, attend in zip(weights["layers"], attentions, strict=True):
         x = x + attend(norm(x, layer["norm1"]))
         h = norm(x, layer["norm2"])
         x = x + (F.silu(h @ layer["Wgate"]) * (h @ layer["Wup"])) @ layer["Wdown"]
-    return norm(x, weights["norm"]) @ weights["embed"].mT
+    logits: Tensor = norm(x, weights["norm"]) @ weights["embed"].mT
+    return logits
 
 
-class GroupedAttention(PlainAttention):
-    """The right attention, under the name that lesson 11 asks the learner to write."""
-
-
-class Llama:
-    """A decoder of the Llama family around `attention(layer, capacity)`, with the interface that lesson 11 asks for."""
-
-    def __init__(
-        self, weights: Mapping[str, Any], capacity: int, attention: Callable[[Layer, int], Any] = GroupedAttention
-    ) -> None:
-        self.weights = weights
-        self.attention = [attention(layer, capacity) for layer in weights["layers"]]
-
-    @property
-    def length(self) -> int:
-        """How many tokens it has processed."""
-        return int(self.attention[-1].length)
-
-    def extend(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
-        """The logits of tokens that follow those processed so far."""
-        return _decode(self.weights, ids, self.attention)
-
-
-def perplexity(logits: Float[Tensor, "n vocab"], ids: Int[Tensor, " n"]) -> float:
-    """The exponential of the mean surprise at the next token; row `t` of `logits` predicts `ids[t + 1]`."""
-    surprise = -logits[:-1].double().log_softmax(-1).gather(-1, ids[1:, None])
-    return float(surprise.mean().exp())
-
-
-def kv_bytes_per_token(groups: Sequence[int], d: int, element_bytes: int) -> int:
-    """The bytes of cache for one token, where layer `i` has `groups[i]` heads of keys and of values, each `d` wide."""
-    return sum(2 * count * d * element_bytes for count in groups)
+def reference_logits(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"], flaw: str = "") -> Float[Tensor, "batch n vocab"]:
+    """The logits of a text, by PyTorch's own attention, with one of `FLAWS` if asked. For comparison: it has no memory."""
+    return logits_with(weights, ids, [PlainAttention(layer, ids.shape[1], flaw=flaw) for layer in weights["layers"]])
