@@ -9,6 +9,12 @@ from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
 
+
+def behaviour(name: str) -> dict[str, str]:
+    """How a design is judged, where the engine can."""
+    return {"behaviour": name} if "behaviour" in Exercise.__dataclass_fields__ else {}
+
+
 # ---------------------------------------------------------------------------------------------- repair
 
 
@@ -44,7 +50,9 @@ def _rotary(*, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones
         if order == "turn":  # as found: turned before the heads are dealt out
             parts = [_split(ref.apply_rope(X @ W, pos) if t else X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
         else:
-            parts = [ref.apply_rope(_split(X @ W, H), pos) if t else _split(X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
+            parts = [
+                ref.apply_rope(_split(X @ W, H), pos) if t else _split(X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)
+            ]
         Q, K, V = parts
         S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale(X))
         A = torch.softmax(S.masked_fill(~keep(X.shape[-2]), -math.inf), dim=-1)
@@ -205,7 +213,7 @@ LOOK_BACK = Exercise(
     reference=ref.look_back,
     tensors=True,
     kind="design",
-    behaviour="attention_course.designs:looks_back",
+    **behaviour("attention_course.designs:looks_back"),
     difficulty=3,
     minutes=12,
     cases=(
@@ -247,7 +255,9 @@ LOOK_BACK = Exercise(
             _constant(lambda s: -s, 1.0),
         ),
     ),
-    variants=(
+    variants=()
+    if not behaviour("")
+    else (
         Variant("the_key_is_turned", _key_turned_instead),
         Variant("fast_pairs_only", _fast_pairs_only),
         Variant("another_key", _random_key),

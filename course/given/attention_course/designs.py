@@ -51,3 +51,61 @@ def _turned(x: Array, angles: Array) -> Array:
     cos, sin = np.cos(angles), np.sin(angles)
     parts = even * cos - odd * sin, even * sin + odd * cos
     return np.asarray(np.stack(parts, axis=-1).reshape(len(angles), -1))
+
+
+# ---------------------------------------------------------------------------------------------- lesson 05
+
+
+def two_heads(output: object, X: Array) -> Array:
+    """The output of two heads with the learner's four matrices, for the tokens `X`."""
+    Wq, Wk, Wv, Wo = _arrays(output, ("Wq", "Wk", "Wv", "Wo"))
+    width = X.shape[1]
+    for name, W in (("Wq", Wq), ("Wk", Wk), ("Wv", Wv)):
+        if W.ndim != 2 or W.shape[0] != width or W.shape[1] % 2 or not W.shape[1]:
+            raise ValueError(f"expected {name} of shape ({width}, 2 * d) for two heads of width d, got {W.shape}.")
+    if Wq.shape != Wk.shape:
+        raise ValueError(f"expected Wq and Wk of one shape, got {Wq.shape} and {Wk.shape}.")
+    if Wo.shape != (Wv.shape[1], width):
+        raise ValueError(f"expected Wo of shape ({Wv.shape[1]}, {width}), got {Wo.shape}.")
+    heads = []
+    for h in range(2):
+        q, k, v = (X @ np.split(W, 2, axis=1)[h] for W in (Wq, Wk, Wv))
+        heads.append(softmax(q @ k.T / math.sqrt(q.shape[1])) @ v)
+    return np.asarray(np.concatenate(heads, axis=1) @ Wo)
+
+
+def verb_sentence(kinds: str, seed: int) -> Array:
+    """Tokens of width 12: flags verb, acts, is acted on (letters v, a, o; a dot has none), a meaning of 3 numbers, 6 zeros.
+
+    >>> verb_sentence("av", 0)[:, :3]
+    array([[0., 1., 0.],
+           [1., 0., 0.]])
+    """
+    flags = np.array([[letter == kind for kind in "vao"] for letter in kinds], dtype=float)
+    meaning = np.random.default_rng(seed).normal(size=(len(kinds), 3)).round(1)
+    return np.concatenate([flags, meaning, np.zeros((len(kinds), 6))], axis=1)
+
+
+SENTENCES = ("av.o", "a.v..o", "ov.a", "..o.va.", "va.o.....")
+
+
+def who_and_what(output: object) -> Array:
+    """What two heads add to the verb, in features 3 to 11, of five sentences; rounded, so that nearly is enough."""
+    found = []
+    for seed, kinds in enumerate(SENTENCES):
+        Y = two_heads(output, verb_sentence(kinds, seed))
+        found.append(Y[kinds.index("v"), 3:])
+    return np.array(found)
+
+
+READINGS = ((20.0, 23.5), (120.0, 123.5), (23.5, 20.0), (-7.0, 40.0), (5.0, 5.0))
+
+
+def measured(before: float, after: float) -> Array:
+    """Three tokens: flags (before, after, question) and a reading, which is 0 for the question."""
+    return np.concatenate([np.eye(3), [[before], [after], [0.0]]], axis=1)
+
+
+def change(output: object) -> Array:
+    """What two heads add to the reading of the question, for five pairs of readings."""
+    return np.array([two_heads(output, measured(*pair))[2, 3] for pair in READINGS])
