@@ -7,11 +7,6 @@ from course.exercises.multi_head.attention import FLOAT32
 from solutions import multi_head as ref
 
 
-def behaviour(name: str) -> dict[str, str]:
-    """How a design is judged, where the engine can."""
-    return {"behaviour": name} if "behaviour" in Exercise.__dataclass_fields__ else {}
-
-
 def _nothing(draw: Draw) -> dict[str, object]:
     return {}
 
@@ -59,7 +54,7 @@ WHO_AND_WHAT = Exercise(
     tensors=True,
     tolerance=Tolerance(rtol=0.0, atol=0.005),
     kind="design",
-    **behaviour("attention_course.designs:who_and_what"),
+    behaviour="attention_course.designs:who_and_what",
     difficulty=4,
     minutes=20,
     cases=(Case("five sentences", _nothing),),
@@ -115,9 +110,7 @@ WHO_AND_WHAT = Exercise(
             _who_and_what(into=((6, 1.0), (9, 0.0))),
         ),
     ),
-    variants=()
-    if not behaviour("")
-    else (
+    variants=(
         Variant("wide_heads", _wide_heads),
         Variant("heads_in_the_other_order", _who_and_what(finds=((2,), (1,)), into=((9, 1.0), (6, 1.0)))),
     ),
@@ -156,7 +149,7 @@ MEASURE_CHANGE = Exercise(
     tensors=True,
     tolerance=Tolerance(rtol=0.001, atol=0.001),
     kind="design",
-    **behaviour("attention_course.designs:change"),
+    behaviour="attention_course.designs:change",
     difficulty=3,
     minutes=8,
     cases=(Case("five pairs of readings", _nothing),),
@@ -198,9 +191,7 @@ MEASURE_CHANGE = Exercise(
             _change(loud=1.0),
         ),
     ),
-    variants=()
-    if not behaviour("")
-    else (
+    variants=(
         Variant("soft_heads_and_a_larger_w_o", _soft_but_scaled),
         Variant("minus_first", _change(keys=(0, 1), signs=(-1.0, 1.0))),
     ),

@@ -9,12 +9,6 @@ from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
 
-
-def behaviour(name: str) -> dict[str, str]:
-    """How a design is judged, where the engine can."""
-    return {"behaviour": name} if "behaviour" in Exercise.__dataclass_fields__ else {}
-
-
 # ---------------------------------------------------------------------------------------------- repair
 
 
@@ -213,7 +207,7 @@ LOOK_BACK = Exercise(
     reference=ref.look_back,
     tensors=True,
     kind="design",
-    **behaviour("attention_course.designs:looks_back"),
+    behaviour="attention_course.designs:looks_back",
     difficulty=3,
     minutes=12,
     cases=(
@@ -255,9 +249,7 @@ LOOK_BACK = Exercise(
             _constant(lambda s: -s, 1.0),
         ),
     ),
-    variants=()
-    if not behaviour("")
-    else (
+    variants=(
         Variant("the_key_is_turned", _key_turned_instead),
         Variant("fast_pairs_only", _fast_pairs_only),
         Variant("another_key", _random_key),

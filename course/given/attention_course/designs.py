@@ -6,51 +6,62 @@ sentence for the learner, where the output has not the asked form. NumPy only.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attention_course.thread import INDEX, VECTORS
+
 Array = NDArray[np.float64]
 
 
-def softmax(S: Array) -> Array:
-    """The softmax of the last axis."""
-    E = np.exp(S - S.max(axis=-1, keepdims=True))
-    return np.asarray(E / E.sum(axis=-1, keepdims=True))
+def _weights(S: Any) -> Any:
+    """The softmax of the last axis; a row of which all entries are -inf gets zeros."""
+    top = S.max(axis=-1, keepdims=True)
+    E = np.exp(S - np.where(np.isfinite(top), top, 0.0))
+    total = E.sum(axis=-1, keepdims=True)
+    return E / np.where(total > 0, total, 1.0)
+
+
+def looks_at(output: Any) -> Any:
+    """For *it* and for *pear*: the place in the sentence of the word with the largest weight, and 1 if that is 0.9 at least.
+
+    >>> looks_at((np.eye(2), np.eye(2)))
+    array([4, 0, 4, 0])
+    """
+    if not isinstance(output, tuple | list) or len(output) != 2:
+        raise ValueError("expected two matrices, (W_Q, W_K).")
+    W_Q, W_K = (np.asarray(W, dtype=float) for W in output)
+    if W_Q.ndim != 2 or W_Q.shape != W_K.shape or len(W_Q) != 2 or W_Q.size == 0:
+        raise ValueError(f"expected two matrices of one shape (2, d_k), got {W_Q.shape} and {W_K.shape}.")
+    A = _weights(VECTORS @ W_Q @ (VECTORS @ W_K).T / np.sqrt(W_Q.shape[1]))
+    rows = A[[INDEX["it"], INDEX["pear"]]]
+    return np.stack([rows.argmax(-1), rows.max(-1) >= 0.9], axis=-1).astype(int).ravel()
+
+
+def packed_outputs(output: Any, *, documents: Any) -> Any:
+    """What the real tokens of a packed row receive under the mask `output`: attention over fixed queries, keys and values.
+
+    >>> packed_outputs(np.tri(2, dtype=bool), documents=np.array([0, -1]))[1]
+    array([0., 0., 0., 0.])
+    """
+    documents = np.asarray(documents)
+    n = len(documents)
+    keep = np.asarray(output)
+    if keep.dtype != bool:
+        raise ValueError(f"expected a boolean mask, got numbers of type {keep.dtype}. True means keep.")
+    if keep.shape != (n, n):
+        raise ValueError(f"expected a mask of shape (query, key) = ({n}, {n}), got {keep.shape}.")
+    Q, K, V = np.random.default_rng(0).standard_normal((3, n, 4))
+    received = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
+    return np.where(documents[:, None] >= 0, received, 0.0)  # what a blank receives does not matter
 
 
 def _arrays(output: object, names: tuple[str, ...]) -> list[Array]:
     if not isinstance(output, tuple | list) or len(output) != len(names):
         raise ValueError(f"expected {len(names)} things, {', '.join(names)}, got {type(output).__name__}.")
     return [np.asarray(part, dtype=float) for part in output]
-
-
-def looks_back(output: object, *, steps: int, d: int) -> Array:
-    """Where each of eight tokens looks most (how far back), and whether it gives that token more than half of its weight.
-
-    >>> same = np.full(4, 8.0)
-    >>> looks_back((same, same), steps=1, d=4)[:2]
-    array([[0., 0.],
-           [0., 0.]])
-    """
-    q, k = _arrays(output, ("a query", "a key"))
-    if q.shape != (d,) or k.shape != (d,):
-        raise ValueError(f"expected a query and a key of shape ({d},), got {q.shape} and {k.shape}.")
-    n = 32
-    angles = np.arange(n)[:, None] * 10_000.0 ** (-np.arange(0, d, 2) / d)
-    Q, K = (_turned(x, angles) for x in (q, k))
-    A = softmax(Q @ K.T / math.sqrt(d))
-    rows = np.arange(12, 20)  # in the middle: all that may be looked at stands on both sides
-    sure = A[rows, rows - steps] > 0.5
-    return np.stack([rows - A[rows].argmax(axis=-1), sure], axis=-1).astype(float)
-
-
-def _turned(x: Array, angles: Array) -> Array:
-    """The vector at every position, pairs of neighbours turned."""
-    even, odd = x[0::2], x[1::2]
-    cos, sin = np.cos(angles), np.sin(angles)
-    parts = even * cos - odd * sin, even * sin + odd * cos
-    return np.asarray(np.stack(parts, axis=-1).reshape(len(angles), -1))
 
 
 # ---------------------------------------------------------------------------------------------- lesson 05
@@ -70,7 +81,7 @@ def two_heads(output: object, X: Array) -> Array:
     heads = []
     for h in range(2):
         q, k, v = (X @ np.split(W, 2, axis=1)[h] for W in (Wq, Wk, Wv))
-        heads.append(softmax(q @ k.T / math.sqrt(q.shape[1])) @ v)
+        heads.append(_weights(q @ k.T / math.sqrt(q.shape[1])) @ v)
     return np.asarray(np.concatenate(heads, axis=1) @ Wo)
 
 
@@ -109,3 +120,34 @@ def measured(before: float, after: float) -> Array:
 def change(output: object) -> Array:
     """What two heads add to the reading of the question, for five pairs of readings."""
     return np.array([two_heads(output, measured(*pair))[2, 3] for pair in READINGS])
+
+
+# ---------------------------------------------------------------------------------------------- lesson 06
+
+
+def looks_back(output: object, *, steps: int, d: int) -> Array:
+    """Where each of eight tokens looks most (how far back), and whether it gives that token more than half of its weight.
+
+    >>> same = np.full(4, 8.0)
+    >>> looks_back((same, same), steps=1, d=4)[:2]
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    q, k = _arrays(output, ("a query", "a key"))
+    if q.shape != (d,) or k.shape != (d,):
+        raise ValueError(f"expected a query and a key of shape ({d},), got {q.shape} and {k.shape}.")
+    n = 32
+    angles = np.arange(n)[:, None] * 10_000.0 ** (-np.arange(0, d, 2) / d)
+    Q, K = (_turned(x, angles) for x in (q, k))
+    A = _weights(Q @ K.T / math.sqrt(d))
+    rows = np.arange(12, 20)  # in the middle: all that may be looked at stands on both sides
+    sure = A[rows, rows - steps] > 0.5
+    return np.stack([rows - A[rows].argmax(axis=-1), sure], axis=-1).astype(float)
+
+
+def _turned(x: Array, angles: Array) -> Array:
+    """The vector at every position, pairs of neighbours turned."""
+    even, odd = x[0::2], x[1::2]
+    cos, sin = np.cos(angles), np.sin(angles)
+    parts = even * cos - odd * sin, even * sin + odd * cos
+    return np.asarray(np.stack(parts, axis=-1).reshape(len(angles), -1))

@@ -30,7 +30,7 @@ def sentences(count: int, generator: torch.Generator) -> Tensor:
     """Random sentences noun, verb, other noun: word numbers, (count, 3). The first noun is the one who does it.
 
     >>> [WORDS[i] for i in sentences(1, seeded(0))[0]]
-    ['man', 'hears', 'cat']
+    ['cat', 'sees', 'wasp']
     """
     pair = torch.rand(count, len(NOUNS), generator=generator).argsort(-1)[:, :2]
     verb = torch.randint(len(NOUNS), len(WORDS), (count, 1), generator=generator)
