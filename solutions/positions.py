@@ -94,7 +94,8 @@ def turned_score() -> float:
     r"""The raw score of one query and one key of width 2, each turned to its position.
 
     A turn of $30°$ per token, counter-clockwise. The query $q = (2, 0)$ stands at
-    position 5, the key $k = (1, 1)$ at position 1. Not divided by $\sqrt{d_k}$; no unit.
+    position 5, the key $k = (1, 1)$ at position 1. Not divided by $\sqrt{d_k}$, and
+    without a unit.
     """
     # The key lies at 45°. Four tokens apart: the query is turned 4 * 30° further.
     return 2 * math.sqrt(2) * math.cos(math.radians(4 * 30 - 45))
@@ -229,7 +230,7 @@ def rotary_mha(
     H: int,
     pos: Num[Tensor, " n"],
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
-    r"""Output and weights $(Y, A)$ of causal multi-head attention with rotary positions.
+    r"""Output and weights $(Y, A)$ of causal heads with rotary positions.
 
     Every head turns its **own** queries and keys, of width $d_k$, with the angles of
     `rope_angles(pos, d_k)`. Row `i` stands at `pos[i]` and looks at the rows up to `i`.
@@ -240,7 +241,7 @@ def rotary_mha(
     >>> Y.shape, A.shape
     (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
 
-    Source: Su et al. (2021), section 3.2.2, inside Vaswani et al. (2017), section 3.2.2.
+    Source: Su et al. (2021), section 3.2.2, and Vaswani et al. (2017), section 3.2.2.
     """
     heads = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (Wq, Wk, Wv))
     Q, K, V = heads  # each (..., H, n, d)
@@ -251,7 +252,7 @@ def rotary_mha(
 
 
 def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
-    r"""A query $q$ and a key $k$ of width `d` that make a head look `steps` tokens back.
+    r"""A query $q$ and a key $k$ of width `d`: their head looks `steps` tokens back.
 
     **Every** token of the text has this same query and this same key; only their turns
     differ. With the weights of `rope_sdpa` (base 10000, no mask) each token must give
@@ -274,10 +275,10 @@ def head_roles(
     r"""What each head looks at in repeating texts: `(previous, induction)`, one mean
     weight per head each.
 
-    Text `b` repeats itself every `period[b]` tokens. `previous`: the weight on the token
-    just before, averaged over all texts and all rows but the first. `induction`: the
-    weight on the token that **followed** the row's own token one period ago, averaged
-    over all texts and all rows that have an earlier copy (`i >= period[b]`).
+    Text `b` repeats itself every `period[b]` tokens. `previous`: the weight on the
+    token just before, averaged over all texts and all rows but the first. `induction`:
+    the weight on the token that **followed** the row's own token one period ago,
+    averaged over all texts and all rows that have an earlier copy (`i >= period[b]`).
 
     >>> A = torch.zeros(1, 1, 4, 4)
     >>> A[0, 0, [1, 2, 3], [0, 0, 2]] = 1.0
