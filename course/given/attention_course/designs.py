@@ -101,7 +101,7 @@ SENTENCES = ("av.o", "a.v..o", "ov.a", "..o.va.", "va.o.....")
 
 
 def who_and_what(output: object) -> Array:
-    """What two heads add to the verb, in features 3 to 11, of five sentences; rounded, so that nearly is enough."""
+    """What two heads add to the verb, in features 3 to 11, of five sentences."""
     found = []
     for seed, kinds in enumerate(SENTENCES):
         Y = two_heads(output, verb_sentence(kinds, seed))
@@ -151,3 +151,27 @@ def _turned(x: Array, angles: Array) -> Array:
     cos, sin = np.cos(angles), np.sin(angles)
     parts = even * cos - odd * sin, even * sin + odd * cos
     return np.asarray(np.stack(parts, axis=-1).reshape(len(angles), -1))
+
+
+# ---------------------------------------------------------------------------------------------- later lessons
+
+
+def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
+    """What a latent made of groups does: its width, and the matrices by which each head makes its keys and its values of a token.
+
+    >>> W_K, W_V = np.full((1, 2, 1), 3.0), np.full((1, 2, 1), 7.0)
+    >>> down, key, value = np.array([[7.0, 3.0]] * 2), np.array([[[0.0], [1.0]]] * 2), np.array([[[1.0], [0.0]]] * 2)
+    >>> width, keys, values = latent_of_groups((down, key, value), W_K=W_K, W_V=W_V, H=2)
+    >>> width, keys[1].ravel(), values[1].ravel()
+    (array([2]), array([3., 3.]), array([7., 7.]))
+    """
+    if not isinstance(output, tuple | list) or len(output) != 3:
+        raise ValueError("expected three tensors, (W_DKV, W_UK, W_UV).")
+    down, key, value = (np.asarray(W, dtype=float) for W in output)
+    (_, d_model, d), d_v, heads = np.shape(W_K), np.shape(W_V)[-1], int(H)
+    if down.ndim != 2 or len(down) != d_model:
+        raise ValueError(f"W_DKV: expected the shape (d_model, d_c) with d_model = {d_model}, got {down.shape}.")
+    for name, got, width in (("W_UK", key, d), ("W_UV", value, d_v)):
+        if got.shape != (heads, down.shape[1], width):
+            raise ValueError(f"{name}: expected (head, d_c, width) = {(heads, down.shape[1], width)}, got {got.shape}.")
+    return np.array([down.shape[1]]), down @ key, down @ value
