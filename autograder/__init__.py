@@ -1,24 +1,27 @@
 """An engine for exercises that tell the learner which mistake was made, and that grades without running student code
 in the process that marks. The whole public API is here; it knows nothing about what is taught.
 
-In a notebook: `from autograder import check`, then `check("normalize")`. To declare exercises: `Exercise`, `Case`,
-`Misconception`, `Variant`. Everything is imported on first use, so `import autograder` is quick and light.
+In a notebook: `from autograder import check`, then `check("normalize")`; `bring` fetches answers of earlier lessons. To
+declare exercises: `Exercise`, `Case`, `Misconception`, `Variant`. Everything is imported on first use, so `import autograder`
+is quick and light.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autograder.checking import Score, check
-    from autograder.exercise import Call, Case, Code, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+    from autograder.judging.exercise import Call, Case, Code, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+    from autograder.workspace.check import Score, check
+    from autograder.workspace.export import bring
 
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("Score", "check"), "autograder.checking"),
+    "bring": "autograder.workspace.export",
+    **dict.fromkeys(("Score", "check"), "autograder.workspace.check"),
     **dict.fromkeys(
         ("Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"),
-        "autograder.exercise",
+        "autograder.judging.exercise",
     ),
 }
 
@@ -34,6 +37,7 @@ __all__ = [
     "Script",
     "Tolerance",
     "Variant",
+    "bring",
     "check",
 ]
 

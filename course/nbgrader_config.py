@@ -13,10 +13,10 @@ c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedE
 # and a prediction's stub is mended just after. InstantiateTests is left out: every autograded cell is a check(...).
 c.GenerateAssignment.preprocessors = [
     "nbgrader.preprocessors.IncludeHeaderFooter",
-    "autograder.nbgrader_plugins.InjectSolutions",
+    "autograder.plugins.preprocessors.InjectSolutions",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
-    "autograder.nbgrader_plugins.StubPredictions",
+    "autograder.plugins.preprocessors.StubPredictions",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
@@ -30,7 +30,7 @@ c.GenerateAssignment.preprocessors = [
 # `attn grade` marks from outside a sandbox and needs none of what follows. Plain `nbgrader autograde` runs a learner's code
 # beside the code that marks it: these settings close what a setting can close. What stays open is in .github/SECURITY.md.
 c.Autograde.sanitize_preprocessors = [
-    "autograder.nbgrader_plugins.Rebuild",  # the release with the answers in it: no deleted, doubled, tagged or forged cells
+    "autograder.plugins.preprocessors.Rebuild",  # the release with the answers in it: no deleted, doubled, tagged or forged cells
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
     "nbgrader.preprocessors.OverwriteKernelspec",
@@ -39,7 +39,7 @@ c.Autograde.sanitize_preprocessors = [
 ]
 c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.Execute",
-    "autograder.sanitise.Defuse",  # formgrader shows the result in the browser of whoever marks
+    "autograder.plugins.sanitise.Defuse",  # formgrader shows the result in the browser of whoever marks
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
@@ -54,15 +54,15 @@ c.ExecutePreprocessor.interrupt_on_timeout = True
 # Files beside a submission are copied into the kernel's folder: none of them is imported in the place of a library.
 os.environ["PYTHONSAFEPATH"] = "1"
 c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
-c.GenerateFeedback.exporter_class = "autograder.sanitise.FeedbackExporter"
+c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"
 
-# Late submissions, counted from the due date in the gradebook; without one nobody is late. See autograder/late_penalty.py.
-c.AssignLatePenalties.plugin_class = "autograder.late_penalty.LatePenalty"
+# Late submissions, counted from the due date in the gradebook; without one nobody is late. See autograder.plugins.late_penalty.
+c.AssignLatePenalties.plugin_class = "autograder.plugins.late_penalty.LatePenalty"
 c.LatePenalty.per_day = 0.1  # a tenth of the score for each day begun ...
 c.LatePenalty.most = 0.5  # ... up to a half
 c.LatePenalty.grace_minutes = 15
 c.LatePenalty.extensions = {}  # {"student id": days}
 
 # `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.
-c.ZipCollectApp.extractor_plugin = "autograder.intake.SafeExtractor"
-c.ZipCollectApp.collector_plugin = "autograder.intake.SafeCollector"
+c.ZipCollectApp.extractor_plugin = "autograder.grading.collect.SafeExtractor"
+c.ZipCollectApp.collector_plugin = "autograder.grading.collect.SafeCollector"

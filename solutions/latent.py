@@ -1,12 +1,14 @@
 """Lesson 10: multi-head latent attention: one small vector per token in the cache, keys and values of its own for every head.
 
-Head $h$'s matrix is entry `h` of a weight with a leading `head` axis. The first two functions stand in the lesson's set-up
-cell too: the learner is given them. The modules built on this lesson are in `solutions.latent_attention`.
+Head $h$'s matrix is entry `h` of a weight with a leading `head` axis. The first three functions stand in the lesson's set-up
+cell too: the learner is given them. The module built on this lesson is `solutions.latent_attention.LatentAttention`, whose
+weights have the same names.
 """
 
 import math
 
 import torch
+from attention_course.memory import tells_copies
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -41,6 +43,19 @@ def apply_rope(
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
+def per_head(x: Float[Tensor, "... #head n d_in"], W: Float[Tensor, "head d_in d_out"]) -> Float[Tensor, "... head n d_out"]:
+    """Each head's rows times that head's matrix; a head axis of length 1 serves all heads. No weight is copied.
+
+    `x @ W` is the same, but with a batch in front `torch.matmul` first copies all of `W` for each sequence of it.
+
+    >>> per_head(torch.ones(2, 1, 3), torch.tensor([1.0, 5.0])[:, None, None].expand(2, 3, 1)).flatten()
+    tensor([ 3., 15.])
+    """
+    rows = x.movedim(-3, 0)  # (head, ..., n, d_in): one matrix product per head, for the rows of all sequences
+    out = rows.flatten(1, -2) @ W
+    return out.unflatten(1, rows.shape[1:-1]).movedim(0, -3)
+
+
 def mla_naive(
     X: Float[Tensor, "... n d_model"],
     W_Q: Float[Tensor, "head d_model d"],
@@ -67,11 +82,10 @@ def mla_naive(
     Source: DeepSeek-AI (2024), "DeepSeek-V2", section 2.1.2, equations 9 to 11.
     """
     C = X @ W_DKV
-    shared = C.unsqueeze(-3)  # (..., 1, n, d_c): the same latents for all heads
-    q, k = X.unsqueeze(-3) @ W_Q, shared @ W_UK  # (..., H, n, d)
-    v = shared @ W_UV  # (..., H, n, d_v)
+    q = per_head(X.unsqueeze(-3), W_Q)  # (..., H, n, d)
+    k, v = (per_head(C.unsqueeze(-3), W) for W in (W_UK, W_UV))
     A = causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
-    return (A @ v @ W_O).sum(-3), C
+    return per_head(A @ v, W_O).sum(-3), C
 
 
 def absorb_query(
@@ -90,7 +104,7 @@ def absorb_query(
 
     Source: DeepSeek-AI (2024), section 2.1.2, "absorbed".
     """
-    return q @ W_UK.mT
+    return per_head(q, W_UK.mT)
 
 
 def absorb_output(
@@ -111,7 +125,7 @@ def absorb_output(
 
     Source: DeepSeek-AI (2024), section 2.1.2, "absorbed".
     """
-    return (U @ W_UV @ W_O).sum(-3)
+    return per_head(per_head(U, W_UV), W_O).sum(-3)
 
 
 def mla_absorbed(
@@ -138,11 +152,38 @@ def mla_absorbed(
 
     Source: DeepSeek-AI (2024), section 2.1.2.
     """
-    q = X.unsqueeze(-3) @ W_Q  # (..., H, new, d)
-    shared = C.unsqueeze(-3)  # (..., 1, key, d_c)
-    A = causal_weights(absorb_query(q, W_UK) @ shared.mT / math.sqrt(q.shape[-1]))
-    U = A @ shared
-    return absorb_output(U, W_UV, W_O), U
+    q = per_head(X.unsqueeze(-3), W_Q) / math.sqrt(W_Q.shape[-1])  # (..., H, new, d)
+    asks = per_head(q, W_UK.mT)  # (..., H, new, d_c): the absorbed queries
+    # all heads ask the same latents, so they are rows of one matrix
+    S = (asks.flatten(-3, -2) @ C.mT).unflatten(-2, asks.shape[-3:-1])
+    A = causal_weights(S)  # (..., H, new, key)
+    U = (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
+    return per_head(per_head(U, W_UV), W_O).sum(-3), U
+
+
+@tells_copies
+def attend_latents(
+    asks: Float[Tensor, "... head new d_c"],
+    C: Float[Tensor, "... key d_c"],
+) -> Float[Tensor, "... head new d_c"]:
+    r"""Each head's weighted average of the latents,
+    $U_h = \operatorname{softmax}(\tilde{Q}_h C^\top)\, C$, causal.
+
+    `asks` holds the absorbed queries $\tilde{Q}_h$, already scaled, of the `new` last
+    tokens. The decorator `tells_copies` adds a second result: whether anything **larger
+    than the cache `C`** was made on the way. In a decode step it should be False,
+    however many heads and sequences there are.
+
+    >>> asks, C = torch.zeros(2, 3, 1, 8), torch.ones(2, 100, 8)
+    >>> U, copied = attend_latents(asks, C)
+    >>> U.shape, copied
+    (torch.Size([2, 3, 1, 8]), False)
+
+    Source: the function computed is DeepSeek-AI (2024), section 2.1.2, "absorbed".
+    """
+    S = asks.flatten(-3, -2) @ C.mT  # (..., head * new, key): heads are rows
+    A = causal_weights(S.unflatten(-2, asks.shape[-3:-1]))
+    return (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
 
 
 def rope_breaks_absorption(
@@ -181,8 +222,9 @@ def rope_breaks_absorption(
 def mla_decoupled(
     X: Float[Tensor, "... new d_model"],
     cache: tuple[Float[Tensor, "... past d_c"], Float[Tensor, "... past d_rope"]],
-    W_Q: Float[Tensor, "head d_model d"],
-    W_QR: Float[Tensor, "head d_model d_rope"],
+    W_DQ: Float[Tensor, "d_model d_cq"],
+    W_UQ: Float[Tensor, "head d_cq d"],
+    W_QR: Float[Tensor, "head d_cq d_rope"],
     W_DKV: Float[Tensor, "d_model d_c"],
     W_KR: Float[Tensor, "d_model d_rope"],
     W_UK: Float[Tensor, "head d_c d"],
@@ -193,14 +235,15 @@ def mla_decoupled(
     tuple[Float[Tensor, "... key d_c"], Float[Tensor, "... key d_rope"]],
 ]:
     r"""Output for the `new` next tokens, and the cache with them in it:
-    `(Y, (C, K_R))`. Latent attention that knows positions.
+    `(Y, (C, K_R))`. The whole of DeepSeek-V2's attention, but for its norms.
 
     A score has two parts, one of **content** and one of **position**, added before the
     scale:
 
     $$S^{(h)}_{ij} = \frac{q^{(h)}_i \cdot c_j W_{UK}^{(h)} + r^{(h)}_i \cdot k^R_j}
-    {\sqrt{d + d_{rope}}}, \qquad q^{(h)}_i = x_i W_Q^{(h)}, \quad
-    r^{(h)}_i = x_i W_{QR}^{(h)} R_i, \quad k^R_j = x_j W_{KR} R_j.$$
+    {\sqrt{d + d_{rope}}}, \qquad c^Q_i = x_i W_{DQ}, \quad
+    q^{(h)}_i = c^Q_i W_{UQ}^{(h)}, \quad r^{(h)}_i = c^Q_i W_{QR}^{(h)} R_i, \quad
+    k^R_j = x_j W_{KR} R_j.$$
 
     $R_p$ rotates a row as `apply_rope` does with its default base, to the position $p$
     in the whole sequence: the first new token stands at position `past`. Values are
@@ -208,28 +251,107 @@ def mla_decoupled(
     latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be
     none); both come back, as new tensors, with the rows of the new tokens below.
 
-    >>> shapes = (3, 8, 5), (3, 8, 2), (8, 7), (8, 2), (3, 7, 5), (3, 7, 6), (3, 6, 8)
-    >>> cache = torch.randn(4, 7), torch.randn(4, 2)
-    >>> weights = [torch.randn(shape) for shape in shapes]
-    >>> Y, (C, K_R) = mla_decoupled(torch.randn(1, 8), cache, *weights)
+    >>> X, cache = torch.randn(1, 8), (torch.randn(4, 7), torch.randn(4, 2))
+    >>> shapes = [(8, 6), (3, 6, 5), (3, 6, 2)]  # of the queries
+    >>> shapes += [(8, 7), (8, 2), (3, 7, 5), (3, 7, 6), (3, 6, 8)]
+    >>> Y, (C, K_R) = mla_decoupled(X, cache, *(torch.randn(s) for s in shapes))
     >>> Y.shape, C.shape, K_R.shape
     (torch.Size([1, 8]), torch.Size([5, 7]), torch.Size([5, 2]))
 
-    Source: DeepSeek-AI (2024), section 2.1.3, equations 14 to 19, without the
-    compression of the queries.
+    Source: DeepSeek-AI (2024), section 2.1.3, equations 12 to 19.
     """
     past, new = cache[0].shape[-2], X.shape[-2]
     pos = torch.arange(past, past + new, device=X.device)
     C = torch.cat([cache[0], X @ W_DKV], dim=-2)
     K_R = torch.cat([cache[1], apply_rope(X @ W_KR, pos)], dim=-2)
 
-    tokens, shared = X.unsqueeze(-3), C.unsqueeze(-3)
-    q = tokens @ W_Q  # (..., H, new, d)
-    r = apply_rope(tokens @ W_QR, pos)  # (..., H, new, d_rope)
-    # (..., H, new, key)
-    S = absorb_query(q, W_UK) @ shared.mT + r @ K_R.unsqueeze(-3).mT
-    A = causal_weights(S / math.sqrt(q.shape[-1] + r.shape[-1]))
-    return absorb_output(A @ shared, W_UV, W_O), (C, K_R)
+    c_q = (X @ W_DQ).unsqueeze(-3)  # (..., 1, new, d_cq)
+    q = per_head(c_q, W_UQ)  # (..., H, new, d)
+    r = apply_rope(per_head(c_q, W_QR), pos)  # (..., H, new, d_rope)
+    scale = 1 / math.sqrt(q.shape[-1] + r.shape[-1])
+    # heads are rows: each latent is read once for all of them
+    content = per_head(q * scale, W_UK.mT).flatten(-3, -2) @ C.mT
+    position = (r * scale).flatten(-3, -2) @ K_R.mT
+    A = causal_weights((content + position).unflatten(-2, q.shape[-3:-1]))
+    U = (A.flatten(-3, -2) @ C).unflatten(-2, q.shape[-3:-1])
+    return per_head(per_head(U, W_UV), W_O).sum(-3), (C, K_R)
+
+
+def decode_cost(
+    way: str,
+    H: int,
+    d: int,
+    d_v: int,
+    d_c: int,
+    d_rope: int,
+) -> tuple[int, int]:
+    r"""What one **cached** token costs one new token, in one layer: (FLOP, bytes read).
+
+    `way` is "cached" (keys and values of all heads are in the cache, and one rotated
+    key), "remade" (latents and rotated keys are in the cache; keys and values are made
+    of them again at each step, and never leave the chip) or "absorbed". There are `H`
+    heads with keys of width `d` and values of width `d_v`; every score has `d_rope`
+    terms more. A product with its addition counts as 2 FLOP, a number as 2 bytes. Work
+    done once per step, whatever the context, is not counted.
+
+    >>> sizes = {"H": 2, "d": 3, "d_v": 3, "d_c": 10, "d_rope": 2}
+    >>> [decode_cost(way, **sizes) for way in ("cached", "absorbed")]
+    [(32, 28), (88, 24)]
+
+    Source: the mechanism is that of DeepSeek-AI (2024), section 2.1.
+    """
+    ready, latent = 2 * H * (d + d_rope + d_v), 2 * (d_c + d_rope)
+    return {
+        "cached": (ready, 2 * (H * (d + d_v) + d_rope)),
+        "remade": (ready + 2 * H * d_c * (d + d_v), latent),
+        "absorbed": (2 * H * (d_c + d_rope + d_c), latent),
+    }[way]
+
+
+def prompt_ratio() -> float:
+    """How many times the arithmetic of made keys and values does **absorbing** take, in
+    a fresh prompt of 2,000 tokens? A number without a unit.
+
+    One layer at DeepSeek-V2's sizes: d = d_v = 128, d_c = 512, d_rope = 64; causal.
+    Count what differs between the two forms. For each token: making its keys and
+    values, or absorbing its query and bringing its average back. For each pair of a
+    query and a key that it sees: score and mixture.
+    """
+    n, d, d_c, d_rope = 2000, 128, 512, 64
+    pairs = n * (n + 1) / 2
+    once = n * 2 * d_c * (d + d)  # n keys and values; or n queries and averages
+    made = once + pairs * 2 * (d + d_rope + d)
+    absorbed = once + pairs * 2 * (d_c + d_rope + d_c)
+    return absorbed / made
+
+
+def cache_per_gpu(
+    kind: str,
+    tp: int,
+    H: int,
+    G: int,
+    d: int,
+    d_c: int,
+    d_rope: int,
+) -> int:
+    r"""How many numbers **each** of `tp` GPUs caches, per token and layer, when the
+    heads are dealt out to them (tensor parallelism).
+
+    `kind` is "mha", "gqa" (`G` groups), "mqa" or "mla" (`d_c`, `d_rope`). There are `H`
+    query heads of width `d`, a multiple of `tp`. Neighbouring heads go to one GPU, and
+    each GPU keeps whatever its heads attend to: whole groups, never less than one.
+    `tp` divides `G`, or `G` divides `tp`.
+
+    >>> sizes = {"H": 8, "G": 2, "d": 10, "d_c": 40, "d_rope": 6}
+    >>> [cache_per_gpu(kind, 4, **sizes) for kind in ("mha", "gqa", "mqa", "mla")]
+    [40, 20, 20, 46]
+
+    Source: the elements on one GPU are those of DeepSeek-AI (2024), table 1.
+    """
+    if kind == "mla":
+        return d_c + d_rope  # every head reads all of the latent
+    groups = {"mha": H, "gqa": G, "mqa": 1}[kind]
+    return 2 * d * math.ceil(groups / tp)
 
 
 def mla_cache_elements(d_c: int, d_rope: int, L: int) -> int:

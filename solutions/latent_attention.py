@@ -98,7 +98,19 @@ class LatentAttention(nn.Module):
     - `"absorbed"` asks the latents directly, all heads in one matrix product: for decoding with a `LatentCache`.
 
     Weights act from the right, `X @ W`; per-head ones have a leading head axis. With `d_cq` the queries come from a latent of
-    their own. With `norm`, both latents pass through an RMS norm, as in DeepSeek's models; what is cached is the normed one.
+    their own; without, `W_UQ` and `W_QR` act on the token itself. With `norm`, both latents pass through an RMS norm, as in
+    DeepSeek's models; what is cached is the normed one.
+
+    | here | the paper | transformers, vLLM (weights transposed) | its size there |
+    |---|---|---|---|
+    | `W_DQ` | $W^{DQ}$ | `q_a_proj` | `q_lora_rank` |
+    | `W_UQ`, `W_QR` | $W^{UQ}$, $W^{QR}$ | `q_b_proj` (of each head first content, then position), or `q_proj` | |
+    | `W_DKV`, `W_KR` | $W^{DKV}$, $W^{KR}$ | `kv_a_proj_with_mqa` (first the latent) | |
+    | `W_UK`, `W_UV` | $W^{UK}$, $W^{UV}$ | `kv_b_proj` (of each head first the key) | |
+    | `W_O` | $W^O$ | `o_proj` | |
+    | `norm_q`, `norm_kv` | section 3.1.2 | `q_a_layernorm`, `kv_a_layernorm` | |
+    | `H`, `d_c`, `d_rope` | $n_h$, $d_c$, $d^R_h$ | | `num_attention_heads`, `kv_lora_rank`, `qk_rope_head_dim` |
+    | `d`, `d_v`, `d_cq` | $d_h$, $d_h$, $d'_c$ | | `qk_nope_head_dim`, `v_head_dim`, `q_lora_rank` |
 
     >>> module = LatentAttention(d_model=24, H=3, d=8, d_v=5, d_c=12, d_rope=4)
     >>> x = torch.randn(2, 7, 24)
@@ -135,7 +147,7 @@ class LatentAttention(nn.Module):
         self.scale = 1 / math.sqrt(d + d_rope)
         from_query = d_model if d_cq is None else d_cq
         self.W_DQ = None if d_cq is None else _weight(d_model, d_cq)
-        self.W_Q, self.W_QR = _weight(H, from_query, d), _weight(H, from_query, d_rope)
+        self.W_UQ, self.W_QR = _weight(H, from_query, d), _weight(H, from_query, d_rope)
         self.W_DKV, self.W_KR = _weight(d_model, d_c), _weight(d_model, d_rope)
         self.W_UK, self.W_UV = _weight(H, d_c, d), _weight(H, d_c, d_v)
         self.W_O = _weight(H, d_v, d_model)
@@ -157,7 +169,7 @@ class LatentAttention(nn.Module):
         past = 0 if cache is None else cache.length
         pos = torch.arange(past, past + x.shape[1], device=x.device)
         from_query = (x if self.W_DQ is None else self.norm_q(x @ self.W_DQ)).unsqueeze(1)
-        q = from_query @ self.W_Q  # (batch, H, new, d)
+        q = from_query @ self.W_UQ  # (batch, H, new, d)
         r = apply_rope(from_query @ self.W_QR, pos, self.base)  # (batch, H, new, d_rope)
         c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
         rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
@@ -247,7 +259,7 @@ def from_deepseek(
     queries = _per_head(state["q_b_proj.weight" if compressed else "q_proj.weight"].T, H)
     pairs = _per_head(up, H)
     weights = {
-        "W_Q": queries[..., :d],
+        "W_UQ": queries[..., :d],
         "W_QR": queries[..., d:],
         "W_DKV": down[:, :d_c],
         "W_KR": down[:, d_c:],

@@ -150,7 +150,7 @@ CLASSES = [
 
 def main() -> None:
     """Measure, and renew the table."""
-    from autograder.summary import filled
+    from autograder.authoring.readme_tables import filled
 
     with tempfile.TemporaryDirectory(prefix="attack-table-") as folder:
         template = _template(Path(folder))
@@ -194,7 +194,7 @@ def _measure(template: Path, mode: str) -> dict[str, str]:
 
 def _template(folder: Path) -> Path:
     """A course with one released lesson, in the gradebook."""
-    from autograder.build import nbgrader_api
+    from autograder.authoring.build import nbgrader_api
     from tests import test_attacks as suite
 
     root = folder / "template"
@@ -225,7 +225,7 @@ def _submit(root: Path, student: str, name: str) -> None:
 def _grade(root: Path, mode: str, pages: list[str]) -> bool:
     """Grade the class, and write the feedback `pages` of some; whether that never ended."""
     nbgrader = [sys.executable, "-m", "nbgrader"]
-    script = "from pathlib import Path; from autograder.grade import grade_assignment as g"
+    script = "from pathlib import Path; from autograder.grading.grade import grade_assignment as g"
     steps = [_boxed([*nbgrader, "autograde", LESSON], root)]
     steps += [_boxed([*nbgrader, "generate_feedback", LESSON, "--student", page], root) for page in pages]
     if mode == "ours":
@@ -263,7 +263,7 @@ def _scores(root: Path) -> dict[str, float]:
 
 
 def _full() -> float:
-    from autograder.registry import find_lesson
+    from autograder.authoring.course import find_lesson
 
     return sum(exercise.points for exercise in find_lesson(LESSON).exercises())
 

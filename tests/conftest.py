@@ -16,8 +16,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.notebook import grade_id, is_answer
-from autograder.registry import course_root
+from autograder.authoring.course import course_root
+from autograder.notebooks.roles import grade_id, is_answer
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
 
@@ -49,7 +49,7 @@ def scratch_course(tmp_path: Path) -> Path:
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     """A fresh workspace."""
-    from autograder import workspace
+    from autograder.workspace import folder as workspace
 
     return workspace.prepare(tmp_path / "work")
 
@@ -57,7 +57,7 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture
 def path(work: Path) -> Path:
     """The learner's notebook of the first lesson, in `work`."""
-    from autograder import workspace
+    from autograder.workspace import folder as workspace
     from tests.learner import LESSON
 
     return workspace.notebook(work, LESSON)
@@ -119,7 +119,7 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a fresh workspace with all released lessons: `(base URL, workspace)`."""
-    from autograder import workspace
+    from autograder.workspace import folder as workspace
 
     folder = workspace.prepare(tmp_path_factory.mktemp("lab") / "work")
     port, home = free_port(), tmp_path_factory.mktemp("jupyter-home")

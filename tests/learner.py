@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 
 from autograder.cli import main
-from autograder.notebook import grade_id
+from autograder.notebooks.roles import grade_id
 
 LESSON = "00_start_here"
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"

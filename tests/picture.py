@@ -8,11 +8,11 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from autograder import pack
-from autograder.checking import check_answer
-from autograder.panel import to_html
-from autograder.registry import find_lesson
-from autograder.report import make_report
+from autograder.authoring.course import find_lesson
+from autograder.judging import pack
+from autograder.judging.attempt import check_answer
+from autograder.judging.explain import make_report
+from autograder.judging.panel import to_html
 
 TARGET = Path(__file__).parent.parent / ".github" / "panels.png"
 

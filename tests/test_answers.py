@@ -11,12 +11,13 @@ import nbformat
 import pytest
 import torch
 
-from autograder import answers, workspace
+from autograder.authoring.course import CourseError, find_lesson
+from autograder.authoring.reference_source import solution_source
 from autograder.cli import main
-from autograder.nbgrader_plugins import solution_source
-from autograder.notebook import grade_id
-from autograder.registry import CourseError, find_lesson
-from autograder.submission import Cell
+from autograder.notebooks.roles import grade_id
+from autograder.notebooks.submission import Cell
+from autograder.workspace import export
+from autograder.workspace import folder as workspace
 
 LESSONS = ("00_start_here", "06_positions", "07_kv_cache", "09_grouped_query")
 Set = Callable[[Path, str, str], None]
@@ -51,7 +52,7 @@ def imported(work: Path, slug: str) -> ModuleType:
 
 
 def problems(work: Path) -> dict[str, str]:
-    return {f"{a.lesson[3:]}.{a.exercise}": a.problem for a in answers.export(work) if a.problem != answers.UNWRITTEN}
+    return {f"{a.lesson[3:]}.{a.exercise}": a.problem for a in export.export(work) if a.problem != export.UNWRITTEN}
 
 
 def test_a_blank_workspace_exports_nothing_and_calls_nothing_broken(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +94,7 @@ def test_an_answer_wins_over_a_cell_below_that_redefines_it() -> None:
         Cell("code", "def f(x):\n    return 2", None, "b"),
         Cell("code", "def g(x):\n    return 3", None, "c"),
     ]
-    source, found = answers.module_source(cells, ["f"])
+    source, found = export.module_source(cells, ["f"])
     assert found == {}
     assert source.split() == ["def", "f(x):", "return", "g(x)", "def", "g(x):", "return", "3"]
 
@@ -127,10 +128,10 @@ def test_a_missing_cell_and_a_broken_notebook_are_explained(work: Path) -> None:
 
 def test_exporting_again_drops_what_is_gone(work: Path, set_answer: Set) -> None:
     write_all(work, "00_start_here", set_answer)
-    answers.export(work)
+    export.export(work)
     assert (work / "answers" / "start_here.py").exists()
     write_all(work, "00_start_here", set_answer, average_pool="def average_pool(V):\n    raise NotImplementedError()")
-    answers.export(work)
+    export.export(work)
     assert not (work / "answers" / "start_here.py").exists()
 
 
@@ -141,33 +142,33 @@ def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
     wrong = solution_source("grouped_query", "gqa_grouped").replace("math.sqrt(d)", "1").replace("tril(m - n)", "tril()")
     blank = "def mha_to_gqa(W, H, G):\n    raise NotImplementedError"
     write_all(work, "09_grouped_query", set_answer, gqa_grouped=wrong, mha_to_gqa=blank)
-    answers.export(work)
+    export.export(work)
     monkeypatch.chdir(work / "06_positions")
     wanted = "positions.apply_rope", "kv_cache.KVCache", "grouped_query.gqa_grouped", "grouped_query.mha_to_gqa"
-    found = answers.bring(*wanted)
+    found = export.bring(*wanted)
     assert set(found) == {"apply_rope"}
     lines = repr(found).splitlines()
     assert "yours, and it passes" in lines[0]
     assert "not exported" in lines[1]
     assert "fails its check" in lines[2]
     assert "not written yet" in lines[3]
-    assert set(answers.bring(*wanted, even_wrong=True)) == {"apply_rope", "gqa_grouped"}
+    assert set(export.bring(*wanted, even_wrong=True)) == {"apply_rope", "gqa_grouped"}
     summed = "def mha_to_gqa(W, H, G):\n    return W.reshape(-1, G, H // G, W.shape[-1] // H).sum(-2).flatten(-2)"
     write_all(work, "09_grouped_query", set_answer, mha_to_gqa=summed)
-    answers.export(work)
-    assert "you added the heads of a group instead of averaging them" in repr(answers.bring("grouped_query.mha_to_gqa"))
+    export.export(work)
+    assert "you added the heads of a group instead of averaging them" in repr(export.bring("grouped_query.mha_to_gqa"))
 
 
 def test_bring_explains_a_module_that_fails_an_unknown_name_and_a_missing_workspace(
     work: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    answers.export(work)
+    export.export(work)
     (work / "answers" / "positions.py").write_text("import nothing_of_this_name")
     monkeypatch.chdir(work)
-    assert "cannot be imported (ModuleNotFoundError" in repr(answers.bring("positions.apply_rope"))
+    assert "cannot be imported (ModuleNotFoundError" in repr(export.bring("positions.apply_rope"))
     with pytest.raises(CourseError, match="Did you mean 'apply_rope'"):
-        answers.bring("positions.aply_rope")
+        export.bring("positions.aply_rope")
     monkeypatch.setattr(workspace, "DEFAULT", Path("nowhere"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert "No workspace here" in repr(answers.bring("positions.apply_rope"))
+    assert "No workspace here" in repr(export.bring("positions.apply_rope"))

@@ -29,11 +29,12 @@ import numpy as np
 import pytest
 
 import autograder.sandbox as box
-from autograder import grade, pack
-from autograder.grade import StudentRow
-from autograder.nbgrader_plugins import BEGIN, solution_source
-from autograder.oracle import SECRET_FILE
-from autograder.registry import course_root, find_lesson
+from autograder.authoring.course import course_root, find_lesson
+from autograder.authoring.reference_source import BEGIN, solution_source
+from autograder.grading import grade
+from autograder.grading.grade import StudentRow
+from autograder.grading.mark import SECRET_FILE
+from autograder.judging import pack
 
 FOLDER = Path(__file__).parent / "attacks"
 LESSONS = ("01_soft_lookup", "03_scaled_dot_product")
@@ -110,8 +111,8 @@ def _grade_class(tier: str, root: Path) -> Graded:
     found = Graded({}, {}, {}, {}, {}, {}, [])
     observe = box.Submission._observe
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("autograder.pool.choose_tier", lambda **_: tier)
-        patch.setattr("autograder.sandbox.box.GRACE_S", 1.0)
+        patch.setattr("autograder.grading.workers.choose_tier", lambda **_: tier)
+        patch.setattr("autograder.sandbox.client.GRACE_S", 1.0)
         patch.setattr(box.Submission, "_observe", lambda self, at, asked: observe(self, at, replace(asked, timeout_s=1.5)))
         for lesson in LESSONS:
             names = _submit_all(root, lesson, tier)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import book, workspace
-from autograder.judge import CHECKS
-from autograder.panel import to_html
-from autograder.registry import course_root, lessons
-from autograder.report import MAX_SIDE, Grid, Report
+from autograder.authoring import book
+from autograder.authoring.course import course_root, lessons
+from autograder.judging.explain import MAX_SIDE, Grid, Report
+from autograder.judging.judge import CHECKS
+from autograder.judging.panel import to_html
+from autograder.workspace import folder as workspace
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 

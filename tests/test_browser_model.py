@@ -7,10 +7,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import answers
-from autograder.nbgrader_plugins import solution_source
-from autograder.notebook import exercise_of, grade_id
-from autograder.registry import find_lesson
+from autograder.authoring.course import find_lesson
+from autograder.authoring.reference_source import solution_source
+from autograder.notebooks.roles import exercise_of, grade_id
+from autograder.workspace import export
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 LESSON = "11_real_model"
@@ -23,7 +23,7 @@ def _written(work: Path, set_answer: Callable[[Path, str, str], None]) -> None:
         for exercise in find_lesson(name).exercises():
             if not exercise.choices:
                 set_answer(work / name / f"{name}.ipynb", exercise.id, solution_source(name.partition("_")[2], exercise.id))
-    answers.export(work)
+    export.export(work)
     path = work / LESSON / f"{LESSON}.ipynb"
     for name, home in HOMES.items():
         set_answer(path, name, solution_source(home, name))

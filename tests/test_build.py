@@ -13,28 +13,30 @@ import nbformat
 import numpy as np
 import pytest
 
-from autograder import build, pack, registry
-from autograder.nbgrader_plugins import BEGIN, END, solution_source
-from autograder.notebook import exercise_of, is_answer, is_grade, read_lesson
-from autograder.observe import same
-from autograder.registry import CourseError, course_root, find_lesson, lessons
-from autograder.scaffold import new_lesson
+from autograder.authoring import build, course
+from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
+from autograder.authoring.read_lesson import read_lesson
+from autograder.authoring.reference_source import BEGIN, END, solution_source
+from autograder.authoring.scaffold import new_lesson
+from autograder.judging import pack
+from autograder.judging.observe import same
+from autograder.notebooks.roles import exercise_of, is_answer, is_grade
 
 ROOT = course_root()
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in lessons()]
 
 
-def _released(lesson: registry.Lesson) -> list[Path]:
+def _released(lesson: course.Lesson) -> list[Path]:
     return sorted((ROOT / "release" / lesson.name).iterdir())
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_release_is_one_notebook_and_one_pack(lesson: registry.Lesson) -> None:
+def test_a_release_is_one_notebook_and_one_pack(lesson: course.Lesson) -> None:
     assert [path.name for path in _released(lesson)] == [f"{lesson.name}.ipynb", f"{lesson.slug}{pack.SUFFIX}"]
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_release_holds_no_reference_code_no_model_answer_and_no_output(lesson: registry.Lesson) -> None:
+def test_a_release_holds_no_reference_code_no_model_answer_and_no_output(lesson: course.Lesson) -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in _released(lesson) if path.suffix == ".ipynb")
     notebook = nbformat.reads(text, as_version=4)
     assert "solutions" not in "".join(c.source for c in notebook.cells if c.cell_type == "code")
@@ -47,7 +49,7 @@ def test_a_release_holds_no_reference_code_no_model_answer_and_no_output(lesson:
         assert line not in sources, line
 
 
-def _body_lines(lesson: registry.Lesson) -> set[str]:
+def _body_lines(lesson: course.Lesson) -> set[str]:
     """The telling lines of the reference answers: long enough that they are nobody's by chance."""
     lines: set[str] = set()
     found = re.findall(r"^from solutions\.(\w+) import (\w+)$", lesson.path.read_text(encoding="utf-8"), re.MULTILINE)
@@ -60,7 +62,7 @@ def _body_lines(lesson: registry.Lesson) -> set[str]:
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_visible_pack_holds_no_hidden_input_or_expected_value(lesson: registry.Lesson) -> None:
+def test_a_visible_pack_holds_no_hidden_input_or_expected_value(lesson: course.Lesson) -> None:
     hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from("a secret", lesson.slug))
     with np.load(ROOT / "release" / lesson.name / f"{lesson.slug}{pack.SUFFIX}") as data:
         visible = np.concatenate([np.ravel(data[name]).astype(float) for name in data.files if name != "manifest"])
@@ -79,7 +81,7 @@ def test_a_visible_pack_holds_no_hidden_input_or_expected_value(lesson: registry
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_no_hidden_case_has_the_inputs_of_a_visible_one(lesson: registry.Lesson) -> None:
+def test_no_hidden_case_has_the_inputs_of_a_visible_one(lesson: course.Lesson) -> None:
     one, two = (pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=seed) for seed in (pack.VISIBLE_SEED, 12345))
     for name, exercise in one.exercises.items():
         for a, b in zip(exercise.cases, two.exercises[name].cases, strict=True):
@@ -88,7 +90,7 @@ def test_no_hidden_case_has_the_inputs_of_a_visible_one(lesson: registry.Lesson)
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_stubs_keep_signature_and_docstring(lesson: registry.Lesson) -> None:
+def test_stubs_keep_signature_and_docstring(lesson: course.Lesson) -> None:
     notebook = nbformat.read(ROOT / "release" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
     stubs = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if is_answer(c) and c.cell_type == "code"}
     for exercise in lesson.exercises():
@@ -103,14 +105,14 @@ def test_stubs_keep_signature_and_docstring(lesson: registry.Lesson) -> None:
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_every_cell_has_an_id_and_graded_cells_have_it_as_grade_id(lesson: registry.Lesson) -> None:
+def test_every_cell_has_an_id_and_graded_cells_have_it_as_grade_id(lesson: course.Lesson) -> None:
     for cell in read_lesson(lesson).cells:
         if "nbgrader" in cell.metadata:
             assert cell.id == cell.metadata.nbgrader.grade_id
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_lesson_has_one_title_and_a_shallow_outline(lesson: registry.Lesson) -> None:
+def test_a_lesson_has_one_title_and_a_shallow_outline(lesson: course.Lesson) -> None:
     text = [line for cell in read_lesson(lesson).cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
     levels = [len(line) - len(line.lstrip("#")) for line in text if line.startswith("#")]
     assert levels.count(1) == 1
@@ -118,7 +120,7 @@ def test_a_lesson_has_one_title_and_a_shallow_outline(lesson: registry.Lesson) -
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_source_notebooks_write_nothing_to_stderr_and_end_with_full_marks(lesson: registry.Lesson) -> None:
+def test_source_notebooks_write_nothing_to_stderr_and_end_with_full_marks(lesson: course.Lesson) -> None:
     notebook = nbformat.read(ROOT / "source" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -135,9 +137,9 @@ def scratch_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copytree(ROOT.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("gradebook.db*", "__pycache__"))
     (tmp_path / "tests").mkdir()
     monkeypatch.setenv("ATTN_COURSE", str(tmp_path / "course"))
-    registry.course_root.cache_clear()
+    course.course_root.cache_clear()
     yield tmp_path / "course"
-    registry.course_root.cache_clear()
+    course.course_root.cache_clear()
 
 
 def test_a_hand_edit_of_a_generated_file_is_found_and_the_file_to_edit_is_named(scratch_clone: Path) -> None:
@@ -185,7 +187,7 @@ def test_a_line_too_wide_for_a_cell_fails_the_build_and_its_check_and_is_named(s
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_no_code_line_of_a_release_is_wider_than_a_cell(lesson: registry.Lesson) -> None:
+def test_no_code_line_of_a_release_is_wider_than_a_cell(lesson: course.Lesson) -> None:
     for path in (path for path in _released(lesson) if path.suffix == ".ipynb"):
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "code":

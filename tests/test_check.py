@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import check, pack
-from autograder.checking import check_answer
-from autograder.progress import MARKER, Entry, read
-from autograder.registry import CourseError, find_lesson, lessons
+from autograder import check
+from autograder.authoring.course import CourseError, find_lesson, lessons
+from autograder.judging import pack
+from autograder.judging.attempt import check_answer
+from autograder.workspace.progress import MARKER, Entry, read
 
 PACKS = {lesson.slug: pack.make(lesson.slug, lesson.title, lesson.exercises()) for lesson in lessons()}
 
@@ -67,7 +68,7 @@ def test_a_missing_pack_and_an_unknown_exercise_say_what_to_do(notebook_folder: 
     with pytest.raises(CourseError, match="Did you mean 'average_pool'"):
         check("averge_pool")
     monkeypatch.chdir(notebook_folder.parent)
-    monkeypatch.setattr("autograder.checking.course_root", lambda: notebook_folder)
+    monkeypatch.setattr("autograder.workspace.check.course_root", lambda: notebook_folder)
     with pytest.raises(CourseError, match=r"expected a file .*beside the notebook"):
         check("average_pool")
 
@@ -182,8 +183,8 @@ def test_a_changed_expected_value_is_a_difference(tmp_path: Path) -> None:
 
 
 def test_every_panel_has_hints_in_three_levels_and_words_beside_colours() -> None:
-    from autograder.panel import to_html
-    from autograder.report import make_report
+    from autograder.judging.explain import make_report
+    from autograder.judging.panel import to_html
 
     for found in PACKS.values():
         for record in found.exercises.values():
@@ -197,8 +198,8 @@ def test_every_panel_has_hints_in_three_levels_and_words_beside_colours() -> Non
 
 
 def _run(name: str, answer: Callable[..., Any]) -> str:
-    from autograder.panel import to_html
-    from autograder.report import make_report
+    from autograder.judging.explain import make_report
+    from autograder.judging.panel import to_html
 
     return to_html(make_report(check_answer(PACKS["start_here"].exercises[name], answer)))
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from autograder import class_page, ledger
-from autograder.class_report import Facts, gradebook_facts, to_json, view
+from autograder.authoring.course import CourseError, find_lesson
 from autograder.cli import main
-from autograder.exercise import Exercise
-from autograder.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.registry import CourseError, find_lesson
+from autograder.grading import class_report_page, ledger
+from autograder.grading.class_report import Facts, gradebook_facts, to_json, view
+from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
+from autograder.judging.exercise import Exercise
 
 LESSON = find_lesson("01_soft_lookup")
 EVIL = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
@@ -87,9 +87,9 @@ def test_pass_rates_count_every_status() -> None:
 
 
 def test_an_empty_class_and_an_unknown_mistake_make_a_page_too() -> None:
-    assert "Nobody" in class_page.render(view(a_class()))
+    assert "Nobody" in class_report_page.render(view(a_class()))
     shown = view(a_class(row("a", {asked()[0].id: "not_in_the_course_any_more"})), "T", asked())
-    assert "not in the course any more" in class_page.render(shown)
+    assert "not in the course any more" in class_report_page.render(shown)
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,19 @@ def test_an_empty_class_and_an_unknown_mistake_make_a_page_too() -> None:
     [("bubblewrap", False), ("landlock, bubblewrap", False), ("none", True), ("bubblewrap, none", True), ("", True)],
 )
 def test_grading_without_isolation_is_said_loudly(tier: str, loud: bool) -> None:
-    page = class_page.render(view(a_class(row("a"), tier=tier), "T", asked()))
+    page = class_report_page.render(view(a_class(row("a"), tier=tier), "T", asked()))
     assert ('role="alert"' in page) == loud
 
 
 def test_links_lead_to_formgrader_and_only_to_an_address_of_the_web() -> None:
     facts = {"a/b ?": Facts(waiting=("essay",), submission="f00")}
     shown = view(a_class(row("a/b ?"), row("c#d")), "T", asked(), facts)
-    page = class_page.render(shown, "https://hub.example.org/services/formgrader/")
+    page = class_report_page.render(shown, "https://hub.example.org/services/formgrader/")
     assert 'href="https://hub.example.org/services/formgrader/submissions/f00/"' in page
     assert f'href="https://hub.example.org/services/formgrader/manage_students/c%23d/{LESSON.name}"' in page
     assert f'/gradebook/{LESSON.name}/{LESSON.name}"' in page
     with pytest.raises(CourseError, match="expected formgrader's address"):
-        class_page.render(shown, "javascript:alert(1)")
+        class_report_page.render(shown, "javascript:alert(1)")
 
 
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -133,7 +133,7 @@ def test_the_gradebook_tells_lateness_penalties_and_what_waits_for_a_mark(tmp_pa
         warnings.simplefilter("error")  # reading it warns nobody
         assert gradebook_facts(url, "a1") == {"ann": Facts("Ann Lee", 3600.0, 1.5, ("essay",), identity)}
     assert gradebook_facts(url, "nothing") == {}
-    page = class_page.render(view(a_class(row("ann")), "T", asked(), gradebook_facts(url, "a1")))
+    page = class_report_page.render(view(a_class(row("ann")), "T", asked(), gradebook_facts(url, "a1")))
     assert "1.0 hours" in page
     assert "essay" in page
 
@@ -142,15 +142,15 @@ def test_the_command_writes_a_page_or_json_from_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "nbgrader_config.py").write_text("c = get_config()\n")
-    monkeypatch.setattr("autograder.registry.find_lesson", lambda word: LESSON)
-    monkeypatch.setattr("autograder.registry.course_root", lambda: tmp_path)
+    monkeypatch.setattr("autograder.authoring.course.find_lesson", lambda word: LESSON)
+    monkeypatch.setattr("autograder.authoring.course.course_root", lambda: tmp_path)
     assert main(["report", "01"]) == 2
     assert "attn grade" in capsys.readouterr().err
     ledger.write(tmp_path, LESSON.name, "key", row("ann", {asked()[0].id: asked()[0].misconceptions[0].id}))
     assert main(["report", "01"]) == 0
     assert "1 students, 0 need you, 1 misconceptions" in capsys.readouterr().out
     page = (tmp_path / "reports" / f"{LESSON.name}.html").read_text(encoding="utf-8")
-    assert class_page.html.escape(class_page.POLICY) in page
+    assert class_report_page.html.escape(class_report_page.POLICY) in page
     assert main(["report", "01", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["held"][0]["students"] == ["ann"]
@@ -164,7 +164,7 @@ def test_the_first_screen_answers_who_and_what_and_nothing_on_the_page_runs_or_l
     graded.versions[EVIL] = EVIL
     path = tmp_path / "report.html"
     facts = {EVIL: Facts(EVIL, 4000, 1, (EVIL,), EVIL)}
-    path.write_text(class_page.render(view(graded, f"Soft lookup {EVIL}", asked(), facts)), encoding="utf-8")
+    path.write_text(class_report_page.render(view(graded, f"Soft lookup {EVIL}", asked(), facts)), encoding="utf-8")
     for scheme in ("light", "dark"):
         page = browser.new_page(viewport={"width": 1024, "height": 768}, color_scheme=scheme)
         seen: list[str] = []

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder import summary, workspace
+from autograder.authoring import readme_tables
+from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.cli import main
-from autograder.registry import CourseError, course_root, find_lesson, lessons
+from autograder.workspace import folder as workspace
 
 ROOT = course_root().parent
 DOCUMENTS = [ROOT / name for name in ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")]
@@ -86,9 +87,9 @@ def test_verify_prints_the_mutation_score_and_the_agreed_json(capsys: pytest.Cap
 
 
 def test_the_documents_quote_tables_made_from_the_sources() -> None:
-    assert summary.refresh(lessons(), write=False) == []
+    assert readme_tables.refresh(lessons(), write=False) == []
     with pytest.raises(CourseError, match="Put them back"):
-        summary.filled("no markers", {"score": lambda: "100%"})
+        readme_tables.filled("no markers", {"score": lambda: "100%"})
 
 
 def test_every_attn_command_in_the_documents_exists() -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.grade import grade_assignment
-from autograder.nbgrader_plugins import solution_source
-from autograder.registry import course_root, find_lesson
+from autograder.authoring.course import course_root, find_lesson
+from autograder.authoring.reference_source import solution_source
+from autograder.grading.grade import grade_assignment
+from autograder.notebooks.submission import MAX_BYTES, UnreadableError, read, rebuild
 from autograder.sandbox import available_tiers
-from autograder.submission import MAX_BYTES, UnreadableError, read, rebuild
 
 LESSON = "00_start_here"
 RELEASED = (course_root() / "release" / LESSON / f"{LESSON}.ipynb").read_bytes()

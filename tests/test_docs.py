@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.registry import course_root
+from autograder.authoring.course import course_root
 from autograder.sandbox import available_tiers
 
 pytestmark = pytest.mark.timeout(600)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autograder import doctor
+from autograder.workspace import doctor
 from tests.learner import attn
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from autograder.exchange import MAX_BYTES, Collect, ReleaseFeedback, read_folder, read_receipt
-from autograder.formgrader import grade
+from autograder.plugins.exchange import MAX_BYTES, Collect, ReleaseFeedback, read_folder, read_receipt
+from autograder.plugins.formgrader import grade
 
 LESSON = "00_start_here"
 

@@ -15,10 +15,10 @@ from nbgrader.api import Gradebook
 from traitlets import TraitError
 from traitlets.config import Config
 
-from autograder.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
-from autograder.grade import grade_assignment
-from autograder.late_penalty import LatePenalty
-from autograder.registry import CourseError, find_lesson
+from autograder.authoring.course import CourseError, find_lesson
+from autograder.grading.grade import grade_assignment
+from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
+from autograder.plugins.late_penalty import LatePenalty
 from autograder.sandbox import available_tiers
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
@@ -150,7 +150,7 @@ def test_a_late_class_is_graded_penalised_and_exported_by_the_command(scratch_co
     with Gradebook(database) as gradebook:
         gradebook.add_assignment(LESSON, duedate="2026-01-02 12:00 UTC")
     graded = {row.student: row.score for row in grade_assignment(scratch_course, LESSON).rows}
-    command = [sys.executable, "-m", "nbgrader", "export", "--exporter=autograder.exporters.CanvasExporter"]
+    command = [sys.executable, "-m", "nbgrader", "export", "--exporter=autograder.plugins.exporters.CanvasExporter"]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run(command, cwd=scratch_course, env=environment, check=True, capture_output=True, timeout=120)
     scores = {row["SIS Login ID"]: row[LESSON] for row in _rows(scratch_course / "canvas.csv")[1:]}

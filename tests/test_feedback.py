@@ -7,16 +7,16 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import demo
+from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
-from autograder.demonstrations import needed
-from autograder.feedback import Pages
-from autograder.grade import grade_assignment, write_feedback
-from autograder.oracle import make_kit, read_release
-from autograder.page import POLICY
-from autograder.registry import CourseError, course_root, find_lesson
+from autograder.grading import demo
+from autograder.grading.feedback import Pages
+from autograder.grading.grade import grade_assignment, write_feedback
+from autograder.grading.mark import make_mark_scheme, read_release
+from autograder.grading.needed_cells import needed
+from autograder.notebooks.html_page import POLICY
+from autograder.notebooks.submission import prose
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
-from autograder.submission import prose
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 LESSON = "00_start_here"
@@ -138,8 +138,8 @@ def test_a_page_that_cannot_be_made_costs_its_student_no_mark_and_nobody_else_an
 
 
 def test_answers_asked_together_are_blamed_only_for_what_they_do_alone() -> None:
-    kit = make_kit(course_root(), LESSON)
-    probe: Any = next(e for e in kit.visible.exercises.values() if e.cases).cases[0].probe
+    scheme = make_mark_scheme(course_root(), LESSON)
+    probe: Any = next(e for e in scheme.visible.exercises.values() if e.cases).cases[0].probe
     from autograder.sandbox import Cell
 
     source = """

@@ -17,16 +17,18 @@ import nbformat
 import numpy as np
 import pytest
 
-from autograder import check, demo, pack
-from autograder.build import nbgrader_api
+from autograder import check
+from autograder.authoring.build import nbgrader_api
+from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
+from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.cli import main
-from autograder.grade import grade_assignment
-from autograder.gradebook import ensure_assignment
-from autograder.nbgrader_plugins import BEGIN, solution_source
-from autograder.oracle import ATTEMPTS, Kit, Marked, make_kit, mark, secret
-from autograder.registry import CourseError, course_root, find_lesson, lessons
+from autograder.grading import demo
+from autograder.grading.grade import grade_assignment
+from autograder.grading.gradebook import ensure_assignment
+from autograder.grading.mark import ATTEMPTS, Marked, MarkScheme, make_mark_scheme, mark, secret
+from autograder.judging import pack
+from autograder.notebooks.submission import UnreadableError, read, rebuild
 from autograder.sandbox import Sandbox, available_tiers
-from autograder.submission import UnreadableError, read, rebuild
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 needs_sandbox = pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
@@ -348,13 +350,13 @@ def test_plain_generate_assignment_makes_the_release_that_build_makes(scratch_co
 
 
 def test_a_sandbox_that_ends_each_time_under_a_submission_is_said_to_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = make_kit(course_root(), LESSON)
+    scheme = make_mark_scheme(course_root(), LESSON)
 
-    def lose(_: Kit, sandbox: Sandbox, __: Marked) -> None:
+    def lose(_: MarkScheme, sandbox: Sandbox, __: Marked) -> None:
         sandbox.lost += bool(ends.pop(0))
 
-    monkeypatch.setattr("autograder.oracle._run_and_mark", lose)
+    monkeypatch.setattr("autograder.grading.mark._run_and_mark", lose)
     said = "its sandbox ended each time it was marked: grade it again when nothing else runs"
     for ends, flags in (([True, True, False], []), ([True] * ATTEMPTS, [said])):
-        assert mark(kit, Sandbox("none"), json.dumps(kit.released).encode()).flags == flags
+        assert mark(scheme, Sandbox("none"), json.dumps(scheme.released).encode()).flags == flags
         assert ends == []

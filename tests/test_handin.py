@@ -11,10 +11,11 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import carry, handin, progress, workspace
-from autograder.notebook import grade_id
-from autograder.registry import CourseError, lessons
-from autograder.report import Report
+from autograder.authoring.course import CourseError, lessons
+from autograder.judging.explain import Report
+from autograder.notebooks.roles import grade_id
+from autograder.workspace import folder as workspace
+from autograder.workspace import progress, submit, update
 from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
 # ---------------------------------------------------------------- reset
@@ -44,7 +45,7 @@ def test_reset_of_a_lesson_starts_its_progress_anew_and_leaves_the_others(work: 
 def test_reset_brings_a_deleted_answer_cell_back_to_its_place(work: Path, path: Path) -> None:
     before = [cell.id for cell in workspace.load(path).cells]
     edit(path, lambda notebook: notebook.cells.remove(cell_of(notebook, "average_pool")))
-    carry.reset(work, LESSON, "average_pool")
+    update.reset(work, LESSON, "average_pool")
     assert [cell.id for cell in workspace.load(path).cells] == before
 
 
@@ -95,7 +96,7 @@ def test_submit_says_what_the_grader_will_find(work: Path, path: Path, set_answe
     set_answer(path, "average_pool", RIGHT)
     edit(path, change)
     progress.record(work / LESSON, "average_pool", Report("fail", "t", 0, 1, "Wrong."))
-    said = "\n".join(handin.submit(work, LESSON, student="ada").remarks)
+    said = "\n".join(submit.submit(work, LESSON, student="ada").remarks)
     for rule in (
         "'average_pool' occurs more than once. The first one is graded",
         "missing answer cells: predict_shape. They count as not answered",
@@ -122,9 +123,9 @@ def test_submit_without_a_login_asks_for_a_name(work: Path, monkeypatch: pytest.
     def nobody() -> str:
         raise OSError("No username set in the environment")
 
-    monkeypatch.setattr(handin.getpass, "getuser", nobody)
+    monkeypatch.setattr(submit.getpass, "getuser", nobody)
     with pytest.raises(CourseError, match="--as NAME"):
-        handin.submit(work, LESSON)
+        submit.submit(work, LESSON)
 
 
 def test_submit_refuses_only_what_cannot_be_read(work: Path, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +188,7 @@ def test_update_carries_every_answer_and_every_own_cell_and_keeps_the_old_notebo
     set_answer(path, "written_average", "My <i>words</i>, in $x^2$.")
     edit(path, change)
     before = path.read_bytes()
-    (done,) = carry.update(work)
+    (done,) = update.update(work)
     made = workspace.load(path)
     nbformat.validate(made)
     sources = [cell.source for cell in made.cells]
@@ -210,11 +211,11 @@ def test_update_carries_every_answer_and_every_own_cell_and_keeps_the_old_notebo
 
 
 def test_update_of_an_untouched_notebook_is_the_new_release(work: Path, path: Path, next_version: Path) -> None:
-    assert [(one.kept, one.own, one.notes) for one in carry.update(work)] == [([], 0, [])]
+    assert [(one.kept, one.own, one.notes) for one in update.update(work)] == [([], 0, [])]
     assert [(c.id, c.source) for c in workspace.load(path).cells] == [
         (c.id, c.source) for c in workspace.load(next_version).cells
     ]
-    assert carry.update(work) == []
+    assert update.update(work) == []
 
 
 def test_an_update_that_was_cut_short_is_finished_by_the_next(
@@ -228,14 +229,14 @@ def test_an_update_that_was_cut_short_is_finished_by_the_next(
 
     edit(path, change)
     with monkeypatch.context() as crash:
-        crash.setattr(carry, "write_whole", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        crash.setattr(update, "write_whole", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            carry.update(work)
+            update.update(work)
     once = [(cell.id, cell.source) for cell in workspace.load(path).cells]
     assert {RIGHT, "own = 1", "my_figure = 1"} <= {source for _, source in once}
-    assert len(carry.update(work)) == 1
+    assert len(update.update(work)) == 1
     assert [(cell.id, cell.source) for cell in workspace.load(path).cells] == once
-    assert carry.update(work) == []
+    assert update.update(work) == []
 
 
 def test_update_keeps_progress_and_hints_and_adds_new_lessons(

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from autograder import archives
+from autograder.authoring.course import CourseError
 from autograder.cli import main
-from autograder.intake import collect, survey
-from autograder.registry import CourseError
+from autograder.grading.collect import collect, survey
+from autograder.notebooks import archives
 
 LESSON = "03_scaled_dot_product"
 NOTE = f"{LESSON}.ipynb"
@@ -243,7 +243,7 @@ def test_a_submission_that_is_there_stays_unless_forced_and_times_are_taken_when
 def test_the_command_says_what_it_took_and_what_not(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("autograder.registry.course_root", lambda: course)
+    monkeypatch.setattr("autograder.authoring.course.course_root", lambda: course)
     (course / "lessons").mkdir()
     (course / "lessons" / f"{LESSON}.md").touch()
     download = saved(tmp_path, packed({f"ann_late_1_2_{NOTE}": "x", "bob/x.pdf": "y"}))

@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant, pack
-from autograder.judge import Result, close
-from autograder.observe import Failure, Observation, Probe, observe, observe_within
-from autograder.tree import decode, encode, show
-from autograder.verify import blank, grade, verify_exercise
+from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+from autograder.authoring.verify import blank, grade, verify_exercise
+from autograder.judging import pack
+from autograder.judging.judge import close
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observe import observe, observe_within
+from autograder.judging.records import Result
+from autograder.judging.values import decode, encode, show
 
 HINTS = ("one", "two", "three")
 
@@ -293,7 +296,7 @@ def test_infinities_of_one_sign_agree_and_nan_only_with_nan() -> None:
 
 def test_a_crashed_probe_is_a_failure_not_a_pass() -> None:
     record = pack.make_record("lesson", _exercise(), 0)
-    from autograder.judge import judge
+    from autograder.judging.judge import judge
 
     assert judge(record, [Observation(failure=Failure("crashed"))] * 2).score == 0
     with pytest.raises(ValueError, match="expected 2 observations, got 1"):

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from autograder.registry import course_root
+from autograder.authoring.course import course_root
 from solutions import device
 from solutions import kv_cache as reference
 from solutions.kv_cache import (

@@ -11,11 +11,13 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import book, doctor, printing, progress, recheck, watch, workspace
-from autograder.cli import main
-from autograder.notebook import exercise_of
-from autograder.registry import CourseError, course_root, lessons
-from autograder.report import Report
+from autograder.authoring import book
+from autograder.authoring.course import CourseError, course_root, lessons
+from autograder.cli import learner_output, main
+from autograder.judging.explain import Report
+from autograder.notebooks.roles import exercise_of
+from autograder.workspace import doctor, progress, rerun, watch
+from autograder.workspace import folder as workspace
 from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
 # ---------------------------------------------------------------- names
@@ -48,7 +50,7 @@ def test_check_without_a_target_checks_the_lessons_that_were_begun(
     assert attn(work, "check") == 2
     assert "attn lab" in capsys.readouterr().err
     set_answer(path, "average_pool", RIGHT)
-    assert recheck.started(work) == [LESSON]
+    assert rerun.started(work) == [LESSON]
     assert attn(work, "check", "--json") == 1
     shown = capsys.readouterr()
     verdicts = {one["exercise"]: one["status"] for one in json.loads(shown.out)}
@@ -69,7 +71,7 @@ def test_a_check_survives_cells_that_fail_end_the_kernel_or_were_deleted(
     set_answer(path, "average_pool", RIGHT)
     set_answer(path, "predict_shape", 'predict_shape = "b"')
     edit(path, change)
-    first, second = recheck.run(work, LESSON)
+    first, second = rerun.run(work, LESSON)
     assert first.status == "pass"
     assert "`import os; os._exit(3) …` ended the kernel" in second.headline
     assert capfd.readouterr().err == ""  # the kernel's own last words are not for learners
@@ -85,7 +87,7 @@ def test_figures_of_the_lesson_are_not_drawn_but_a_learners_edit_of_one_runs(
 
     set_answer(path, "predict_shape", "predict_shape = answer")
     edit(path, change)
-    assert recheck.run(work, LESSON, ["predict_shape"])[0].status == "pass"
+    assert rerun.run(work, LESSON, ["predict_shape"])[0].status == "pass"
 
 
 # ---------------------------------------------------------------- hints
@@ -127,13 +129,15 @@ def test_colour_is_for_terminals_and_no_color_is_heeded(
     monkeypatch.delenv("NO_COLOR", raising=False)
     shown = {}
     for name, console in {"terminal": {"force_terminal": True, "color_system": "standard"}, "plain": {}}.items():
-        monkeypatch.setattr(printing, "Console", lambda _given=console, **more: _rich(**{**more, **_given}))
+        monkeypatch.setattr(learner_output, "Console", lambda _given=console, **more: _rich(**{**more, **_given}))
         attn(work, "status")
         shown[name] = capsys.readouterr().out
     assert "\x1b[" in shown["terminal"]
     assert "\x1b" not in shown["plain"]
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(printing, "Console", lambda **more: _rich(**{**more, "force_terminal": True, "color_system": "standard"}))
+    monkeypatch.setattr(
+        learner_output, "Console", lambda **more: _rich(**{**more, "force_terminal": True, "color_system": "standard"})
+    )
     attn(work, "status")
     assert not re.search(r"\x1b\[[0-9;]*(3|9)[0-7]", capsys.readouterr().out)
 
@@ -190,7 +194,7 @@ def test_every_command_of_the_readmes_table_for_learners_runs(
     monkeypatch.setattr(watch, "saves", lambda *words: iter(()))
     monkeypatch.setattr(book, "build", lambda *words: [Path("index.html")])
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))
-    monkeypatch.setattr(printing, "ask", lambda question: True)
+    monkeypatch.setattr(learner_output, "ask", lambda question: True)
     for words in commands:
         assert main(words) == (1 if words[0] == "check" else 0), words  # nothing is answered yet
     assert capsys.readouterr().err == ""

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from autograder import pack, registry, verify
+from autograder.authoring import course, verify
+from autograder.judging import pack
 from solutions import device
 from solutions import masking as reference
 from solutions.masking import additive_mask, apply_mask, causal_mask, combine_masks, cross_attention, masked_sdpa, padding_mask
@@ -382,7 +383,7 @@ def test_appending_a_token_changes_no_earlier_output() -> None:
 
 @pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
 def test_probes_hold_the_rows_that_their_names_promise(seed: int) -> None:
-    exercise = next(e for e in registry.find_lesson("masking").exercises() if e.id == "masked_sdpa")
+    exercise = next(e for e in course.find_lesson("masking").exercises() if e.id == "masked_sdpa")
     cases = {case.name: case for case in pack.make_record("masking", exercise, seed).cases}
     for name, case in cases.items():
         empty = ~case.probe.inputs.arrays[3].any(-1)
@@ -395,6 +396,6 @@ def test_probes_hold_the_rows_that_their_names_promise(seed: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "passes"), [(torch.float16, True), (torch.float32, False), (torch.float64, False)])
 def test_the_check_of_the_additive_mask_sees_its_precision(dtype: torch.dtype, passes: bool) -> None:
-    exercise = next(e for e in registry.find_lesson("masking").exercises() if e.id == "additive_mask")
+    exercise = next(e for e in course.find_lesson("masking").exercises() if e.id == "additive_mask")
     record = pack.make_record("masking", exercise, pack.VISIBLE_SEED)
     assert verify.grade(record, lambda keep, **_: additive_mask(keep, dtype)).passed is passes

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from autograder import nbgrader_plugins, pack, registry
+from autograder.authoring import course
+from autograder.judging import pack
+from autograder.plugins import preprocessors
 from solutions import device, masking
 from solutions import multi_head as reference
 from solutions.multi_head import MultiHead, from_torch_mha, masked_sdpa, merge_heads, mha, mha_as_sum, param_count, split_heads
@@ -257,7 +259,7 @@ def test_parameters_are_as_many_as_the_module_has(d_model: int, H: int, d_k: int
 
 
 def test_a_released_class_keeps_signatures_and_docstrings_and_no_body() -> None:
-    source = nbgrader_plugins.solution_source("multi_head", "MultiHead")
+    source = preprocessors.solution_source("multi_head", "MultiHead")
     outside = [part.split("### END SOLUTION")[-1] for part in source.split("### BEGIN SOLUTION")]
     assert "def forward" in "".join(outside)
     assert "four `nn.Linear`" in "".join(outside)
@@ -413,7 +415,7 @@ def test_h_is_summed_only_if_it_is_missing_after_the_arrow() -> None:
 
 @pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7])
 def test_probe_weights_are_neither_saturated_nor_flat(seed: int) -> None:
-    exercise = next(e for e in registry.find_lesson("multi_head").exercises() if e.id == "mha")
+    exercise = next(e for e in course.find_lesson("multi_head").exercises() if e.id == "mha")
     for case in pack.make_record("multi_head", exercise, seed).cases:
         assert case.expected.value is not None
         a = torch.from_numpy(case.expected.value.arrays[1])

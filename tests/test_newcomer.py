@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.registry import course_root
+from autograder.authoring.course import course_root
 
 ROOT = course_root().parent
 SECONDS = 300

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from autograder import pack, registry
+from autograder.authoring import course
+from autograder.judging import pack
 from solutions import device
 from solutions import positions as reference
 from solutions.positions import (
@@ -423,7 +424,7 @@ def test_annotated_shapes_hold_at_run_time() -> None:
 
 @pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
 def test_attention_probes_have_other_positions_keys_on_both_sides_and_no_flat_or_saturated_weights(seed: int) -> None:
-    exercise = next(e for e in registry.find_lesson("positions").exercises() if e.id == "rope_sdpa")
+    exercise = next(e for e in course.find_lesson("positions").exercises() if e.id == "rope_sdpa")
     ahead = 0
     for case in pack.make_record("positions", exercise, seed).cases:
         _, _, _, pos_q, pos_k = case.probe.inputs.arrays

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from autograder import check, progress, workspace
+from autograder import check
+from autograder.authoring.course import CourseError
 from autograder.cli import main
-from autograder.overview import overview
-from autograder.panel import overview_html
-from autograder.registry import CourseError
+from autograder.judging.panel import overview_html
+from autograder.workspace import folder as workspace
+from autograder.workspace import progress
+from autograder.workspace.overview import overview
 
 WRITER = """
 import sys
 from pathlib import Path
-from autograder import progress
-from autograder.report import Report
+from autograder.workspace import progress
+from autograder.judging.explain import Report
 folder, name, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()

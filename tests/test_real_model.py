@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from autograder.notebook import exercise_of
-from autograder.registry import course_root
+from autograder.authoring.course import course_root
+from autograder.notebooks.roles import exercise_of
 from solutions import real_model_table
 from solutions.grouped_query import Attention
 from solutions.kv_cache import KVCache

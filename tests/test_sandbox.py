@@ -18,12 +18,13 @@ import pytest
 import torch
 
 import autograder.sandbox as box
-from autograder.exercise import Call, Script
-from autograder.observe import Failure, Observation, Probe, script_to_data
-from autograder.registry import course_root
-from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, confine, launch, results
+from autograder.authoring.course import course_root
+from autograder.judging.exercise import Call, Script
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observe import script_to_data
+from autograder.judging.values import Code, encode
+from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, confine, launch, untrusted
 from autograder.sandbox.worker import Worker
-from autograder.tree import Code, encode
 
 ROOT = Path(launch.PACKAGE).parent
 LIMITS = Limits(wall_s=8.0, cell_s=1.0, memory_bytes=3 << 30)
@@ -70,6 +71,37 @@ def still_works(sandbox: Sandbox) -> None:
 
 def kinds(seen: list[Observation]) -> list[str]:
     return [one.failure.kind if one.failure else "value" for one in seen]
+
+
+@pytest.mark.parametrize("tier", launch.TIERS)
+def test_of_a_course_the_sandbox_sees_the_given_packages_only(tier: str, tmp_path: Path) -> None:
+    """Lessons import what they are given from a folder that lies beside answers, exercises and hidden seeds."""
+    found = next(one for one in box.available_tiers() if one.name == tier)
+    if not found.available:
+        pytest.skip(found.reason)
+    course = tmp_path / "course"
+    (course / "given" / "helpers").mkdir(parents=True)
+    (course / "given" / "helpers" / "__init__.py").write_text("def nine(): return 9\n")
+    (course / ".secret").write_text("hush\n")
+    for folder in (course, *course.parents):
+        if folder.is_relative_to("/tmp/pytest-of-root"):
+            folder.chmod(0o755)
+    source = f"""
+import helpers, os
+print(helpers.nine())
+for path in ({str(course)!r} + "/.secret", {str(Path(box.__file__).parents[2])!r} + "/solutions/masking.py"):
+    try:
+        print(len(open(path).read()) > 0)
+    except OSError as error:
+        print(type(error).__name__)
+"""
+    with Sandbox(tier, LIMITS, ("helpers",), (str(course / "given"),)) as made:
+        assert made.missing == ()
+        lines = said(made, source).split()
+    assert lines[0] == "9"
+    if tier != "none":
+        assert lines[1] in ("FileNotFoundError", "PermissionError")
+        assert lines[2] in ("FileNotFoundError", "PermissionError")
 
 
 # ---------------------------------------------------------------------------------------------- honest work
@@ -505,8 +537,8 @@ def running(marker: str) -> bool:
 
 def test_patches_do_not_reach_the_next_submission(sandbox: Sandbox) -> None:
     vandal = """
-import numpy as np, torch, builtins, autograder.observe, autograder.sandbox.wire, sys
-np.exp = torch.softmax = autograder.observe.observe = autograder.sandbox.wire.send = None
+import numpy as np, torch, builtins, autograder.judging.observe, autograder.sandbox.wire, sys
+np.exp = torch.softmax = autograder.judging.observe.observe = autograder.sandbox.wire.send = None
 builtins.len = lambda x: 0
 get_ipython().ast_transformers.append(None)
 sys.modules["math"] = None
@@ -588,13 +620,13 @@ def test_an_unknown_machine_has_no_filter() -> None:
 
 
 def test_a_text_is_cleaned_of_everything_that_steers_a_terminal_or_reorders_it() -> None:
-    assert results.clean_text("a\x1b[2Jb\x1b]0;t\x07c\u202ed\r\ne\tf\x00\ud800") == "abcd\ne\tf"
+    assert untrusted.clean_text("a\x1b[2Jb\x1b]0;t\x07c\u202ed\r\ne\tf\x00\ud800") == "abcd\ne\tf"
 
 
 def test_the_modules_import_where_there_is_no_linux() -> None:
     code = (
         "import sys; sys.modules.update(resource=None, fcntl=None)\n"
-        "import autograder.sandbox, autograder.sandbox.launch, autograder.sandbox.confine, autograder.sandbox.stage"
+        "import autograder.sandbox, autograder.sandbox.launch, autograder.sandbox.confine, autograder.sandbox.drop_root"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -619,5 +651,5 @@ def test_nobody_waits_for_a_file_that_a_submission_holds(isolated: Sandbox) -> N
 def test_a_picture_that_would_fill_a_browsers_memory_is_left_out(width: int, height: int, kept: bool) -> None:
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
     item = {"output_type": "display_data", "data": {"image/png": base64.b64encode(data).decode(), "text/plain": "figure"}}
-    (output,), _ = results.clean_outputs(json.dumps([item]).encode(), 10_000)
+    (output,), _ = untrusted.clean_outputs(json.dumps([item]).encode(), 10_000)
     assert ("image/png" in output["data"]) is kept

@@ -15,13 +15,13 @@ from bs4 import BeautifulSoup
 from nbgrader.converters import GenerateFeedback
 from traitlets.config import Config
 
-from autograder import panel
-from autograder.checking import check_answer
-from autograder.exercise import Exercise
-from autograder.pack import VISIBLE_SEED, make_record
-from autograder.registry import find_lesson
-from autograder.report import make_report
-from autograder.sanitise import POLICY, Defuse, FeedbackExporter, clean
+from autograder.authoring.course import find_lesson
+from autograder.judging import panel
+from autograder.judging.attempt import check_answer
+from autograder.judging.exercise import Exercise
+from autograder.judging.explain import make_report
+from autograder.judging.pack import VISIBLE_SEED, make_record
+from autograder.plugins.sanitise import POLICY, Defuse, FeedbackExporter, clean
 
 LESSON = "00_start_here"
 JS = "document.title='pwned'"
@@ -69,7 +69,9 @@ def hostile() -> Any:
 
 def page_of(notebook: Any) -> str:
     """The page as `nbgrader generate_feedback` makes it with the course's setting."""
-    converter = GenerateFeedback(config=Config({"GenerateFeedback": {"exporter_class": "autograder.sanitise.FeedbackExporter"}}))
+    converter = GenerateFeedback(
+        config=Config({"GenerateFeedback": {"exporter_class": "autograder.plugins.sanitise.FeedbackExporter"}})
+    )
     exporter = FeedbackExporter(parent=converter, config=converter.config)
     told = {"notebook": "n", "score": 0, "max_score": 1, "late_penalty": 0}
     page, _ = exporter.from_notebook_node(notebook, resources={"nbgrader": told})

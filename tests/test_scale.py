@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from autograder import demo, ledger
-from autograder.build import nbgrader_api
+from autograder.authoring.build import nbgrader_api
+from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
-from autograder.grade import grade_assignment
-from autograder.registry import CourseError, course_root, find_lesson
+from autograder.grading import demo, ledger
+from autograder.grading.grade import grade_assignment
 from autograder.sandbox import Limits, available_tiers
 
 pytestmark = [
@@ -182,7 +182,7 @@ def test_an_option_that_cannot_be_says_what_is_expected(option: list[str], says:
 
 
 def test_a_scheduler_that_is_not_there_says_how_to_start_one(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autograder.pool.CONNECT_S", 0.5)
+    monkeypatch.setattr("autograder.grading.workers.CONNECT_S", 0.5)
     with pytest.raises(CourseError, match=r"tcp://127.0.0.1:1(.|\n)*dask scheduler"):
         grade_assignment(course, LESSON, scheduler="tcp://127.0.0.1:1")
 
@@ -200,7 +200,7 @@ def test_a_coordinator_killed_at_twenty_random_moments_leaves_what_a_new_run_com
     prepared: Path, undisturbed: Rows, seconds: float, tmp_path: Path
 ) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["autograder.grade", "nbgrader.apps.api"])
+    context.set_forkserver_preload(["autograder.grading.grade", "nbgrader.apps.api"])
     dice = random.Random(0)
     halfway = 0
     for number in range(20):
@@ -224,13 +224,13 @@ def test_a_coordinator_killed_at_twenty_random_moments_leaves_what_a_new_run_com
 def test_sandbox_workers_killed_at_random_cost_nobody_anything(
     course: Path, undisturbed: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autograder import pool
+    from autograder.grading import workers
 
     dice, over, killed = random.Random(1), threading.Event(), [0]
 
     def kill_now_and_then() -> None:
         while not over.wait(dice.uniform(0.3, 0.9)):
-            hosts = [box._host for box in list(pool._all) if box._host is not None]
+            hosts = [box._host for box in list(workers._all) if box._host is not None]
             if hosts and killed[0] < 6:
                 host = dice.choice(hosts)
                 with contextlib.suppress(ProcessLookupError):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from autograder import pack, registry
+from autograder.authoring import course
+from autograder.judging import pack
 from solutions import device
 from solutions import scaled_dot_product as reference
 from solutions.scaled_dot_product import scaled_scores, score_variance, sdpa, sdpa_backward, sdpa_einsum, softmax_jacobian
@@ -381,7 +382,7 @@ def test_attention_is_linear_in_the_values_but_not_in_the_tokens() -> None:
 
 @pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
 def test_the_extreme_case_leaves_the_range_of_float64_in_both_directions(seed: int) -> None:
-    exercise = next(e for e in registry.find_lesson("scaled_dot_product").exercises() if e.id == "sdpa")
+    exercise = next(e for e in course.find_lesson("scaled_dot_product").exercises() if e.id == "sdpa")
     record = pack.make_record("scaled_dot_product", exercise, seed)
     q, k, _ = (torch.from_numpy(x).double() for x in record.cases[-1].probe.inputs.arrays)
     assert record.cases[-1].edge > 0

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from autograder import tables
-from autograder.ledger import ClassReport, ExerciseRow, StudentRow
+from autograder.cli import instructor_output
+from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
 
 ADA = StudentRow("ada", 1.0, 2.0, {"pool": ExerciseRow(1.0, 2.0, "part", "half", None)}, tier="bubblewrap")
 
@@ -20,7 +20,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("terminal")
 def test_the_progress_bar_counts_and_gives_a_rate_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    with tables.progress_bar("grading") as move:
+    with instructor_output.progress_bar("grading") as move:
         time.sleep(0.01)  # else the clock may not have moved
         move(ADA, 3, 8)
         time.sleep(0.3)  # the bar is redrawn ten times a second
@@ -32,7 +32,7 @@ def test_the_progress_bar_counts_and_gives_a_rate_on_a_terminal(capfd: pytest.Ca
 
 def test_off_a_terminal_there_is_no_bar(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    with tables.progress_bar("grading") as move:
+    with instructor_output.progress_bar("grading") as move:
         move(ADA, 3, 8)
     assert capfd.readouterr() == ("", "")
 
@@ -41,5 +41,5 @@ def test_off_a_terminal_there_is_no_bar(capfd: pytest.CaptureFixture[str], monke
 def test_a_class_of_which_any_was_graded_without_isolation_is_said_to_be(
     tier: str, warned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables.print_class(ClassReport("00_start_here", tier, ["pool"], [ADA]))
+    instructor_output.print_class(ClassReport("00_start_here", tier, ["pool"], [ADA]))
     assert ("WITHOUT isolation" in capsys.readouterr().out) is warned

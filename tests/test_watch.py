@@ -11,7 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder import watch, workspace
+from autograder.workspace import folder as workspace
+from autograder.workspace import watch
 from tests.learner import LESSON, RIGHT, SetAnswer
 
 

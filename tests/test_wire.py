@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from autograder.observe import Failure, Observation, Probe
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.values import EncodedValue, encode
 from autograder.sandbox import codec, wire
 from autograder.sandbox.wire import WireClosedError, WireError, WireTimeoutError
-from autograder.tree import Tree, encode
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ARRAYS = hnp.arrays(
@@ -106,7 +106,7 @@ def test_any_json_for_a_spec_is_refused_or_a_tree(spec: Any) -> None:
         checked = codec.check_spec(spec, 1, code=False)
     except WireError:
         return
-    assert all(len([k for k in leaf if k != "k"]) == 1 and "c" not in leaf for _, leaf in Tree(checked).leaves())
+    assert all(len([k for k in leaf if k != "k"]) == 1 and "c" not in leaf for _, leaf in EncodedValue(checked).leaves())
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from autograder import __version__
+from autograder.authoring.course import CourseError, spare_grammars
 from autograder.cli import author, bench, instructor, learner
 from autograder.cli.common import Command
-from autograder.registry import CourseError, spare_grammars
-from autograder.sandbox.host import SandboxUnavailable
+from autograder.sandbox.process import SandboxUnavailable
 
 
 def main(argv: Sequence[str] | None = None) -> int:

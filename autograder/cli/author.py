@@ -29,30 +29,30 @@ def register(add: Add) -> None:
 
 
 def _chosen(words: Sequence[str]) -> list[Any]:
-    from autograder.registry import find_lesson, lessons
+    from autograder.authoring.course import find_lesson, lessons
 
     return [find_lesson(word) for word in words] if words else list(lessons())
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from autograder import build, summary
+    from autograder.authoring import build, readme_tables
 
     chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = build.check(chosen)
-        stale = [] if arguments.lessons else summary.refresh(chosen, write=False)
+        stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
         return 1 if problems else 0
     for line in build.build(chosen, again=arguments.again):
         print(line, flush=True)
     if not arguments.lessons:
-        summary.refresh(chosen, write=True)
+        readme_tables.refresh(chosen, write=True)
     return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from autograder.verify import Verdict, verify_lesson
+    from autograder.authoring.verify import Verdict, verify_lesson
 
     verdicts: list[Verdict] = []
     for lesson in _chosen(arguments.lessons):
@@ -68,15 +68,15 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(total))
     else:
-        from autograder.tables import print_verdicts
+        from autograder.cli.instructor_output import print_verdicts
 
         print_verdicts(verdicts, total)
     return 1 if any(v.problems for v in verdicts) else 0
 
 
 def _book(arguments: argparse.Namespace) -> int:
-    from autograder import book
-    from autograder.registry import course_root, lessons
+    from autograder.authoring import book
+    from autograder.authoring.course import course_root, lessons
 
     written = book.build(lessons(), arguments.to or course_root() / "book")
     print(f"wrote {len(written)} pages; open {written[-1]}")
@@ -84,7 +84,7 @@ def _book(arguments: argparse.Namespace) -> int:
 
 
 def _new_lesson(arguments: argparse.Namespace) -> int:
-    from autograder.scaffold import new_lesson
+    from autograder.authoring.scaffold import new_lesson
 
     for path in new_lesson(arguments.name):
         print(f"wrote {path}")

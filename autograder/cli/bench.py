@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring.course import CourseError
 from autograder.cli.common import Add, Command
-from autograder.registry import CourseError
 
 
 def register(add: Add) -> None:
@@ -38,16 +38,17 @@ def _add_grading(kind: argparse.ArgumentParser) -> None:
 
 
 def _grading(arguments: argparse.Namespace) -> int:
-    from autograder import bench_grading, tables
-    from autograder.registry import find_lesson
+    from autograder.authoring.course import find_lesson
+    from autograder.cli import instructor_output
+    from autograder.grading import bench
 
     lesson, feedback = find_lesson(arguments.lesson), not arguments.no_feedback
     if arguments.sizes:
-        rows = bench_grading.growth(lesson, arguments.sizes, workers=arguments.workers)
-        _write(arguments, rows, tables.growth_lines)
+        rows = bench.growth(lesson, arguments.sizes, workers=arguments.workers)
+        _write(arguments, rows, instructor_output.growth_lines)
         return 0
-    found = bench_grading.run(lesson, arguments.students, workers=arguments.workers, feedback=feedback)
-    _write(arguments, found, tables.grading_bench_lines)
+    found = bench.run(lesson, arguments.students, workers=arguments.workers, feedback=feedback)
+    _write(arguments, found, instructor_output.grading_bench_lines)
     return 0 if found["scores_equal"] else 1
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.cli.common import Add
-from autograder.files import write_whole
+from autograder.notebooks.atomic_write import write_whole
 
 
 def register(add: Add) -> None:
@@ -72,7 +72,7 @@ def _limits(parser: argparse.ArgumentParser) -> None:
 def _chosen_limits(arguments: argparse.Namespace) -> Any:
     from dataclasses import replace
 
-    from autograder.registry import CourseError
+    from autograder.authoring.course import CourseError
     from autograder.sandbox.tiers import Limits
 
     chosen = {}
@@ -90,11 +90,11 @@ def _sandboxed(parser: argparse.ArgumentParser) -> None:
 
 
 def _collect(arguments: argparse.Namespace) -> int:
-    from autograder import intake
-    from autograder.registry import course_root, find_lesson
+    from autograder.authoring.course import course_root, find_lesson
+    from autograder.grading import collect
 
     name = find_lesson(arguments.assignment).name
-    found = intake.collect(course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
+    found = collect.collect(course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
     refused = {each.path: each.reason for each in found.refused}
     if arguments.json:
         print(json.dumps({"taken": sorted(found.taken), "remarks": found.remarks, "refused": refused}))
@@ -105,9 +105,9 @@ def _collect(arguments: argparse.Namespace) -> int:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from autograder import grade
-    from autograder.registry import CourseError, course_root, find_lesson
-    from autograder.tables import print_class, progress_bar
+    from autograder.authoring.course import CourseError, course_root, find_lesson
+    from autograder.cli.instructor_output import print_class, progress_bar
+    from autograder.grading import grade
 
     name = find_lesson(arguments.assignment).name
     if arguments.workers is not None and arguments.workers < 1:
@@ -133,8 +133,8 @@ def _grade(arguments: argparse.Namespace) -> int:
 
 
 def _feedback(arguments: argparse.Namespace) -> int:
-    from autograder import grade
-    from autograder.registry import course_root, find_lesson
+    from autograder.authoring.course import course_root, find_lesson
+    from autograder.grading import grade
 
     written = grade.write_feedback(course_root(), find_lesson(arguments.assignment).name)
     print(f"wrote {len(written)} pages below {course_root() / 'feedback'}")
@@ -142,9 +142,9 @@ def _feedback(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from autograder import class_page, class_report, ledger
-    from autograder.build import nbgrader_api
-    from autograder.registry import course_root, find_lesson
+    from autograder.authoring.build import nbgrader_api
+    from autograder.authoring.course import course_root, find_lesson
+    from autograder.grading import class_report, class_report_page, ledger
 
     root, lesson = course_root(), find_lesson(arguments.assignment)
     graded = ledger.load(root, lesson.name)
@@ -154,14 +154,14 @@ def _report(arguments: argparse.Namespace) -> int:
         print(json.dumps(class_report.to_json(shown)))
         return 0
     out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.html"
-    write_whole(out, class_page.render(shown, arguments.formgrader))
+    write_whole(out, class_report_page.render(shown, arguments.formgrader))
     print(f"wrote {out}: {len(shown.rows)} students, {len(shown.needy)} need you, {len(shown.held)} misconceptions")
     return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from autograder import demo, grade
-    from autograder.tables import print_class
+    from autograder.cli.instructor_output import print_class
+    from autograder.grading import demo, grade
 
     graded, expected = demo.run(arguments.folder, unsafe=arguments.unsafe)
     if arguments.json:

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring.course import CourseError
 from autograder.cli.common import Add
-from autograder.registry import CourseError
 
 
 def register(add: Add) -> None:
@@ -66,8 +66,8 @@ def _put(value: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from autograder import doctor
-    from autograder.printing import print_finding
+    from autograder.cli.learner_output import print_finding
+    from autograder.workspace import doctor
 
     seen = []
     for finding in doctor.examine(arguments.workspace or Path.cwd()):
@@ -80,7 +80,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _lab(arguments: argparse.Namespace) -> int:
-    from autograder import workspace
+    from autograder.workspace import folder as workspace
 
     folder = workspace.prepare(arguments.workspace)
     target = workspace.next_notebook(folder, arguments.lesson)
@@ -91,8 +91,8 @@ def _lab(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from autograder import workspace
-    from autograder.printing import print_status
+    from autograder.cli.learner_output import print_status
+    from autograder.workspace import folder as workspace
 
     rows = workspace.status(workspace.locate(arguments.workspace))
     if arguments.json:
@@ -103,18 +103,19 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from autograder import recheck, workspace
-    from autograder.printing import print_checked
+    from autograder.cli.learner_output import print_checked
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import rerun
 
     folder = workspace.locate(arguments.workspace)
     if arguments.target is None:
-        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in recheck.started(folder)]
+        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in rerun.started(folder)]
         if not wanted:
             raise CourseError("expected an answer in one of your notebooks, found none. Write one (`attn lab`), and save.")
     else:
         lesson, exercise = workspace.resolve(folder, arguments.target)
         wanted = [(lesson, [exercise] if exercise else None)]
-    checked = [one for lesson, only in wanted for one in recheck.run(folder, lesson, only)]
+    checked = [one for lesson, only in wanted for one in rerun.run(folder, lesson, only)]
     if arguments.json:
         _put([dataclasses.asdict(one) for one in checked])
     else:
@@ -123,8 +124,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
-    from autograder import recheck, watch, workspace
-    from autograder.printing import print_checked
+    from autograder.cli.learner_output import print_checked
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import rerun, watch
 
     folder = workspace.locate(arguments.workspace)
     lessons = [workspace.find(folder, arguments.lesson)] if arguments.lesson else workspace.names(folder)
@@ -132,7 +134,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     try:
         for lesson, exercises in watch.saves(folder, lessons):
             print(f"\n{lesson}: {', '.join(sorted(exercises))}", flush=True)
-            print_checked(recheck.run(folder, lesson, exercises))
+            print_checked(rerun.run(folder, lesson, exercises))
             sys.stdout.flush()
     except KeyboardInterrupt:
         print("\nStopped watching.")
@@ -140,8 +142,9 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _hint(arguments: argparse.Namespace) -> int:
-    from autograder import hints, workspace
-    from autograder.printing import print_hint
+    from autograder.cli.learner_output import print_hint
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import hints
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.exercise)
@@ -156,14 +159,15 @@ def _hint(arguments: argparse.Namespace) -> int:
 
 
 def _example(folder: Path, lesson: str) -> str:
-    from autograder import workspace
+    from autograder.workspace import folder as workspace
 
     return f"{lesson[:2]}.{workspace.answer_ids(folder, lesson, False)[-1]}"
 
 
 def _reset(arguments: argparse.Namespace) -> int:
-    from autograder import carry, workspace
-    from autograder.printing import ask
+    from autograder.cli.learner_output import ask
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import update
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.target, written=True)
@@ -175,20 +179,21 @@ def _reset(arguments: argparse.Namespace) -> int:
         if not said:
             print("Nothing was changed.")
             return 1
-    kept = carry.reset(folder, lesson, exercise)
+    kept = update.reset(folder, lesson, exercise)
     print(f"Reset {what}. Before: {kept}\nIf it is open in JupyterLab: File > Reload Notebook from Disk.")
     return 0
 
 
 def _submit(arguments: argparse.Namespace) -> int:
-    from autograder import handin, workspace
-    from autograder.printing import print_handin
-    from autograder.submission import UnreadableError
+    from autograder.cli.learner_output import print_handin
+    from autograder.notebooks.submission import UnreadableError
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import submit
 
     folder = workspace.locate(arguments.workspace)
     lesson = workspace.find(folder, arguments.lesson)
     try:
-        packed = handin.submit(folder, lesson, student=arguments.student, to=arguments.to)
+        packed = submit.submit(folder, lesson, student=arguments.student, to=arguments.to)
     except UnreadableError as error:
         print(f"attn: {workspace.notebook(folder, lesson)}: {error}", file=sys.stderr)
         return 1
@@ -200,11 +205,12 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 
 def _update(arguments: argparse.Namespace) -> int:
-    from autograder import carry, workspace
-    from autograder.printing import print_carried
+    from autograder.cli.learner_output import print_carried
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import update
 
     folder = workspace.locate(arguments.workspace)
-    carried = carry.update(folder)
+    carried = update.update(folder)
     if arguments.json:
         _put([dataclasses.asdict(one) for one in carried])
     else:
@@ -213,15 +219,16 @@ def _update(arguments: argparse.Namespace) -> int:
 
 
 def _export_answers(arguments: argparse.Namespace) -> int:
-    from autograder import answers, workspace
+    from autograder.workspace import export
+    from autograder.workspace import folder as workspace
 
     folder = workspace.locate(arguments.workspace)
-    exported = answers.export(folder)
+    exported = export.export(folder)
     written = [answer for answer in exported if not answer.problem]
-    todo = [answer for answer in exported if answer.problem == answers.UNWRITTEN]
+    todo = [answer for answer in exported if answer.problem == export.UNWRITTEN]
     broken = [answer for answer in exported if answer.problem and answer not in todo]
     lessons = len({answer.lesson for answer in written})
-    print(f"{len(written)} answers of {lessons} lessons are in {folder / answers.FOLDER}; {len(todo)} are not written yet.")
+    print(f"{len(written)} answers of {lessons} lessons are in {folder / export.FOLDER}; {len(todo)} are not written yet.")
     for answer in broken:
         print(f"{answer.lesson}.{answer.exercise}: {answer.problem}")
     return 1 if broken else 0

@@ -4,8 +4,8 @@
 `host`, `tiers`, `launch`, `results`. Inside the sandbox: `worker`, `runner`, `cells`. Between them: `wire`, `codec`.
 """
 
-from autograder.sandbox.box import Cell, CellOutput, Question, Sandbox, Submission
-from autograder.sandbox.host import SandboxUnavailable
+from autograder.sandbox.client import Cell, CellOutput, Question, Sandbox, Submission
+from autograder.sandbox.process import SandboxUnavailable
 from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
 
 __all__ = [

@@ -7,13 +7,13 @@ observations come back and may not.
 from collections.abc import Sequence
 from typing import Any
 
-from autograder.observe import Failure, Observation, Probe
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.values import MAX_DEPTH, Array, EncodedValue, Spec
 from autograder.sandbox.wire import Header, WireError
-from autograder.tree import MAX_DEPTH, Array, Spec, Tree
 
 
 def check_spec(spec: Any, arrays: int, *, code: bool) -> Spec:
-    """`spec`, proven to be one of the forms in `autograder.tree` over `arrays` arrays. Raises WireError.
+    """`spec`, proven to be one of the forms in `autograder.judging.values` over `arrays` arrays. Raises WireError.
 
     `code` allows ``{"c": …}`` leaves: from the course's packs to the sandbox, never in the other direction.
     """
@@ -50,7 +50,7 @@ def _check(spec: Any, arrays: int, code: bool, depth: int) -> None:
         raise WireError(f"expected a tree leaf, got tag {tag!r} with a {type(body).__name__}.")
 
 
-def store_tree(tree: Tree | None, arrays: list[Array]) -> Any:
+def store_tree(tree: EncodedValue | None, arrays: list[Array]) -> Any:
     """`tree` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
     if tree is None:
         return None
@@ -58,7 +58,7 @@ def store_tree(tree: Tree | None, arrays: list[Array]) -> Any:
     return [tree.spec, len(arrays) - len(tree.arrays), len(tree.arrays)]
 
 
-def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> Tree | None:
+def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> EncodedValue | None:
     """The inverse of `store_tree`, with everything checked."""
     if stored is None:
         return None
@@ -67,7 +67,7 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> T
     spec, first, count = stored
     if first + count > len(arrays):
         raise WireError(f"expected a tree within {len(arrays)} arrays, got {first} + {count}.")
-    return Tree(check_spec(spec, count, code=code), list(arrays[first : first + count]))
+    return EncodedValue(check_spec(spec, count, code=code), list(arrays[first : first + count]))
 
 
 def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:

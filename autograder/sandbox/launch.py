@@ -38,16 +38,21 @@ def sandbox_uid() -> int | None:
     return int(os.environ.get("ATTN_SANDBOX_UID", "64321")) if os.geteuid() == 0 else None
 
 
-def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, info: int | None = None) -> Plan:
+def make_plan(
+    tier: str, private: Path, descriptor: int, scratch_bytes: int, info: int | None = None, given: Iterable[str] = ()
+) -> Plan:
     """The plan for `tier`. `private` is a folder of its own outside the sandbox, `descriptor` the control socket.
+
+    `given` are the folders of packages that a course gives its lessons: all of the course that the sandbox may read.
 
     Raises OSError where the tier cannot be had, saying why.
     """
-    hidden = hidden_paths()
-    readable = [part for path in _readable_paths() for part in _without(path, hidden)]
+    given = [os.path.realpath(folder) for folder in given if os.path.isdir(folder)]
+    hidden = [part for path in _around(given) for part in _without(path, given)]
+    readable = [*(part for path in _readable_paths() for part in _without(path, hidden)), *given]
     scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
     env = _environment(scratch[0])
-    start = f"{_find_package()}; from autograder.sandbox.worker import main; main({descriptor})"
+    start = f"{_find_package(given)}; from autograder.sandbox.worker import main; main({descriptor})"
     argv = [sys.executable, "-I", "-B", "-c", start]
     if tier == "bubblewrap":
         argv = _bubblewrap(readable, scratch_bytes, info) + argv
@@ -55,15 +60,23 @@ def make_plan(tier: str, private: Path, descriptor: int, scratch_bytes: int, inf
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
         step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "argv": argv, "env": env})
-        stage = f"{_find_package()}; from autograder.sandbox.stage import main; main(sys.argv[1])"
+        stage = f"{_find_package()}; from autograder.sandbox.drop_root import main; main(sys.argv[1])"
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
     return Plan(argv, env, scratch, readable, hidden)
 
 
-def _find_package() -> str:
+def _find_package(given: Iterable[str] = ()) -> str:
     """Python that makes the worker import this very package, and not another version that is installed as well."""
     place = str(PACKAGE.parent)
-    return f"import sys; sys.path.{'append(' if PACKAGE.parent in _package_folders() else 'insert(0, '}{place!r})"
+    own = f"import sys; sys.path.{'append(' if PACKAGE.parent in _package_folders() else 'insert(0, '}{place!r})"
+    return f"{own}; sys.path.extend({list(given)!r})"
+
+
+def _around(given: Iterable[str]) -> list[str]:
+    """`hidden_paths`, and what else lies beside the `given` folders: the rest of their course."""
+    beside = [str(path) for folder in given for path in Path(folder).parent.iterdir() if str(path) != folder]
+    known = hidden_paths()
+    return [*known, *(path for path in beside if not any(path == h or path.startswith(h + "/") for h in known))]
 
 
 def unsupported(tier: str) -> str | None:

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from autograder.observe import Failure, Observation, observe
+from autograder.judging.observation import Failure, Observation
+from autograder.judging.observe import observe
+from autograder.judging.values import Array, EncodedValue, encode
 from autograder.sandbox import cells, codec, confine, wire
 from autograder.sandbox.wire import Header, WireError
-from autograder.tree import Array, Tree, encode
 
 
 def main(channel: int, shell: cells.Shell, config: Header) -> None:
@@ -147,7 +148,7 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
     return header, body
 
 
-def _sendable(tree: Tree) -> Tree:
+def _sendable(tree: EncodedValue) -> EncodedValue:
     """`tree` with arrays the wire does not know (float128) named instead of sent."""
     arrays: list[Array] = []
 
@@ -165,7 +166,7 @@ def _sendable(tree: Tree) -> Tree:
                 return {tag: [walk(item) for item in spec[tag]]}
         return spec
 
-    return Tree(walk(tree.spec), arrays)
+    return EncodedValue(walk(tree.spec), arrays)
 
 
 def _sendable_array(array: Array) -> Array | None:

@@ -4,7 +4,7 @@ import functools
 from dataclasses import asdict, dataclass
 
 from autograder.sandbox import launch
-from autograder.sandbox.host import Host, SandboxUnavailable
+from autograder.sandbox.process import Host, SandboxUnavailable
 
 
 @dataclass(frozen=True)

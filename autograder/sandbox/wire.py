@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.tree import Array
+from autograder.judging.values import Array
 
 MAGIC = b"ATW1"
 MAX_HEADER = 256 * 1024

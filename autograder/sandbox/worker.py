@@ -77,7 +77,7 @@ class Worker:
         missing = []
         from autograder.sandbox import cells, runner  # noqa: F401 - imported here, while everything is still readable
 
-        for name in ("autograder.checking", *self.config["preload"]):
+        for name in ("autograder.workspace.check", *self.config["preload"]):
             try:
                 importlib.import_module(name)
             except ImportError:

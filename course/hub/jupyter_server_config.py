@@ -6,7 +6,7 @@ c = get_config()  # noqa: F821 - traitlets puts it here
 
 instructor = "ATTN_COURSE" in os.environ
 c.ServerApp.jpserver_extensions = {
-    "autograder.formgrader": instructor,
+    "autograder.plugins.formgrader": instructor,
     "nbgrader.server_extensions.formgrader": instructor,
     "nbgrader.server_extensions.course_list": False,  # there is one course
 }

@@ -9,8 +9,8 @@ c.CourseDirectory.course_id = "attention"
 if "JUPYTERHUB_API_TOKEN" in os.environ:  # outside of a server of the hub (over ssh, in a nightly job) there is nobody to ask
     c.Authenticator.plugin_class = "nbgrader.auth.JupyterHubAuthPlugin"  # who is in the course: the hub's groups
 
-c.ExchangeFactory.collect = "autograder.exchange.Collect"  # follows no link that a student laid
-c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"  # `attn grade` leaves its receipt in `submitted`
+c.ExchangeFactory.collect = "autograder.plugins.exchange.Collect"  # follows no link that a student laid
+c.ExchangeFactory.release_feedback = "autograder.plugins.exchange.ReleaseFeedback"  # `attn grade` leaves its receipt there
 
 if course := os.environ.get("ATTN_COURSE"):
     load_subconfig("nbgrader_config.py", path=course)  # noqa: F821 - the course's own settings

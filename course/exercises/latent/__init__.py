@@ -1,30 +1,35 @@
 """Lesson 10 latent: one latent per token, absorbed matrices, decoupled positions, and what is cached."""
 
 from autograder import Exercise
-from course.exercises.latent.absorbing import ABSORB_OUTPUT, ABSORB_QUERY
+from course.exercises.latent.absorbing import ATTEND_LATENTS
 from course.exercises.latent.attention import MLA_ABSORBED, MLA_NAIVE
-from course.exercises.latent.cache import GQA_AS_MLA, MLA_CACHE_ELEMENTS
+from course.exercises.latent.cache import GQA_AS_MLA
+from course.exercises.latent.costs import CACHE_PER_GPU, DECODE_COST, PROMPT_RATIO
 from course.exercises.latent.positions import MLA_DECOUPLED, ROPE_BREAKS_ABSORPTION
 
 PREDICT_WORK = Exercise(
     "predict_work",
     title="Predict: how much arithmetic does absorbing cost?",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "less: that is why it is faster",
         "b": "the same: only brackets have moved",
         "c": "about 3 times as much",
         "d": "about 100 times as much",
     },
-    reveal="**c**, 3.4 times. Absorbed scores and mixtures run over 512 + 64 and 512 features where made-out keys and values have "
+    reveal="**c**, 3.4 times. Absorbed scores and mixtures run over 512 + 64 and 512 features where ready-made keys and values have "
     "128 + 64 and 128. Moving brackets keeps values and changes costs. (d) is what you pay, in comparison with absorbing, if you "
-    "make keys and values out of the latents again at every step.",
+    "make keys and values from the latents again at every step.",
 )
 
 PREDICT_ROTATION = Exercise(
     "predict_rotation",
     title="Predict: how much of a rotation can one matrix absorb?",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "nearly all of it: 98 %",
         "b": "about half",
@@ -38,13 +43,14 @@ PREDICT_ROTATION = Exercise(
 
 EXERCISES = (
     MLA_NAIVE,
-    ABSORB_QUERY,
-    ABSORB_OUTPUT,
     MLA_ABSORBED,
+    ATTEND_LATENTS,
     PREDICT_WORK,
+    DECODE_COST,
+    PROMPT_RATIO,
     PREDICT_ROTATION,
     ROPE_BREAKS_ABSORPTION,
     MLA_DECOUPLED,
-    MLA_CACHE_ELEMENTS,
+    CACHE_PER_GPU,
     GQA_AS_MLA,
 )

@@ -1,130 +1,144 @@
-"""The two matrices that change sides: W_UK goes to the query, W_UV to the output."""
+"""The silent copy: a step that gives the right numbers and copies the cache for every head."""
 
 import math
 
 import torch
+from attention_course.memory import tells_copies
 
 from autograder import Case, Draw, Exercise, Misconception, Variant
-from course.exercises.latent import probes
 from solutions import latent as ref
 
 
-def _queries(heads: int, n: int, d: int, d_c: int, *, lead: tuple[int, ...] = ()):
-    return lambda draw: {"q": draw.normal(*lead, heads, n, d), "W_UK": probes.weight(draw, heads, d_c, d)}
+def _asks(heads: int, new: int, key: int, d_c: int, *, lead: tuple[int, ...] = ()):
+    return lambda draw: {"asks": draw.normal(*lead, heads, new, d_c, scale=1 / math.sqrt(d_c)), "C": draw.normal(*lead, key, d_c)}
 
 
-ABSORB_QUERY = Exercise(
-    "absorb_query",
-    title="Absorb the key matrix into the query",
-    points=1,
-    reference=ref.absorb_query,
+def _batched(draw: Draw):
+    return _asks(3, 1, 61, 7, lead=(2,))(draw)
+
+
+def _weights(asks, C, *, weigh=ref.causal_weights, unfold=lambda S, heads, new: S.unflatten(-2, (heads, new))):
+    S = unfold(asks.flatten(-3, -2) @ C.mT, *asks.shape[-3:-1])
+    return weigh(S)
+
+
+def _folded(**mistake):
+    @tells_copies
+    def answer(asks, C):
+        A = _weights(asks, C, **mistake)
+        return (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
+
+    return answer
+
+
+@tells_copies
+def _copying(asks, C):
+    shared = C.unsqueeze(-3)
+    return ref.causal_weights(asks @ shared.mT) @ shared
+
+
+@tells_copies
+def _copying_once(asks, C):
+    A = _weights(asks, C)
+    return A @ C.unsqueeze(-3)
+
+
+@tells_copies
+def _expanded(asks, C):
+    shared = C.unsqueeze(-3).expand(*asks.shape[:-2], *C.shape[-2:])
+    return torch.einsum("...nk,...kc->...nc", ref.causal_weights(torch.einsum("...nc,...kc->...nk", asks, shared)), shared)
+
+
+def _top_left(S):
+    keep = torch.ones(S.shape[-2:], dtype=torch.bool).tril()
+    return torch.softmax(S.masked_fill(~keep, -math.inf), dim=-1)
+
+
+def _heads_as_tokens(S):
+    heads, new, n = S.shape[-3:]
+    keep = torch.ones(heads * new, n, dtype=torch.bool).tril(n - heads * new)
+    return torch.softmax(S.flatten(-3, -2).masked_fill(~keep, -math.inf), dim=-1).unflatten(-2, (heads, new))
+
+
+@tells_copies
+def _loop(asks, C):
+    return torch.stack([ref.causal_weights(one @ C.mT) @ C for one in asks.unbind(-3)], dim=-3)
+
+
+@tells_copies
+def _latents_left(asks, C):
+    S = (C @ asks.flatten(-3, -2).mT).mT
+    A = ref.causal_weights(S.unflatten(-2, asks.shape[-3:-1]))
+    return (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
+
+
+@tells_copies
+def _einsum(asks, C):
+    return torch.einsum("...hnk,...kc->...hnc", ref.causal_weights(torch.einsum("...hnc,...kc->...hnk", asks, C)), C)
+
+
+ATTEND_LATENTS = Exercise(
+    "attend_latents",
+    title="Find the silent copy",
+    points=2,
+    reference=ref.attend_latents,
     tensors=True,
+    kind="bug",
+    difficulty=3,
+    minutes=12,
     cases=(
-        Case("one head", _queries(1, 2, 2, 3)),
-        Case("as wide as the latent", _queries(2, 3, 5, 5)),
-        Case("heads in a batch", _queries(3, 2, 4, 7, lead=(2,)), grad=("q", "W_UK")),
+        Case("a step of three heads in a batch", _batched),
+        Case("a chunk in a batch", _asks(2, 3, 53, 11, lead=(3,))),
+        Case("one sequence", _asks(5, 1, 43, 13)),
     ),
     hints=(
-        "Write the score of one query with one latent: $q\\,(c W)^\\top$. Put brackets round what does not depend on $c$.",
-        "$q\\,(c W)^\\top = q\\, W^\\top c^\\top = (q W^\\top)\\, c^\\top$. In code: transpose the last two axes of `W_UK`, per head.",
-        "`q @ W_UK.mT`.",
+        "The values are right; `copied` is not. Which line makes something as large as (batch, head, key, d_c), and which of the two "
+        "factors of that product has no head axis of its own?",
+        "`torch.matmul` multiplies matrices pair by pair. Where one matrix has to serve several it is copied for each, unless all those "
+        "that it serves are one matrix themselves. So let the heads be rows: flatten head and new token into one axis. **Two** products "
+        "read the cache.",
+        "`asks.flatten(-3, -2)` is (…, head · new, d_c) and meets `C.mT` without a head axis. `causal_weights` needs the head axis back: "
+        "`.unflatten(-2, asks.shape[-3:-1])`. The average is the same trick once more, with the weights.",
     ),
     misconceptions=(
         Misconception(
-            "wrong_side",
-            "multiplied by $W_{UK}$ without transposing it. That goes from latent to key; an absorbed query goes the other way",
-            "Widths tell where they differ: from $d$ to $d_c$. That is $q\\,W_{UK}^\\top$. Where $d = d_c$, no error warns you.",
-            lambda q, W_UK: q @ W_UK,
+            "latents_copied_for_each_head",
+            "got the right values from copies of the latents, one for each head of each sequence",
+            "`C.unsqueeze(-3)` makes no copy, but `torch.matmul` does when it stretches that axis. Make the heads rows of one matrix.",
+            _copying,
         ),
         Misconception(
-            "reshaped",
-            "reshaped $W_{UK}$ to (d, d_c) where it has to be transposed: the same shape, other numbers",
-            "`W_UK.mT` swaps rows and columns. A reshape only cuts the same sequence of numbers elsewhere.",
-            lambda q, W_UK: q @ W_UK.reshape(W_UK.shape[0], W_UK.shape[2], W_UK.shape[1]),
+            "copied_in_the_average",
+            "folded the heads for the scores, but copied the latents for each head when averaging them",
+            "Both products read the cache. Fold the weights too: (…, head · new, key) times `C`.",
+            tells_copies(
+                lambda asks, C: _weights(asks, C).contiguous() @ C.unsqueeze(-3).expand(*asks.shape[:-2], *C.shape[-2:]).clone()
+            ),
         ),
         Misconception(
-            "scaled_here",
-            "divided by $\\sqrt{d}$ already",
-            "This function must keep $\\tilde{q} \\cdot c = q \\cdot k$ exact. The scale comes with the score.",
-            lambda q, W_UK: q @ W_UK.mT / math.sqrt(q.shape[-1]),
+            "heads_masked_as_tokens",
+            "put a causal mask over all folded rows, as if the heads were successive tokens",
+            "The heads of one token stand at the **same** position. Unfold the scores before `causal_weights`.",
+            _folded(weigh=_heads_as_tokens),
         ),
         Misconception(
-            "one_matrix_for_all_heads",
-            "used head 0's matrix for every head",
-            "Each head makes its own keys from the shared latents: head `h` needs `W_UK[h]`.",
-            lambda q, W_UK: q @ W_UK[0].mT,
+            "unfolded_in_another_order",
+            "unfolded the rows as (new, head), but they were folded as (head, new)",
+            "Undo the flattening as you made it: `.unflatten(-2, asks.shape[-3:-1])`.",
+            _folded(unfold=lambda S, heads, new: S.unflatten(-2, (new, heads)).transpose(-3, -2)),
+        ),
+        Misconception(
+            "not_causal",
+            "let the first of the new tokens look at the later ones",
+            "`causal_weights` on scores of shape (…, head, new, key).",
+            _folded(weigh=lambda S: torch.softmax(S, dim=-1)),
+        ),
+        Misconception(
+            "mask_from_the_start",
+            "aligned the causal mask to the first token, so the newest one sees little more than the start",
+            "The queries are the **last** of the tokens: `causal_weights` knows.",
+            _folded(weigh=_top_left),
         ),
     ),
-    variants=(
-        Variant("einsum", lambda q, W_UK: torch.einsum("...hqd,hcd->...hqc", q, W_UK)),
-        Variant("matrix_first", lambda q, W_UK: (W_UK @ q.mT).mT),
-    ),
-)
-
-
-def _mixtures(heads: int, n: int, d_c: int, d_v: int, d_model: int, *, lead: tuple[int, ...] = ()):
-    def make(draw: Draw):
-        weights = {"W_UV": probes.weight(draw, heads, d_c, d_v), "W_O": probes.weight(draw, heads, d_v, d_model)}
-        return {"U": draw.normal(*lead, heads, n, d_c), **weights}
-
-    return make
-
-
-def _merged_mixtures(U, W_UV, W_O):
-    O = U @ W_UV
-    return O.reshape(*O.shape[:-3], O.shape[-2], -1) @ W_O.flatten(0, 1)
-
-
-ABSORB_OUTPUT = Exercise(
-    "absorb_output",
-    title="From averages of latents to the output",
-    points=1,
-    reference=ref.absorb_output,
-    tensors=True,
-    cases=(
-        Case("two heads, one query", _mixtures(2, 1, 3, 2, 4)),
-        Case("as wide as the latent", _mixtures(2, 3, 5, 5, 7)),
-        Case("heads in a batch", _mixtures(3, 2, 7, 4, 5, lead=(2,)), grad=("U", "W_UV", "W_O")),
-    ),
-    hints=(
-        "Two matrices stand between a mixture and the output, each with one entry per head. What happens to the heads at the end?",
-        "`U @ W_UV` is (..., head, query, d_v): what attention to the values would have given. Then `W_O`, then add the heads.",
-        "`(U @ W_UV @ W_O).sum(-3)`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "heads_not_added",
-            "returned each head's contribution and did not add them",
-            "Every head writes into the same token: sum over the head axis, `.sum(-3)`.",
-            lambda U, W_UV, W_O: U @ W_UV @ W_O,
-        ),
-        Misconception(
-            "heads_averaged",
-            "averaged the heads' contributions",
-            "The output is their **sum**: `.sum(-3)`.",
-            lambda U, W_UV, W_O: (U @ W_UV @ W_O).mean(-3),
-        ),
-        Misconception(
-            "heads_added_first",
-            "added the heads' mixtures before their matrices had acted",
-            "Each head has matrices of its own: apply them first, then add.",
-            lambda U, W_UV, W_O: U.sum(-3) @ (W_UV @ W_O).sum(-3),
-        ),
-        Misconception(
-            "merged_without_transpose",
-            "put the heads side by side by a reshape alone: that mixes up queries and heads",
-            "Multiply each head by its own `W_O` and add; or transpose to (..., query, head, d_v) before flattening.",
-            _merged_mixtures,
-        ),
-        Misconception(
-            "wrong_side",
-            "transposed $W_{UV}$, as for the queries",
-            "Here nothing changes sides: a mixture of latents is mapped as a latent is, $U\\,W_{UV}$. Only $d = d_v$ hides it.",
-            lambda U, W_UV, W_O: (U @ W_UV.mT @ W_O).sum(-3),
-        ),
-    ),
-    variants=(
-        Variant("matrices_multiplied_beforehand", lambda U, W_UV, W_O: (U @ (W_UV @ W_O)).sum(-3)),
-        Variant("einsum", lambda U, W_UV, W_O: torch.einsum("...hqc,hcv,hve->...qe", U, W_UV, W_O)),
-    ),
+    variants=(Variant("loop_over_heads", _loop), Variant("latents_on_the_left", _latents_left), Variant("einsum", _einsum)),
 )

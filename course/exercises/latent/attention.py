@@ -1,4 +1,4 @@
-"""Latent attention with keys and values made out, and with the matrices absorbed."""
+"""Latent attention with keys and values made from the latents, and with the matrices absorbed."""
 
 import math
 
@@ -67,10 +67,12 @@ def _loop(X, W_Q, W_DKV, W_UK, W_UV, W_O):
 
 MLA_NAIVE = Exercise(
     "mla_naive",
-    title="Latent attention, with keys and values made out",
+    title="Latent attention, with keys and values made",
     points=2,
     reference=ref.mla_naive,
     tensors=True,
+    difficulty=2,
+    minutes=12,
     cases=(
         Case("three tokens, two heads", _whole(3, 2, 4, 3, 2, 5)),
         Case("more tokens and heads", _whole(7, 3, 5, 4, 6, 2), grad=("X", "W_DKV", "W_UK")),
@@ -78,9 +80,10 @@ MLA_NAIVE = Exercise(
     ),
     hints=(
         "Make `C` first: everything about keys and values comes from it, not from `X`. Then each head is attention as you know it.",
-        "`X.unsqueeze(-3)` has a head axis of length 1, so `X.unsqueeze(-3) @ W_Q` gives all heads' queries at once, "
-        "(..., head, n, d). The same with `C.unsqueeze(-3)` for keys and values. Scale, `causal_weights`, mix, project, add the heads.",
-        "`A = causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))`; return `(A @ v @ W_O).sum(-3), C`.",
+        "`X.unsqueeze(-3)` has a head axis of length 1, and `per_head` gives all heads' queries of it at once, (..., head, n, d). The "
+        "same with `C.unsqueeze(-3)` for keys and values. Scale, `causal_weights`, mix, project, add the heads.",
+        "Five lines: `C`; `q` of the tokens; `k` and `v` of the latents, each by `per_head`; the weights, of scores divided by the "
+        "root of the width of a **query**; and `per_head` once more, with `W_O`, before the heads are added.",
     ),
     misconceptions=(
         Misconception(
@@ -142,17 +145,34 @@ def _newest(new: int, key: int, heads: int, d_model: int, d: int, d_c: int, d_v:
     return make
 
 
-def _absorbed(*, width=None, scores=None, weigh=ref.causal_weights, mix=None):
-    """An answer with its own width under the root, change of the scores, weights, or second result."""
+def _absorbed(*, width=None, scores=None, weigh=ref.causal_weights, mix=None, up=None, values=None, merge=None):
+    """An answer with its own width under the root, change of the scores, weights, second result, matrices or merging of heads."""
 
     def answer(X, C, W_Q, W_UK, W_UV, W_O):
         q, shared = X.unsqueeze(-3) @ W_Q, C.unsqueeze(-3)
-        S = q @ W_UK.mT @ shared.mT / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
+        asks = q @ (W_UK.mT if up is None else up(W_UK))
+        S = asks @ shared.mT / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
         A = weigh(S if scores is None else scores(S))
         U = A @ shared
-        return (U @ W_UV @ W_O).sum(-3), U if mix is None else mix(A, shared, W_UV)
+        O = U @ (W_UV if values is None else values(W_UV))
+        Y = (O @ W_O).sum(-3) if merge is None else merge(O, W_O)
+        return Y, U if mix is None else mix(A, shared, W_UV)
 
     return answer
+
+
+def _heads_as_tokens(S):
+    """The mask of H * new successive tokens on the folded rows."""
+    heads, new, n = S.shape[-3:]
+    keep = torch.ones(heads * new, n, dtype=torch.bool).tril(n - heads * new)
+    keep |= ~keep.any(-1, keepdim=True)
+    return torch.softmax(S.flatten(-3, -2).masked_fill(~keep, -math.inf), dim=-1).unflatten(-2, (heads, new))
+
+
+def _unfolded_as_new_by_head(S):
+    """Folded head by head, unfolded token by token: scores of other queries."""
+    heads, new = S.shape[-3:-1]
+    return S.flatten(-3, -2).unflatten(-2, (new, heads)).transpose(-3, -2)
 
 
 def _absorbed_without_head_axis(X, C, W_Q, W_UK, W_UV, W_O):
@@ -164,6 +184,11 @@ def _through_keys(X, C, W_Q, W_UK, W_UV, W_O):
     q, k, v = _heads(X, C, W_Q, W_UK, W_UV)
     A = ref.causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
     return torch.einsum("...hqk,...hkv,hve->...qe", A, v, W_O), A @ C.unsqueeze(-3)
+
+
+def _broadcast(X, C, W_Q, W_UK, W_UV, W_O):
+    """Right, and as slow as it gets: latents copied for each head (`attend_latents` is where that is found)."""
+    return _absorbed()(X, C, W_Q, W_UK, W_UV, W_O)
 
 
 def _absorbed_loop(X, C, W_Q, W_UK, W_UV, W_O):
@@ -178,20 +203,25 @@ def _absorbed_loop(X, C, W_Q, W_UK, W_UV, W_O):
 MLA_ABSORBED = Exercise(
     "mla_absorbed",
     title="Latent attention without keys and values",
-    points=2,
+    points=3,
     reference=ref.mla_absorbed,
     tensors=True,
+    difficulty=3,
+    minutes=18,
     cases=(
         Case("one new token, three latents", _newest(1, 3, 2, 4, 3, 2, 5)),
         Case("a few new tokens", _newest(3, 7, 2, 5, 4, 6, 3), grad=("X", "C", "W_UK", "W_UV")),
+        Case("keys as wide as latents", _newest(2, 5, 3, 7, 4, 4, 4)),
         Case("a batch", _newest(2, 5, 3, 4, 7, 3, 6, lead=(2,))),
     ),
     hints=(
-        "You have both halves. Which three shapes come between them: scores, weights, mixtures?",
-        "`absorb_query` turns each head's queries into questions to the latents. Scores, `causal_weights`, and the weighted "
-        "average of the **latents**. The scale is still that of a query and a key.",
-        "`A = causal_weights(absorb_query(q, W_UK) @ C.unsqueeze(-3).mT / math.sqrt(q.shape[-1]))`, `U = A @ C.unsqueeze(-3)`, "
-        "then `absorb_output(U, W_UV, W_O)`.",
+        "Write the score of one query with one latent, $q\\,(c W_{UK})^\\top$, and put brackets round what does not depend on $c$. Its "
+        "shape tells you on which side the matrix stands. Then the same for $\\sum_j a_j\\,(c_j W_{UV})$.",
+        "Five shapes: queries (…, H, new, d), asks (…, H, new, d_c), scores and weights (…, H, new, key), averages (…, H, new, d_c). "
+        "All heads ask the same latents, so flatten head and new into one axis before the product with `C.mT`, and unflatten the "
+        "scores for `causal_weights`; once more for the average.",
+        "`asks.flatten(-3, -2) @ C.mT` are the scores of all heads; `.unflatten(-2, asks.shape[-3:-1])` gives the head axis back. "
+        "Divide by the root of the width of the **original** query. Of the averages two calls of `per_head` make the output.",
     ),
     misconceptions=(
         Misconception(
@@ -203,7 +233,7 @@ MLA_ABSORBED = Exercise(
         ),
         Misconception(
             "unscaled",
-            "left out the scale $1/\\sqrt{d}$: `absorb_query` does not apply it",
+            "left out the scale $1/\\sqrt{d}$",
             "Divide the scores by $\\sqrt{d}$, with $d$ the width of the **original** query.",
             _absorbed(width=lambda d, d_c: 1.0),
         ),
@@ -232,11 +262,63 @@ MLA_ABSORBED = Exercise(
             _absorbed_without_head_axis,
         ),
         Misconception(
+            "key_matrix_on_the_wrong_side",
+            "multiplied the query by $W_{UK}$ without transposing it. That leads from latent to key; an absorbed query goes the other way",
+            "Widths tell where they differ: from $d$ to $d_c$. That is $q\\,W_{UK}^\\top$. Where $d = d_c$, no error warns you.",
+            _absorbed(up=lambda W: W),
+        ),
+        Misconception(
+            "key_matrix_reshaped",
+            "reshaped $W_{UK}$ to (d, d_c) where it has to be transposed: the same shape, other numbers",
+            "`W_UK.mT` swaps rows and columns. A reshape only cuts the same sequence of numbers elsewhere.",
+            _absorbed(up=lambda W: W.reshape(W.shape[0], W.shape[2], W.shape[1])),
+        ),
+        Misconception(
+            "one_matrix_for_all_heads",
+            "used head 0's $W_{UK}$ for every head",
+            "Each head makes its own keys from the shared latents: head `h` needs `W_UK[h]`, which `per_head` sees to.",
+            _absorbed(up=lambda W: W[:1].mT.expand(len(W), -1, -1)),
+        ),
+        Misconception(
+            "value_matrix_on_the_wrong_side",
+            "transposed $W_{UV}$, as for the queries",
+            "Here nothing changes sides: an average of latents is mapped as a latent is, $U\\,W_{UV}$. Only $d_c = d_v$ hides it.",
+            _absorbed(values=lambda W: W.mT),
+        ),
+        Misconception(
+            "heads_averaged",
+            "averaged the heads' contributions",
+            "The output is their **sum**: `.sum(-3)`.",
+            _absorbed(merge=lambda O, W_O: (O @ W_O).mean(-3)),
+        ),
+        Misconception(
+            "merged_without_transpose",
+            "put the heads side by side by a reshape alone: that mixes up heads and queries",
+            "Multiply each head by its own `W_O` and add; or transpose to (…, query, head, d_v) before flattening.",
+            _absorbed(merge=_merged_without_transpose),
+        ),
+        Misconception(
+            "heads_masked_as_tokens",
+            "put a causal mask over all $H \\cdot n$ folded rows, as if they were successive tokens",
+            "The heads of one token stand at the **same** position. Unfold the scores to (…, H, new, key) first.",
+            _absorbed(weigh=_heads_as_tokens),
+        ),
+        Misconception(
+            "unfolded_in_another_order",
+            "folded head by head and unfolded token by token, so that queries got each other's scores",
+            "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
+            _absorbed(scores=_unfolded_as_new_by_head),
+        ),
+        Misconception(
             "values_made",
-            "returned the mixtures of **values**: somewhere every token's value was made after all",
-            "Mix the latents, $U = A\\,C$, and let `absorb_output` bring in $W_{UV}$ once per query.",
+            "returned averages of **values**: somewhere every token's value was made after all",
+            "Average the latents, $U = A\\,C$, and bring in $W_{UV}$ once per query.",
             _absorbed(mix=lambda A, shared, W_UV: A @ (shared @ W_UV)),
         ),
     ),
-    variants=(Variant("scores_through_keys", _through_keys), Variant("matrices_multiplied_beforehand", _absorbed_loop)),
+    variants=(
+        Variant("scores_through_keys", _through_keys),
+        Variant("matrices_multiplied_beforehand", _absorbed_loop),
+        Variant("broadcast", _broadcast),
+    ),
 )

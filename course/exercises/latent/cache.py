@@ -1,65 +1,10 @@
-"""What is cached, and grouped-query attention as a special case."""
+"""Grouped-query attention as a special case of latent attention."""
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Exercise, Misconception, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
-
-
-def _sizes(draw: Draw):
-    d_c, d_rope, layers = draw.sizes(3, low=3, high=17)
-    return {"d_c": 4 * d_c, "d_rope": 2 * d_rope, "L": layers}
-
-
-MLA_CACHE_ELEMENTS = Exercise(
-    "mla_cache_elements",
-    title="Count the cache",
-    points=1,
-    reference=ref.mla_cache_elements,
-    cases=(Case("a small model", _sizes), Case("another", _sizes)),
-    hints=(
-        "Look at what `mla_decoupled` hands back as the cache: two tensors. How many numbers does one token add to each?",
-        "One latent and one rotated key per token and layer, whatever the number of heads.",
-        "`(d_c + d_rope) * L`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "factor_two",
-            "doubled the latent, once for keys and once for values",
-            "Keys and values come from the **same** latent: that is the joint compression. It is stored once.",
-            lambda d_c, d_rope, L: (2 * d_c + d_rope) * L,
-        ),
-        Misconception(
-            "everything_doubled",
-            "doubled everything: once for keys and once for values, or for two bytes each",
-            "Elements, not bytes; and one latent and one rotated key, neither of which comes in a pair.",
-            lambda d_c, d_rope, L: 2 * (d_c + d_rope) * L,
-        ),
-        Misconception(
-            "rotated_key_forgotten",
-            "left out the rotated key",
-            "Without it no position would survive in the cache: add $d_{rope}$ per token and layer.",
-            lambda d_c, d_rope, L: d_c * L,
-        ),
-        Misconception(
-            "layers_forgotten",
-            "counted one layer",
-            "Each layer makes its own latents: multiply by `L`.",
-            lambda d_c, d_rope, L: d_c + d_rope,
-        ),
-        Misconception(
-            "brackets_forgotten",
-            "multiplied only the rotated key by the number of layers",
-            "Both are cached in each layer. Mind the brackets: `*` binds more tightly than `+`.",
-            lambda d_c, d_rope, L: d_c + d_rope * L,
-        ),
-    ),
-    variants=(Variant("sum_over_layers", lambda d_c, d_rope, L: sum(d_c + d_rope for _ in range(L))),),
-)
-
-
-# ---------------------------------------------------------------------------------------------- GQA as MLA
 
 
 def _groups(groups: int, d_model: int, d: int, d_v: int, heads: int):
@@ -130,6 +75,9 @@ GQA_AS_MLA = Exercise(
     points=2,
     reference=ref.gqa_as_mla,
     tensors=True,
+    kind="design",
+    difficulty=3,
+    minutes=15,
     cases=(
         Case("two groups, four heads", _groups(2, 3, 1, 2, 4)),
         Case("three groups, six heads", _groups(3, 5, 2, 3, 6), grad=("W_K", "W_V")),
@@ -139,8 +87,8 @@ GQA_AS_MLA = Exercise(
         "What does GQA cache for one token? Lay those numbers side by side: that is the latent. What must a head do to get its own key back?",
         "`W_DKV` is all of `W_K`'s matrices, then all of `W_V`'s, side by side. For the pickers take columns of an identity matrix of "
         "size $d_c$: those from $g d$ for a key of group $g$, those from $G d + g d_v$ for a value. Head $h$ takes group `h // (H // G)`.",
-        "`W_DKV = torch.cat([*W_K, *W_V], dim=-1)`; with `eye = torch.eye(G * (d + d_v))`, `W_UK[h]` is `eye[:, g * d : (g + 1) * d]` "
-        "and `W_UV[h]` is `eye[:, G * d + g * d_v : G * d + (g + 1) * d_v]`; `torch.stack` them.",
+        "`W_DKV = torch.cat([*W_K, *W_V], dim=-1)`. With `eye = torch.eye(d_c)`, the columns `eye[:, g * d : (g + 1) * d]` pick the key of "
+        "group `g`. The values' columns begin behind all keys. One picker for each **head**: `torch.stack` them.",
     ),
     misconceptions=(
         Misconception(

@@ -78,6 +78,8 @@ ROPE_BREAKS_ABSORPTION = Exercise(
     points=2,
     reference=ref.rope_breaks_absorption,
     tensors=True,
+    difficulty=2,
+    minutes=10,
     tolerance=Tolerance(rtol=1e-5, atol=2e-6),  # float32: equal matrices and their mean may differ by one rounding
     cases=(
         Case("two offsets", _one_head(2, 3, 2)),
@@ -89,7 +91,8 @@ ROPE_BREAKS_ABSORPTION = Exercise(
         "Make all the rotated copies first, as one tensor (n, d_c, d). What is their mean, and how far is each from it?",
         "`apply_rope` wants one position per row. All rows of one copy share an offset: positions of shape (n, 1) broadcast over "
         "the rows. Then subtract the mean over the copies, take the norm of all that is left, and divide by the norm of all.",
-        "`turned = apply_rope(W_UK, offsets[:, None], base)`; return `float((turned - turned.mean(0)).norm() / turned.norm())`.",
+        "`turned = apply_rope(W_UK, offsets[:, None], base)` is (n, d_c, d), and `.norm()` of such a tensor takes all its entries. "
+        "Mind over which axis the mean goes, and that a float is asked for.",
     ),
     misconceptions=(
         Misconception(
@@ -136,14 +139,15 @@ ROPE_BREAKS_ABSORPTION = Exercise(
 # ---------------------------------------------------------------------------------------------- decoupled
 
 
-def _step(new: int, past: int, heads: int, d_model: int, d: int, d_rope: int, d_c: int, d_v: int, *, lead=()):
+def _step(new: int, past: int, heads: int, d_model: int, d_cq: int, d: int, d_rope: int, d_c: int, d_v: int, *, lead=()):
     def make(draw: Draw):
         content = probes.content(draw, heads, d_model, d, d_c, d_v)
         return {
             "X": draw.normal(*lead, new, d_model),
             "cache": (draw.normal(*lead, past, d_c), draw.normal(*lead, past, d_rope, scale=1.5)),
-            "W_Q": content["W_Q"],
-            "W_QR": probes.weight(draw, heads, d_model, d_rope, size=2.0),
+            "W_DQ": probes.weight(draw, d_model, d_cq),
+            "W_UQ": probes.weight(draw, heads, d_cq, d, size=1.5),
+            "W_QR": probes.weight(draw, heads, d_cq, d_rope, size=2.0),
             "W_DKV": content["W_DKV"],
             "W_KR": probes.weight(draw, d_model, d_rope, size=1.5),
             **{name: content[name] for name in ("W_UK", "W_UV", "W_O")},
@@ -155,12 +159,17 @@ def _step(new: int, past: int, heads: int, d_model: int, d: int, d_rope: int, d_
 _turn, _weigh = ref.apply_rope, ref.causal_weights
 
 
+def _as_it_is(x, pos):
+    return x
+
+
 def _decoupled(
-    *, width=None, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, weigh=_weigh, keep=None
-):
+    *, width=None, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, weigh=_weigh, keep=None,
+    turn_latent_query=None,
+):  # fmt: skip
     """An answer with its own width under the root, first position, rotations, weights, or cache `keep(C, K_R, W_UK)`."""
 
-    def answer(X, cache, W_Q, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
+    def answer(X, cache, W_DQ, W_UQ, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
         past, new = cache[0].shape[-2], X.shape[-2]
         pos = torch.arange(new) + (past if first is None else first)
         fresh = X @ W_DKV if turn_latent is None else turn_latent(X @ W_DKV, pos)
@@ -168,7 +177,8 @@ def _decoupled(
         K_R = torch.cat([cache[1], turn_key(X @ W_KR, pos)], dim=-2)
         if turn_cache is not None:
             K_R = turn_cache(K_R, torch.arange(past + new))
-        q, r, shared = X.unsqueeze(-3) @ W_Q, turn_query(X.unsqueeze(-3) @ W_QR, pos), C.unsqueeze(-3)
+        c_q = (X @ W_DQ if turn_latent_query is None else turn_latent_query(X @ W_DQ, pos)).unsqueeze(-3)
+        q, r, shared = c_q @ W_UQ, turn_query(c_q @ W_QR, pos), C.unsqueeze(-3)
         S = q @ W_UK.mT @ shared.mT + r @ K_R.unsqueeze(-3).mT
         d, d_rope, d_c = q.shape[-1], r.shape[-1], C.shape[-1]
         A = weigh(S / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
@@ -178,22 +188,18 @@ def _decoupled(
     return answer
 
 
-def _as_it_is(x, pos):
-    return x
-
-
 def _per_head(C, K_R, W_UK):
     return C, K_R.unsqueeze(-3).expand(*K_R.shape[:-2], len(W_UK), -1, -1)
 
 
-def _concatenated(X, cache, W_Q, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
-    """Keys and values made out, content and position side by side in one dot product."""
+def _concatenated(X, cache, W_DQ, W_UQ, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
+    """Keys and values made, content and position side by side in one dot product."""
     past = cache[0].shape[-2]
     pos = torch.arange(past, past + X.shape[-2])
     C = torch.cat([cache[0], X @ W_DKV], dim=-2)
     K_R = torch.cat([cache[1], ref.apply_rope(X @ W_KR, pos)], dim=-2)
-    tokens, k = X.unsqueeze(-3), C.unsqueeze(-3) @ W_UK
-    q = torch.cat([tokens @ W_Q, ref.apply_rope(tokens @ W_QR, pos)], dim=-1)
+    c_q, k = (X @ W_DQ).unsqueeze(-3), C.unsqueeze(-3) @ W_UK
+    q = torch.cat([c_q @ W_UQ, ref.apply_rope(c_q @ W_QR, pos)], dim=-1)
     k = torch.cat([k, K_R.unsqueeze(-3).expand(*k.shape[:-1], -1)], dim=-1)
     A = ref.causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
     return torch.einsum("...hqv,hve->...qe", A @ (C.unsqueeze(-3) @ W_UV), W_O), (C, K_R)
@@ -210,22 +216,25 @@ def _token_by_token(X, cache, **weights):
 MLA_DECOUPLED = Exercise(
     "mla_decoupled",
     title="Latent attention with positions and a cache",
-    points=3,
+    points=4,
     reference=ref.mla_decoupled,
     tensors=True,
+    difficulty=4,
+    minutes=30,
     cases=(
-        Case("one new token after two", _step(1, 2, 2, 3, 3, 2, 4, 5)),
-        Case("a chunk of new tokens", _step(3, 5, 2, 5, 3, 4, 6, 7), grad=("X", "W_QR", "W_KR", "W_UK")),
-        Case("a batch", _step(2, 3, 3, 4, 5, 2, 6, 7, lead=(2,))),
-        Case("an empty cache", _step(5, 0, 2, 5, 3, 4, 6, 7), edge=0.2),
+        Case("one new token after two", _step(1, 2, 2, 3, 5, 3, 2, 4, 5)),
+        Case("a chunk of new tokens", _step(3, 5, 2, 5, 3, 3, 4, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
+        Case("a batch", _step(2, 3, 3, 4, 7, 5, 2, 6, 7, lead=(2,))),
+        Case("an empty cache", _step(5, 0, 2, 5, 4, 3, 4, 6, 7), edge=0.2),
     ),
     hints=(
-        "Write first, read afterwards: extend both parts of the cache, then attend to all of it. Which position has the first new token?",
-        "`pos = torch.arange(past, past + new)`. Append `X @ W_DKV` to the latents as it is and the rotated `X @ W_KR` to the rotated "
-        "keys. The content score is absorbed as before. The position score is a plain dot product of the rotated queries, one set per "
-        "head, with the rotated keys, one set for all. Add, scale, `causal_weights`, mix the latents, `absorb_output`.",
-        "`S = absorb_query(q, W_UK) @ C.unsqueeze(-3).mT + r @ K_R.unsqueeze(-3).mT`, where "
-        "`r = apply_rope(X.unsqueeze(-3) @ W_QR, pos)`; scale by `math.sqrt(q.shape[-1] + r.shape[-1])`.",
+        "Follow the drawing from below, box by box. Write first, read afterwards: extend both parts of the cache, then attend to "
+        "all of it. Which position has the first new token?",
+        "`pos = torch.arange(past, past + new)`. Append `X @ W_DKV` to the latents as it is, and the rotated `X @ W_KR` to the rotated "
+        "keys. Both parts of a query come from `X @ W_DQ`. The content score is absorbed and folded as before. The position score is a "
+        "plain dot product of the rotated queries, one set per head, with the rotated keys, one set for all: fold it too.",
+        "The content scores are your `mla_absorbed`'s, before the scale. Add to them the rotated queries, heads and new tokens flattened "
+        "into one axis, times `K_R.mT`. Scale the sum by the root of both widths together. From the weights on, nothing is new.",
     ),
     misconceptions=(
         Misconception(
@@ -259,6 +268,12 @@ MLA_DECOUPLED = Exercise(
             _decoupled(turn_latent=ref.apply_rope),
         ),
         Misconception(
+            "query_latent_rotated",
+            "rotated the queries' latent $c^Q$: the content part is made from it too",
+            "Rotate only what `W_QR` makes. The content query must stay as it is, or nothing can be absorbed.",
+            _decoupled(turn_latent_query=ref.apply_rope, turn_query=_as_it_is),
+        ),
+        Misconception(
             "positions_from_zero",
             "numbered the new tokens from 0, whatever is in the cache",
             "The first new token stands at position `past`, the number of rows in the cache.",
@@ -273,7 +288,7 @@ MLA_DECOUPLED = Exercise(
         Misconception(
             "query_not_rotated",
             "rotated the keys only: $r_i$ went into the score as it was",
-            "Rotate `X.unsqueeze(-3) @ W_QR` to the new tokens' positions. Only two rotations leave a difference of positions.",
+            "Rotate the queries that `W_QR` makes to the new tokens' positions. Only two rotations leave a difference of positions.",
             _decoupled(turn_query=_as_it_is),
         ),
         Misconception(
@@ -295,5 +310,5 @@ MLA_DECOUPLED = Exercise(
             _decoupled(weigh=probes.top_left_weights),
         ),
     ),
-    variants=(Variant("made_out_and_concatenated", _concatenated), Variant("token_by_token", _token_by_token)),
+    variants=(Variant("made_and_concatenated", _concatenated), Variant("token_by_token", _token_by_token)),
 )

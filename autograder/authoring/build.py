@@ -1,0 +1,206 @@
+"""`attn build`: lessons -> source notebooks -> releases, one way. `--check` says what differs from its source.
+
+Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. Everything below `course/source` and
+`course/release` is generated here and can be made again.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.authoring.course import CourseError, Lesson, course_root, given_folders, spare_grammars
+from autograder.authoring.read_lesson import read_lesson
+from autograder.judging import pack
+
+_ANSWERS = re.compile(r"^from solutions\.(\w+) import", re.MULTILINE)
+# Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
+# its file browser, too few for this course's code).
+LINE_LIMIT = 88
+
+
+def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
+    """Make source and release of `lessons`; yields a line for each step done. `again` executes unchanged lessons too."""
+    root = course_root()
+    for lesson in lessons:
+        if wide := wide_lines(lesson):
+            raise CourseError("\n".join(wide))
+        digest = source_digest(lesson)
+        target = root / "source" / lesson.name / f"{lesson.name}.ipynb"
+        write_pack(lesson, target.parent)
+        if again or not _is_current(target, digest):
+            notebook = read_lesson(lesson)
+            _execute(notebook, target.parent)
+            notebook.metadata["attn"] = {"built_from": digest}
+            _write(notebook, target)
+            yield f"{lesson.name}: executed"
+    with _nbgrader(root) as api:
+        for lesson in lessons:
+            _generate(api, lesson.name)
+            yield f"{lesson.name}: released"
+
+
+def check(lessons: Sequence[Lesson]) -> list[str]:
+    """What differs between the generated files and their sources, each line naming the file to edit instead."""
+    root, problems = course_root(), []
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder)
+        for lesson in lessons:
+            problems += _check_source(lesson, root, fresh)
+        with _nbgrader(root, to=fresh) as api:
+            for lesson in lessons:
+                _generate(api, lesson.name)
+                name = f"{lesson.name}/{lesson.name}.ipynb"
+                made, found = fresh / "release" / name, root / "release" / name
+                if not found.exists() or _plain(made) != _plain(found):
+                    problems.append(
+                        f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
+                    )
+    return problems
+
+
+def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
+    problems = wide_lines(lesson)
+    name = f"{lesson.name}/{lesson.name}.ipynb"
+    wanted, found = read_lesson(lesson), root / "source" / name
+    edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
+    if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
+        problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
+    made = pack.make(lesson.slug, lesson.title, lesson.exercises())
+    for kind in ("source", "release"):
+        path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
+        differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
+        problems += [f"{path.relative_to(root.parent)}: {line}: {edit}" for line in differing]
+    shutil.copytree(root / "source" / lesson.name, fresh / "source" / lesson.name, dirs_exist_ok=True)
+    return problems
+
+
+def wide_lines(lesson: Lesson) -> list[str]:
+    """The code lines that a reader would have to scroll sideways for, in the lesson's cells and the answers they import."""
+    from autograder.authoring.reference_source import injected
+
+    problems = []
+    for cell in read_lesson(lesson).cells:
+        source = injected(cell) if cell.cell_type == "code" else ""
+        where = f"course/lessons/{lesson.name}.md" if source == cell.source else f"solutions/{lesson.slug}.py"
+        for number, line in enumerate(source.splitlines(), start=1):
+            if len(line) > LINE_LIMIT:
+                got = f"expected at most {LINE_LIMIT} characters, got {len(line)}: {line.strip()[:60]}…"
+                problems.append(f"{where}, cell {cell.id!r}, line {number}: {got} Break the line or name a part of it.")
+    return problems
+
+
+def write_pack(lesson: Lesson, folder: Path) -> Path:
+    """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
+    path = folder / f"{lesson.slug}{pack.SUFFIX}"
+    made = pack.make(lesson.slug, lesson.title, lesson.exercises())
+    if not path.exists() or pack.differences(made, pack.load(path)):
+        pack.save(made, path)
+    return path
+
+
+def source_digest(lesson: Lesson) -> str:
+    """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
+    root = course_root()
+    modules = dict.fromkeys([lesson.slug, *_ANSWERS.findall(lesson.path.read_text(encoding="utf-8"))])
+    answers = [path for module in modules for path in _module_files(root.parent / "solutions", module)]
+    files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _module_files(folder: Path, slug: str) -> list[Path]:
+    single = folder / f"{slug}.py"
+    return [single] if single.exists() else sorted((folder / slug).rglob("*.py"))
+
+
+def _is_current(path: Path, digest: str) -> bool:
+    if not path.exists():
+        return False
+    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+    return bool(metadata.get("attn", {}).get("built_from") == digest)
+
+
+def _execute(notebook: Any, folder: Path) -> None:
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources=resources, record_timing=False, coalesce_streams=True
+    )
+    try:
+        client.execute(
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [course_root().parent, *given_folders()]))}
+        )  # this clone's solutions, whatever is installed
+    except CellExecutionError as error:
+        raise CourseError(
+            f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
+        ) from None
+    notebook.metadata.pop("widgets", None)  # random ids; nbclient needs them while a widget draws, a reader does not
+    notebook.metadata["language_info"] = {
+        k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")
+    }
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            if output.get("name") == "stderr":
+                raise CourseError(
+                    f"{folder.name}: cell {cell.id!r} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}"
+                )
+
+
+def _write(notebook: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.validate(notebook)
+    path.write_text(nbformat.writes(notebook, version=4) + "\n", encoding="utf-8")
+
+
+def _plain(path: Path) -> list[Any]:
+    return _plain_cells(nbformat.read(path, as_version=4))
+
+
+def _plain_cells(notebook: Any) -> list[Any]:
+    """What must agree whatever machine executed the notebook: ids, kinds, texts, metadata."""
+    return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
+
+
+@contextmanager
+def _nbgrader(root: Path, *, to: Path | None = None) -> Iterator[Any]:
+    """nbgrader's own API, configured as in the course folder; `to` redirects source, release and database."""
+    api = nbgrader_api(root if to is None else to, config=root / "nbgrader_config.py")
+    yield api
+
+
+def nbgrader_api(root: Path, *, config: Path) -> Any:
+    """An `NbGraderAPI` for the course at `root` with the settings of `config`."""
+    spare_grammars()
+    # nbgrader starts `alembic` by its bare name, which an environment that was not activated does not have on PATH
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    from nbgrader.apps.api import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config.loader import PyFileConfigLoader
+
+    settings = PyFileConfigLoader(config.name, path=str(config.parent)).load_config()
+    settings.CourseDirectory.root = str(root)
+    settings.CourseDirectory.pop("db_url", None) if str(root) != str(config.parent) else None
+    return NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
+
+
+def _generate(api: Any, name: str) -> None:
+    outcome = api.generate_assignment(name, force=True, create=True)
+    if not outcome["success"]:
+        raise CourseError(
+            f"{name}: nbgrader generate_assignment failed.\n{outcome.get('error') or ''}\n{outcome.get('log') or ''}"
+        )

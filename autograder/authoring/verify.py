@@ -1,0 +1,136 @@
+"""The grader's own exam: does it pass what is right, catch what is wrong, and call each mistake by its name?
+
+For every exercise: the reference gets full marks, the blank gets zero, every misconception is caught **under its own
+name**, every accepted variant gets full marks. The mutation score is the share of misconceptions so caught.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autograder.authoring.course import Lesson
+from autograder.judging import pack
+from autograder.judging.exercise import Exercise
+from autograder.judging.judge import judge, judge_choice
+from autograder.judging.observe import observe
+from autograder.judging.records import CaseRecord, ExerciseRecord, Result
+from autograder.judging.values import EncodedValue
+
+HIDDEN_LIKE_SEEDS = (pack.VISIBLE_SEED, 20_240_229, 7)
+MARGIN = 100.0
+
+
+@dataclass
+class Verdict:
+    """What `attn verify` found for one exercise; `problems` is empty where all is well."""
+
+    lesson: str
+    exercise: str
+    misconceptions: int
+    caught: int
+    variants: int
+    variants_full: int
+    blank_zero: bool
+    problems: list[str] = field(default_factory=list)
+
+
+def blank(*_: Any, **__: Any) -> Any:
+    """What a released stub does."""
+    raise NotImplementedError
+
+
+def verify_lesson(lesson: Lesson, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> list[Verdict]:
+    """A verdict for each exercise of the lesson, over the visible pack and others like the hidden one."""
+    return [verify_exercise(lesson.slug, exercise, seeds=seeds) for exercise in lesson.exercises()]
+
+
+def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> Verdict:
+    """Grade the reference, the blank, every misconception and every variant on the packs of all `seeds`."""
+    if exercise.choices:
+        return _verify_choice(lesson, exercise)
+    verdict = Verdict(lesson, exercise.id, len(exercise.misconceptions), 0, len(exercise.variants), 0, True)
+    caught = {m.id: True for m in exercise.misconceptions}
+    full = {v.id: True for v in exercise.variants}
+    for seed in seeds:
+        record = pack.make_record(lesson, exercise, seed)
+        where = f"seed {seed}"
+        reference = grade(record, exercise.reference)
+        if not reference.passed:
+            verdict.problems.append(f"{where}: the reference gets {reference.score:g}/{exercise.points:g}: {_why(reference)}")
+        if grade(record, blank).score != 0:
+            verdict.blank_zero = False
+            verdict.problems.append(f"{where}: a blank answer gets marks")
+        for mistake in exercise.misconceptions:
+            result = grade(record, mistake.answer)
+            named = result.diagnosis is not None and result.diagnosis.id == mistake.id and result.certain
+            if result.passed or not named:
+                caught[mistake.id] = False
+                name = result.diagnosis.id if result.diagnosis else "nothing"
+                verdict.problems.append(
+                    f"{where}: {mistake.id!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}"
+                )
+            elif (margin := max(_margin(record, case, mistake.id) for case in record.cases)) < MARGIN:
+                verdict.problems.append(
+                    f"{where}: {mistake.id!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)"
+                )
+        for variant in exercise.variants:
+            result = grade(record, variant.answer)
+            if not result.passed:
+                full[variant.id] = False
+                verdict.problems.append(
+                    f"{where}: variant {variant.id!r} gets {result.score:g}/{exercise.points:g}: {_why(result)}"
+                )
+    verdict.caught, verdict.variants_full = sum(caught.values()), sum(full.values())
+    return verdict
+
+
+def grade(record: ExerciseRecord, answer: Any) -> Result:
+    """`answer` judged on every case of `record`, in this process."""
+    return judge(record, [observe(answer, case.probe) for case in record.cases])
+
+
+def _verify_choice(lesson: str, exercise: Exercise) -> Verdict:
+    record = pack.make_record(lesson, exercise, pack.VISIBLE_SEED)
+    verdict = Verdict(lesson, exercise.id, 0, 0, 0, 0, blank_zero=judge_choice(record, None).score == 0)
+    if not all(judge_choice(record, choice).passed for choice in exercise.choices):
+        verdict.problems.append("a valid choice does not get full marks")
+    return verdict
+
+
+def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
+    """How many times the tolerance the mistake's arrays differ from the expected ones on this case."""
+    seen = case.mistakes.get(mistake)
+    if seen is None:
+        return 0.0
+    if seen.failure is not None or seen.value is None or case.expected.value is None or seen.mutated:
+        return float("inf")
+    if _exact(case.expected.value) != _exact(seen.value):
+        return float("inf")  # another count, flag or word beside the arrays
+    pairs = list(zip(case.expected.value.arrays, seen.value.arrays, strict=False))
+    pairs += [(g, seen.grads[n]) for n, g in case.expected.grads.items() if g is not None and seen.grads.get(n) is not None]  # type: ignore[misc]  # None is excluded just before
+    if any(g is not None and seen.grads.get(n) is None for n, g in case.expected.grads.items()):
+        return float("inf")
+    if len(case.expected.value.arrays) != len(seen.value.arrays) or not pairs:
+        return float("inf")  # another structure, or plain scalars: no arrays to measure
+    worst = 0.0
+    for want, got in pairs:
+        if want.shape != got.shape or want.dtype.kind != got.dtype.kind or want.dtype.kind not in "fc":
+            return float("inf")
+        with np.errstate(invalid="ignore", over="ignore"):
+            ratio = np.abs(got - want) / (record.tolerance.atol + record.tolerance.rtol * np.abs(want))
+        worst = max(worst, float(np.nan_to_num(ratio, nan=np.inf).max(initial=0.0)))
+    return worst
+
+
+def _exact(value: EncodedValue) -> list[tuple[str, Any]]:
+    """The leaves that are right or wrong and nothing between: integers, booleans, text, None."""
+    return [(path, leaf["s"]) for path, leaf in value.leaves() if "s" in leaf and not isinstance(leaf["s"], float)]
+
+
+def _why(result: Result) -> str:
+    shown = result.worst
+    if shown is None or shown[1].mismatch is None:
+        return "no failing case"
+    return f"case {shown[1].name!r}: {shown[1].mismatch.message}"

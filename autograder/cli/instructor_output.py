@@ -1,0 +1,118 @@
+"""Terminal tables, by rich: coloured on a terminal, plain off it, with symbols that say the same as the colours."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from autograder.cli.learner_output import console_for
+from autograder.judging.panel import SYMBOL
+
+if TYPE_CHECKING:
+    from autograder.authoring.verify import Verdict
+    from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
+
+
+def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> None:
+    """The mutation score per exercise and in total, then every problem in full."""
+    table = Table("lesson", "exercise", "misconceptions caught", "variants full", "blank = 0", title="attn verify")
+    for v in verdicts:
+        table.add_row(
+            v.lesson,
+            v.exercise,
+            f"{v.caught} / {v.misconceptions}",
+            f"{v.variants_full} / {v.variants}",
+            "✓" if v.blank_zero else "✗",
+        )
+    console = console_for(140)
+    console.print(table)
+    share = 100 * total["caught"] / total["misconceptions"] if total["misconceptions"] else 100.0
+    console.print(
+        f"mutation score {share:.1f}% ({total['caught']} of {total['misconceptions']} misconceptions under their own names), "
+        f"variants {total['variants_full']} of {total['variants']} at full marks, {total['exercises']} exercises"
+    )
+    for v in verdicts:
+        for problem in v.problems:
+            console.print(f"✗ {v.lesson}.{v.exercise}: {escape(problem)}", soft_wrap=True)
+
+
+def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None = None) -> None:
+    """The class: a row for each student, then what a person should look at."""
+    columns = ["student", "score", "of", "right", "what went wrong", "remarks", "seconds"]
+    if expected is not None:
+        columns.insert(3, "deserved")
+    table = Table(*columns, title=f"{graded.assignment} · sandbox: {graded.tier}", show_lines=True)
+    for row in graded.rows:
+        cells = [escape(row.student), f"{row.score:g}", f"{row.points:g}"]
+        if expected is not None:
+            cells.append(f"{expected[row.student]:g} {'✓' if expected[row.student] == row.score else '✗'}")
+        right = sum(state.status == "pass" for state in row.exercises.values())
+        wrong = [_what(name, state) for name, state in row.exercises.items() if state.status in ("fail", "part")]
+        idle = sum(state.status == "todo" for state in row.exercises.values())
+        if idle:
+            wrong.append(f"· {idle} not started")
+        remarks = escape("; ".join([*row.flags, *([row.problem] if row.problem else [])]))
+        table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
+    console = console_for(140)
+    console.print(table)
+    console.print(
+        f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
+        "Written answers wait for a person, in the formgrader."
+    )
+    if "none" in graded.tier.split(", "):
+        console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
+
+
+def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:
+    """Both graders side by side, and the ratios."""
+    lines = [f"{found['students']} submissions of {found['lesson']}:  wall s   CPU s   a minute"]
+    for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {found['workers']}")):
+        row = found[name]
+        lines.append(f"  {label:<32}{row['wall_s']:8.1f}{row['cpu_s']:8.1f}{row['per_minute']:8.0f}")
+    agree = "scores equal" if found["scores_equal"] else f"scores DIFFER for {', '.join(found['differing'])}"
+    return [
+        *lines,
+        f"{found['wall_ratio']:.1f}x the submissions a minute and {found['cpu_ratio']:.1f}x fewer CPU seconds, start-up included",
+        f"first grade after {found['ours']['first_grade_s']:.1f} s; {found['worker_memory_mib']:.0f} MiB for a worker; {agree}",
+    ]
+
+
+def growth_lines(rows: Sequence[Mapping[str, float]]) -> list[str]:
+    """What `attn grade --feedback` costs, by size of the class."""
+    lines = ["submissions  wall s   CPU s  CPU s each  gradebook MB"]
+    for row in rows:
+        cells = (row["students"], row["wall_s"], row["cpu_s"], row["cpu_s_each"], row["gradebook_bytes"] / 1e6)
+        lines.append("{:11g}{:8.1f}{:8.1f}{:12.2f}{:14.1f}".format(*cells))
+    return lines
+
+
+@contextmanager
+def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
+    """A bar with count, rate and time left, on a terminal only (stderr, so that stdout stays clean); yields what moves it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = [
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=None, rate="")
+        started = time.perf_counter()
+
+        def move(row: "StudentRow", done: int, total: int) -> None:
+            a_minute = 60 * done / (time.perf_counter() - started)
+            bar.update(task, completed=done, total=total, rate=f"{a_minute:.0f} a minute")
+
+        yield move
+
+
+def _what(name: str, state: "ExerciseRow") -> str:
+    return f"{SYMBOL[state.status]} {name}: {escape(state.misconception or state.headline)}"

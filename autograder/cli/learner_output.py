@@ -1,0 +1,152 @@
+"""What learners' commands print: coloured on a terminal, plain off it; symbols and words say the same as the colours."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from autograder.judging.panel import HINT, SYMBOL, plain
+
+if TYPE_CHECKING:
+    from autograder.workspace.doctor import Finding
+    from autograder.workspace.hints import Hint
+    from autograder.workspace.rerun import Checked
+    from autograder.workspace.submit import HandIn
+    from autograder.workspace.update import Carried
+
+COLOUR = {"pass": "green", "part": "yellow", "fail": "red", "todo": "bright_black"}  # the terminal's own: right on any ground
+STATE = {"pass": "✓", "part": "!", "fail": "✗"}
+BAR = 24
+
+
+def console_for(width: int = 100) -> Console:
+    """Standard output: as wide as the terminal is, or `width` where it is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=width, highlight=False)
+
+
+def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> None:
+    """Progress: a bar in all and for each lesson; the exercises of the lessons that were begun (or of `every` one)."""
+    console = console_for()
+    score, points = (sum(row[key] for row in rows) for key in ("score", "points"))
+    console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points in {len(rows)} lessons"))
+    console.print()
+    width = max((len(row["title"]) for row in rows), default=0)
+    for row in rows:
+        status = _lesson_status(row)
+        head = Text.assemble(
+            (SYMBOL[status], COLOUR[status]), f" {row['lesson'][:2]} ", (f"{row['title']:<{width}}", "bold"), " "
+        )
+        console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
+        if every or status == "part":
+            for exercise in row["exercises"]:
+                console.print(Padding(_exercise(exercise), (0, 0, 0, 5), expand=False))
+    _next(console, rows)
+
+
+def _lesson_status(row: Mapping[str, Any]) -> str:
+    if row["done"]:
+        return "pass"
+    return "part" if any(exercise["status"] != "todo" for exercise in row["exercises"]) else "todo"
+
+
+def _bar(score: float, points: float, width: int) -> Text:
+    full = int(width * score / points) if points else 0
+    return Text.assemble(("█" * full, "green"), ("░" * (width - full), "bright_black"))
+
+
+def _exercise(exercise: Mapping[str, Any]) -> Text:
+    status = exercise["status"]
+    told = f" · you {plain(exercise['mistake'])}" if exercise["mistake"] and status in ("part", "fail") else ""
+    return Text.assemble((f"{SYMBOL[status]} {exercise['id']}", COLOUR[status]), told)
+
+
+def _next(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started")
+    for row in rows:
+        for exercise in row["exercises"]:
+            if exercise["status"] != "pass":
+                console.print(f"Next: {exercise['id']} in lesson {row['lesson'][:2]} (`attn lab`).")
+                return
+    console.print("All done.")
+
+
+def print_checked(checked: Sequence["Checked"]) -> None:
+    """The panel of each check, its first line in colour, and a line for all."""
+    console = console_for()
+    for one in checked:
+        first, _, rest = one.text.partition("\n")
+        console.print(Text(first, style=f"bold {COLOUR[one.status]}"), soft_wrap=True)
+        if one.stopped:
+            console.print(Text(f"  Your cell stops with {one.stopped}"), soft_wrap=True)
+        if rest and (one.status != "todo" or len(checked) == 1):  # how to begin need not be said each time
+            console.print(Text(f"{rest}\n"), soft_wrap=True)
+    if len(checked) > 1:
+        passed = sum(one.status == "pass" for one in checked)
+        score, points = sum(one.score for one in checked), sum(one.points for one in checked)
+        console.print(f"{passed} of {len(checked)} checks pass · {score:g} / {points:g} points")
+
+
+def print_finding(finding: "Finding") -> None:
+    """One line of the doctor's, and below it the way to mend it."""
+    console = console_for()
+    line = Text.assemble((f"{STATE[finding.status]} {finding.name:<9}", COLOUR[finding.status]), f" {finding.said}")
+    console.print(line, soft_wrap=True)
+    if finding.fix:
+        console.print(Text.assemble("            -> ", (finding.fix, "bold")), soft_wrap=True)
+
+
+def print_hint(hint: "Hint") -> None:
+    """One hint, and how to get the next."""
+    console = console_for()
+    name = f"{hint.lesson[:2]}.{hint.exercise}"
+    if not hint.total:
+        console.print(f"{name} has no hints: nothing but committing to an answer is asked.")
+        return
+    console.print(Text(f"{name} · hint {hint.level} of {hint.total} · {HINT[min(hint.level, len(HINT)) - 1]}", style="bold"))
+    console.print(Padding(Text(plain(hint.text)), (0, 0, 0, 2), expand=False))
+    if hint.level < hint.total:
+        console.print(f"`attn hint {name}` shows the next one.")
+    elif not hint.fresh:
+        console.print("There are no more hints.")
+
+
+def print_handin(handin: "HandIn") -> None:
+    """Where the archive is, and what to know before it is uploaded."""
+    console = console_for()
+    for remark in handin.remarks:
+        console.print(Text.assemble(("! ", COLOUR["part"]), remark))
+    if not handin.remarks:
+        console.print(Text("✓ Every answer is in its place.", style=COLOUR["pass"]))
+    console.print(f"\nPacked for {handin.student}, as saved on {handin.saved:%Y-%m-%d at %H:%M}. Upload:")
+    console.print(str(handin.archive), soft_wrap=True)
+
+
+def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
+    """What an update did to each lesson."""
+    console = console_for()
+    if not carried:
+        console.print("Nothing to update: your lessons are the course's.")
+    for one in carried:
+        if one.problem:
+            console.print(Text.assemble(("✗ ", COLOUR["fail"]), (one.lesson, "bold"), f": left as it is. {one.problem}"))
+            continue
+        said = f": {len(one.kept)} answers and {one.own} cells of your own carried over"
+        console.print(Text.assemble(("✓ ", COLOUR["pass"]), (one.lesson, "bold"), said))
+        for note in one.notes:
+            console.print(Padding(Text.assemble(("! ", COLOUR["part"]), note), (0, 0, 0, 4), expand=False))
+        if one.backup:
+            console.print(Padding(f"before: {one.backup.relative_to(workspace)}", (0, 0, 0, 4), expand=False), soft_wrap=True)
+    if carried:
+        console.print("Open notebooks: File > Reload Notebook from Disk. Then `attn check` tells what still passes.")
+
+
+def ask(question: str) -> bool | None:
+    """The answer to a yes-no question; None where there is nobody to ask."""
+    if not sys.stdin.isatty():
+        return None
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

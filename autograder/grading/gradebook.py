@@ -1,0 +1,123 @@
+"""Write marked submissions into nbgrader's gradebook: the rows that its own autograder would write, in one session.
+
+nbgrader's preprocessors open the database anew for each step and commit after each cell. Here one session serves the whole
+class and is committed batch by batch; `tests/test_grade.py` holds its rows against those of plain `nbgrader autograde`.
+"""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from autograder.authoring.course import CourseError
+
+
+def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
+    """See that the gradebook knows `assignment`: where it does not, nbgrader releases it from `root`/source."""
+    from nbgrader.api import Gradebook as Tables
+    from nbgrader.api import MissingEntry
+
+    with Tables(api.coursedir.db_url, api.course_id) as gradebook:
+        try:
+            known = bool(gradebook.find_assignment(assignment).notebooks)
+        except MissingEntry:
+            known = False
+    if known:
+        return
+    if not (root / "source" / assignment).is_dir():
+        raise CourseError(f"expected {assignment} in {root}/source, found none. Run `attn build`.")
+    outcome = api.generate_assignment(assignment, force=True, create=True)
+    if not outcome["success"]:
+        raise CourseError(f"{assignment}: nbgrader generate_assignment failed.\n{outcome.get('error') or outcome.get('log')}")
+
+
+class Gradebook:
+    """The gradebook of the course behind `api` (nbgrader's), for one assignment. A context manager; one thread."""
+
+    def __init__(self, api: Any, assignment: str):
+        from nbgrader import api as tables
+        from nbgrader.preprocessors import AssignLatePenalties
+
+        self._tables = tables
+        self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
+        self._session = self._book.db
+        self._assignment = self._book.find_assignment(assignment)
+        notebooks = [notebook for notebook in self._assignment.notebooks if notebook.name == assignment]
+        if len(notebooks) != 1:
+            raise CourseError(f"expected one notebook {assignment} in the gradebook, found {len(notebooks)}. Run `attn build`.")
+        self._notebook = notebooks[0]
+        self._names = {cell.id: cell.name for cell in [*self._notebook.grade_cells, *self._notebook.solution_cells]}
+        self._penalties = AssignLatePenalties(parent=api)
+        self._penalties.init_plugin()
+
+    def __enter__(self) -> "Gradebook":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._book.close()
+
+    def students(self) -> set[str]:
+        """Who has a submission of this assignment in the gradebook."""
+        table = self._tables.SubmittedAssignment
+        rows = self._session.query(table.student_id).filter(table.assignment_id == self._assignment.id)
+        return {row[0] for row in rows}
+
+    def put(self, student: str, notebook: Any, timestamp: Any | None) -> None:
+        """Enter the outcome of `student`: marks and comments by the cells of the marked `notebook`; nothing is committed yet.
+
+        Manual marks stay, and ask for a second look, as after `nbgrader autograde`.
+        """
+        from nbgrader.utils import compute_checksum, determine_grade
+
+        submission = self._submission(student)
+        if timestamp is not None:
+            submission.timestamp = timestamp
+        (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
+        cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
+        for grade in submitted.grades:
+            grade.auto_score, _ = determine_grade(cells[self._names[grade.cell_id]])
+            grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+        for comment in submitted.comments:
+            cell = cells[self._names[comment.cell_id]]
+            untouched = cell.metadata["nbgrader"].get("checksum") == compute_checksum(cell)
+            comment.auto_comment = "No response." if untouched else None
+        self._session.flush()
+        self._penalize(submission, submitted, student)
+
+    def commit(self) -> None:
+        """Make all that was put lasting."""
+        self._session.commit()
+
+    def marks(self, student: str) -> dict[str, tuple[float | None, float | None, str]]:
+        """Of each graded or answered cell by grade_id: (automatic mark, mark by hand, comment)."""
+        submission = self._submission(student)
+        (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
+        said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
+        graded = {self._names[g.cell_id]: (g.auto_score, g.manual_score) for g in submitted.grades}
+        return {name: (*graded.get(name, (None, None)), said.get(name, "")) for name in {**graded, **said}}
+
+    def _submission(self, student: str) -> Any:
+        tables, session = self._tables, self._session
+        table = tables.SubmittedAssignment
+        found = session.query(table).filter_by(assignment_id=self._assignment.id, student_id=student).one_or_none()
+        if found is not None:
+            return found
+        if session.get(tables.Student, student) is None:
+            session.add(tables.Student(id=student))
+        submission = table(assignment=self._assignment, student_id=student)
+        submitted = tables.SubmittedNotebook(notebook=self._notebook, assignment=submission)
+        for cell in self._notebook.grade_cells:
+            tables.Grade(cell_id=cell.id, notebook=submitted)
+        for cell in self._notebook.solution_cells:
+            tables.Comment(cell_id=cell.id, notebook=submitted)
+        session.add(submission)
+        session.flush()
+        return submission
+
+    def _penalize(self, submission: Any, submitted: Any, student: str) -> None:
+        """What the course's late penalty plugin takes off, between nothing and all of the score."""
+        submitted.late_submission_penalty = None
+        late = submission.total_seconds_late
+        if late > 0:
+            self._session.refresh(submitted)  # its score is a sum that the database makes
+            penalty = self._penalties.plugin_inst.late_submission_penalty(student, submitted.score, late)
+            submitted.late_submission_penalty = None if penalty is None else min(max(penalty, 0.0), submitted.score)

@@ -1,0 +1,112 @@
+"""What is graded already: a small file for each student, `reports/<assignment>/<student>.json` in the course folder.
+
+An entry is written, whole or not at all, after the gradebook has the marks. So a run that was ended at any moment can be
+started again: whoever has an entry with the right key is done, and grading somebody twice gives the same rows.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from autograder import __version__
+from autograder.authoring.course import CourseError
+from autograder.notebooks.atomic_write import write_whole
+
+FOLDER = "reports"
+
+
+@dataclass(frozen=True)
+class ExerciseRow:
+    """One exercise of one student."""
+
+    score: float
+    points: float
+    status: str
+    headline: str
+    misconception: str | None
+
+
+@dataclass
+class StudentRow:
+    """One student: the autograded `score` of `points`, `flags` for a person to look at, `problem` where grading failed."""
+
+    student: str
+    score: float
+    points: float
+    exercises: dict[str, ExerciseRow] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    problem: str | None = None
+    seconds: float = 0.0
+    tier: str = ""
+
+
+@dataclass
+class ClassReport:
+    """A graded class. `tier` names every isolation that was used, `graded_now` how many rows are not from an earlier run."""
+
+    assignment: str
+    tier: str
+    exercises: list[str]
+    rows: list[StudentRow]
+    seconds: float = 0.0
+    graded_now: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def key(kit_digest: str, data: bytes | None, timestamp: str) -> str:
+    """The key of an outcome: the same kit, file and time of submission give the same marks."""
+    content = b"unreadable" if data is None else hashlib.sha256(data).digest()
+    return hashlib.sha256(b"\0".join([kit_digest.encode(), content, timestamp.encode()])).hexdigest()
+
+
+def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:
+    """Remember `row`."""
+    path = root / FOLDER / assignment / f"{row.student}.json"
+    write_whole(path, json.dumps({"key": entry_key, "versions": versions(), "row": asdict(row)}, indent=1) + "\n")
+
+
+def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict[str, str]]]:
+    """Each entry as `(key, row, versions)`, by student; one that cannot be read counts as none."""
+    for path in sorted((root / FOLDER / assignment).glob("*.json")):
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            row = StudentRow(**found["row"])
+            row.exercises = {name: ExerciseRow(**found["row"]["exercises"][name]) for name in row.exercises}
+            yield found["key"], row, found["versions"]
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def load(root: Path, assignment: str) -> ClassReport:
+    """The class as graded so far. Raises CourseError where nobody is."""
+    found = list(entries(root, assignment))
+    if not found:
+        raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
+    rows = [row for _, row, _ in found]
+    exercises = list(dict.fromkeys(name for row in rows for name in row.exercises))
+    used: dict[str, str] = {}
+    for _, _, each in found:
+        for name, number in each.items():
+            used[name] = number if used.get(name, number) == number else f"{used[name]}, {number}"
+    return ClassReport(assignment, tiers(rows), exercises, rows, sum(row.seconds for row in rows), 0, used)
+
+
+def tiers(rows: list[StudentRow]) -> str:
+    """Every isolation in which rows were graded, for one line."""
+    return ", ".join(sorted({row.tier for row in rows if row.tier}))
+
+
+def versions() -> dict[str, str]:
+    """The versions on which marks may depend."""
+    found = {"python": platform.python_version(), "autograder": __version__}
+    for name in ("nbgrader", "numpy", "torch"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,241 @@
+"""Mark one submission from outside the process in which it runs.
+
+It sends the learner's cells to the sandbox, asks there for the outputs of their functions on hidden inputs, compares them
+*here* with expected values that never leave this process, and writes score and panel as the grade cell's output. What comes
+out is a notebook such as nbgrader's autograder would have left, so its formgrader, feedback and exporters work on as ever.
+
+This was a preprocessor in nbgrader's `Autograde` at first, in the place of `Execute`. nbgrader converts each notebook twice
+and opens the gradebook nine times for it; that was more than half of the time, so `gradebook` writes the same rows.
+"""
+
+import ast
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder import __version__
+from autograder import sandbox as box
+from autograder.authoring.course import find_lesson, given_folders
+from autograder.grading.forbidden_names import bindings, leaned_on, uses
+from autograder.grading.needed_cells import needed
+from autograder.judging import pack, panel
+from autograder.judging.attempt import judge_missing
+from autograder.judging.explain import Report, make_report
+from autograder.judging.judge import judge, judge_choice
+from autograder.judging.observation import Failure, Observation
+from autograder.judging.records import ExerciseRecord, Result
+from autograder.judging.values import EncodedValue
+from autograder.notebooks.roles import exercise_of, grade_id, is_answer, is_grade
+from autograder.notebooks.submission import Cell, UnreadableError, parse, rebuild
+from autograder.sandbox import untrusted
+
+SECRET_FILE = ".secret"
+ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
+
+
+def secret(root: Path) -> str:
+    """The course's secret, from which hidden probes are drawn; made at first use, readable by the owner alone."""
+    path = root / SECRET_FILE
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(32) + "\n", encoding="ascii")
+    return path.read_text(encoding="ascii").strip()
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a sandbox must have ready before the first submission: modules, limits, folders of given packages."""
+
+    preload: tuple[str, ...]
+    limits: box.Limits
+    given: tuple[str, ...] = ()
+
+    def sandbox(self, tier: str) -> box.Sandbox:
+        """A sandbox in `tier`, not started yet."""
+        return box.Sandbox(tier, self.limits, self.preload, self.given)
+
+
+@dataclass(frozen=True)
+class MarkScheme:
+    """What grading one assignment needs, as plain data that another machine can be sent: trusted notebook, packs, limits."""
+
+    assignment: str
+    released: Any
+    visible: pack.Pack
+    hidden: pack.Pack
+    limits: box.Limits
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that marks depend on, the grader's version included: equal schemes give equal marks."""
+        parts = [__version__, json.dumps(self.released, sort_keys=True), json.dumps(asdict(self.limits), sort_keys=True)]
+        return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
+
+    @cached_property
+    def setup(self) -> "Setup":
+        """What its sandboxes must have ready."""
+        return setup_for(self.released, self.limits)
+
+
+@dataclass
+class Marked:
+    """A marked submission: the notebook with panels as outputs, a report for each exercise, and what a person should see."""
+
+    notebook: Any
+    reports: dict[str, Report] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    tier: str = ""
+    seconds: float = 0.0
+
+
+def read_release(root: Path, assignment: str) -> Any:
+    """The released notebook of `assignment` in the course at `root`."""
+    return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
+
+
+def setup_for(released: Any, limits: box.Limits) -> Setup:
+    """The modules that the locked cells of a release import are imported once, and not again for each submission."""
+    locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
+    found: dict[str, None] = {}
+    for node in (node for source in locked for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            found |= dict.fromkeys(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found[node.module] = None
+    return Setup(tuple(found), limits, tuple(str(folder) for folder in given_folders()))
+
+
+def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
+    """The scheme for `assignment` of the course at `root`."""
+    lesson = find_lesson(assignment)
+    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
+    visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
+    return MarkScheme(assignment, read_release(root, assignment), visible, hidden, limits or box.Limits())
+
+
+def mark(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "") -> Marked:
+    """Mark a submission given as the bytes of its file; None where it could not be read, and `unreadable` says why."""
+    started = time.perf_counter()
+    cells: list[Cell] = []
+    if data is not None:
+        try:
+            cells = parse(data)
+        except UnreadableError as error:
+            unreadable = str(error)
+    flags = [f"unreadable: {unreadable}"] if unreadable else []
+    for _ in range(ATTEMPTS):  # a worker that was lost under way (killed from outside, say) must not cost the learner anything
+        lost = sandbox.lost
+        rebuilt = rebuild(scheme.released, cells)
+        flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
+        marked = Marked(rebuilt.notebook, flags=list(flags), tier=sandbox.tier)
+        _run_and_mark(scheme, sandbox, marked)
+        if sandbox.lost == lost:
+            break
+    else:
+        marked.flags.append("its sandbox ended each time it was marked: grade it again when nothing else runs")
+    marked.flags = list(dict.fromkeys(marked.flags))
+    marked.seconds = time.perf_counter() - started
+    return marked
+
+
+def _run_and_mark(scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked) -> None:
+    notebook = marked.notebook
+    run = _to_run(scheme, notebook)
+    checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
+    with sandbox.submission([box.Cell(cell.id, cell.source) for cell in run]) as submission:
+        for cell, done in zip(run, submission.outputs, strict=True):
+            cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
+            if done.status in ("timeout", "crashed"):
+                marked.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
+        # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
+        # there, through files or shared memory, and one would be shown what another was asked.
+        visible = _visible(scheme, submission, list(checks))
+        for name, cell in checks.items():
+            marked.reports[name] = _report(scheme, submission, visible[name])
+            cell.outputs = [_as_output(marked.reports[name])]
+    marked.flags += _forbidden(scheme, notebook)
+
+
+def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
+    """The cells to run: what the lesson gives and what the learner wrote, and its demonstrations where these lean on them."""
+    original = {cell.id: cell.source for cell in scheme.released.cells if cell.cell_type == "code" and grade_id(cell) is None}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
+    shown, given, theirs = set(), [], []
+    for cell in code:
+        if original.get(cell.id) == cell.source:
+            shown.add(cell.id)
+        elif grade_id(cell) and not is_answer(cell):
+            given.append(cell.source)
+        else:
+            theirs.append(cell.source)
+    if needed(given, theirs, [original[name] for name in shown]):
+        return code
+    return [cell for cell in code if cell.id not in shown]
+
+
+def _visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:
+    """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
+    records = {name: scheme.visible.exercises[name] for name in names}
+    asked = [name for name, record in records.items() if not record.choices]
+    chosen = submission.values([name for name in names if name not in asked])
+    questions = [box.Question(name, [case.probe for case in records[name].cases], records[name].timeout_s) for name in asked]
+    seen = submission.observe_all(questions)
+    return {
+        name: judge_choice(record, _plain_text(chosen[name])) if record.choices else _judged(record, seen[name])
+        for name, record in records.items()
+    }
+
+
+def _report(scheme: MarkScheme, submission: box.Submission, visible: Result) -> Report:
+    """The report on an exercise: the *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
+    ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
+    if visible.exercise.choices or (ended and visible.score == 0):
+        return make_report(visible)  # the hidden ones would only say the same, and may take as long
+    record = scheme.hidden.exercises[visible.exercise.id]
+    seen = submission.observe(record.id, [case.probe for case in record.cases], record.timeout_s)
+    hidden = _judged(record, [untrusted.clean_hidden(one) for one in seen])
+    if hidden.passed or visible.passed:
+        return make_report(hidden, reveal=False)
+    visible.score = hidden.score
+    return make_report(visible)
+
+
+def _judged(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
+    observations = list(seen)
+    if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
+        return judge_missing(record)
+    observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
+    return judge(record, observations)
+
+
+def _forbidden(scheme: MarkScheme, nb: Any) -> list[str]:
+    """A flag for each name that an exercise forbids: in its answer, the learner's own cells, and what the answer leans on."""
+    records = [record for record in scheme.hidden.exercises.values() if record.forbid]
+    code = [cell for cell in nb.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
+    own = [cell.source for cell in code if cell.id.startswith("extra-")]
+    others = {cell.source: bindings(cell.source) for cell in code if records}
+    flags = []
+    for record in records:
+        answers = [cell.source for cell in code if grade_id(cell) == record.id]
+        helpers = [source for answer in answers for source in leaned_on(answer, others, list(scheme.hidden.exercises))]
+        named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
+        flags += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+    return flags
+
+
+def _plain_text(tree: EncodedValue | None) -> str | None:
+    value = None if tree is None else tree.spec.get("s")
+    return value if isinstance(value, str) else None
+
+
+def _as_output(report: Report) -> Any:
+    data = {"text/plain": repr(float(report.score)), "text/html": panel.to_html(report)}
+    return nbformat.v4.new_output("execute_result", data=data, execution_count=1)

@@ -1,0 +1,52 @@
+"""Which of the lesson's own demonstrations grading must run: those whose names the learner's code leans on, mostly none.
+
+Tables and figures between the exercises are the lesson's, not the learner's, and take most of a notebook's time. An answer
+may use a name that one of them left behind, by luck or by habit, and would work in the notebook: then all of them are run.
+"""
+
+import builtins
+import re
+from collections.abc import Iterable
+
+from autograder.notebooks.scopes import scopes
+
+# With these a program can ask for any name, so no reading of it is enough.
+_REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
+_NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
+
+
+def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterable[str]) -> bool:
+    """Whether the code `theirs` may use a name that neither it nor the cells run `always` bind, but `demonstrations` do.
+
+    >>> needed(["import numpy as np"], ["def f(x): return np.sum(x) + y"], ["y = 1"])
+    True
+    >>> needed(["import numpy as np"], ["def f(x, y): return np.sum(x) + y"], ["y = 1"])
+    False
+    """
+    bound, used = set(vars(builtins)), set()
+    for source in always:
+        bound |= _bound(source)
+    for source in theirs:
+        names = _used(source)
+        if names is None or names & _REFLECTIVE or _NAMESPACES.search(source):
+            return True
+        used |= names
+        bound |= _bound(source)
+    left = used - bound
+    return bool(left) and any(left & _bound(source) for source in demonstrations)
+
+
+def _used(source: str) -> set[str] | None:
+    """The global names that `source` reads; None where it is no plain Python: IPython runs `files = !ls` and `who` too."""
+    try:
+        return scopes(source)[1]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _bound(source: str) -> set[str]:
+    """The global names that `source` binds; none where it does not parse."""
+    try:
+        return scopes(source)[0]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()

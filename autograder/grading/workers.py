@@ -1,0 +1,114 @@
+"""Where submissions are marked: in threads of this machine, each with its own sandbox, or on the workers of a Dask cluster.
+
+Both are executors of `work`, so whoever grades does not see the difference. Threads serve well here: student code runs in the
+sandboxes' own processes, and a thread that waits for one holds nothing up.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from autograder import __version__
+from autograder.authoring.course import CourseError
+from autograder.grading.mark import Marked, MarkScheme, Setup, mark, setup_for
+from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
+
+RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
+CONNECT_S = 10.0
+
+_mine = threading.local()  # each thread's sandbox, and what it was set up for
+_all: list[Sandbox] = []
+# one core is left to the process that makes the scheme meanwhile, so that the first mark comes sooner
+_warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
+
+
+def work(scheme: MarkScheme, unsafe: bool, data: bytes | None, unreadable: str) -> Marked:
+    """Mark one submission in this thread's sandbox, which stays warm for the next."""
+    if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
+        warm_up(scheme.setup, tier)
+    return mark(scheme, _mine.sandbox, data, unreadable)
+
+
+def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
+    """Give this thread a warm sandbox in `tier`; `together` with the other threads, so that each gets one."""
+    if hasattr(_mine, "sandbox"):
+        _mine.sandbox.close()
+    _mine.sandbox, _mine.ready = setup.sandbox(tier), (setup, tier)
+    _all.append(_mine.sandbox)
+    if together is not None:
+        together.wait()
+    with _warming:
+        _mine.sandbox.warm_up()
+
+
+@contextmanager
+def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
+    """`workers` threads on this machine, whose sandboxes begin to warm up at once.
+
+    Raises SandboxUnavailable where nothing isolates and not `unsafe`.
+    """
+    together = threading.Barrier(workers)
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="attn")
+    try:
+        for _ in range(workers):
+            executor.submit(warm_up, setup, likely_tier(), together)  # where that is wrong, `work` makes another
+        choose_tier(unsafe=unsafe)
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+        while _all:
+            _all.pop().close()
+
+
+@contextmanager
+def cluster(scheme: MarkScheme, *, scheduler: str) -> Iterator[tuple[Executor, Any]]:
+    """The workers of the Dask cluster at `scheduler` ("tcp://host:8786"). Raises CourseError where it cannot be used.
+
+    The scheme holds the hidden probes: the cluster must be yours, and its network trusted (or its addresses `tls://`).
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise CourseError("expected Dask for --scheduler. Install it: pip install 'attention-course[cluster]'.") from None
+    try:
+        client: Any = Client(scheduler, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed's Client has no types
+    except (OSError, ValueError) as error:
+        raise CourseError(f"expected a Dask scheduler at {scheduler}, but {error}. Start one: dask scheduler.") from None
+    with client:
+        client.wait_for_workers(1, timeout=60)
+        others = {worker: found for worker, found in client.run(_version).items() if found != __version__}
+        if others:
+            raise CourseError(f"expected autograder {__version__} on every worker, got {others}. Install it there.")
+        scattered = client.scatter(scheme, broadcast=True, hash=False)
+        yield client.get_executor(retries=RETRIES, pure=False), scattered
+
+
+def _version() -> str:
+    return __version__
+
+
+class Workers:
+    """Who marks: this machine's threads, or the workers of the cluster at `scheduler`; started when there is something to do."""
+
+    def __init__(self, stack: ExitStack, released: Any, limits: Limits, unsafe: bool, workers: int | None, scheduler: str | None):
+        self._stack, self._setup, self._unsafe, self._scheduler = stack, setup_for(released, limits), unsafe, scheduler
+        self._workers = workers or os.cpu_count() or 1
+        self._executor: Executor | None = None
+        self._scheme: Any = None
+        self.ahead = 256 if scheduler else 2 * self._workers  # how many submissions are read before the first is written
+
+    def start(self) -> None:
+        """Start this machine's threads; a cluster's workers wait for the scheme."""
+        if self._executor is None and self._scheduler is None:
+            self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
+
+    def mark(self, scheme: MarkScheme, data: bytes | None, unreadable: str) -> "Future[Marked]":
+        """Have a submission marked, given as for `autograder.grading.mark.mark`."""
+        if self._executor is None and self._scheduler is not None:
+            self._executor, self._scheme = self._stack.enter_context(cluster(scheme, scheduler=self._scheduler))
+        self.start()
+        assert self._executor is not None
+        return self._executor.submit(work, self._scheme or scheme, self._unsafe, data, unreadable)

@@ -1,0 +1,35 @@
+"""One attempt at an exercise, in the learner's own process: their object on every case, and the verdict."""
+
+from typing import Any
+
+from autograder.judging.judge import judge, judge_choice
+from autograder.judging.observation import Failure, Observation
+from autograder.judging.observe import observe_within
+from autograder.judging.records import ExerciseRecord, Result
+
+
+def check_answer(record: ExerciseRecord, answer: Any) -> Result:
+    """`answer` on every case of `record`, within the exercise's time limit in all."""
+    if record.choices:
+        return judge_choice(record, answer)
+    left = record.timeout_s
+    observations: list[Observation] = []
+    for case in record.cases:
+        seen = (
+            observe_within(max(left, 0.05), answer, case.probe)
+            if left > 0
+            else Observation(failure=Failure("timeout", message="the time left"))
+        )
+        left -= seen.seconds
+        observations.append(seen)
+        if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):
+            observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
+            break
+    return judge(record, observations)
+
+
+def judge_missing(record: ExerciseRecord) -> Result:
+    """The verdict where the name was never defined."""
+    if record.choices:
+        return judge_choice(record, None)
+    return judge(record, [Observation(failure=Failure("missing"))] * len(record.cases))

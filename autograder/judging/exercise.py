@@ -1,0 +1,186 @@
+"""What is asked: the plain dataclasses in which `course/exercises/slug.py` declares its exercises.
+
+Nothing here knows about attention. An `Exercise` names the reference that answers it, draws its probe inputs,
+and lists the mistakes it can recognise and the right answers that must pass.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from autograder.judging.values import Array, Code
+
+__all__ = ["Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"]
+
+Kind = Literal["write", "bug", "design", "estimate", "use"]
+PRIMES = (2, 3, 5, 7, 11, 13, 17)
+
+
+class Draw:
+    """Seeded random inputs for one case: the visible and the hidden pack differ only in the seed.
+
+    >>> draw = Draw(0)
+    >>> draw.sizes(2, low=3) == Draw(0).sizes(2, low=3)
+    True
+    """
+
+    def __init__(self, seed: int | Sequence[int]):
+        self.rng = np.random.default_rng(seed)
+
+    def sizes(self, count: int, *, low: int = 2, high: int = 11) -> tuple[int, ...]:
+        """`count` pairwise distinct primes in [low, high], so that no two axes can be confused unseen."""
+        pool = [p for p in PRIMES if low <= p <= high]
+        if len(pool) < count:
+            raise ValueError(f"expected at most {len(pool)} sizes in [{low}, {high}], got {count}. Widen the range.")
+        return tuple(int(p) for p in self.rng.permutation(pool)[:count])
+
+    def normal(self, *shape: int, scale: float = 1.0) -> Array:
+        """Standard normal entries times `scale`."""
+        return self.rng.standard_normal(shape) * scale
+
+    def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Array:
+        """Entries uniform in [low, high)."""
+        return self.rng.uniform(low, high, shape)
+
+    def integer(self, low: int, high: int) -> int:
+        """One integer in [low, high]."""
+        return int(self.rng.integers(low, high + 1))
+
+    def choice(self, options: Sequence[Any]) -> Any:
+        """One of `options`."""
+        return options[int(self.rng.integers(len(options)))]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step of a `Script`: `obj.method(**arguments)`, `obj(**arguments)` for `__call__`, or an attribute read."""
+
+    method: str = "__call__"
+    arguments: dict[str, Any] = field(default_factory=dict)
+    attribute: bool = False
+
+
+@dataclass(frozen=True)
+class Script:
+    """The input of a case for a class: construct with `init`, load `weights` (`load_state_dict`), run `calls`.
+
+    The observed value is the tuple of the calls' results.
+    """
+
+    init: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Any] | None = None
+    calls: tuple[Call, ...] = (Call(),)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One probe. `make(draw)` returns keyword arguments, or a `Script` where the exercise is a class.
+
+    `grad` names inputs whose gradients are compared too (under a fixed random cotangent).
+    `edge` is the share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
+    and a wrong core scores zero whatever the edges do, so a constant or a stub cannot collect marks on them.
+    """
+
+    name: str
+    make: Callable[[Draw], dict[str, Any] | Script]
+    grad: tuple[str, ...] = ()
+    edge: float = 0.0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`|got - expected| <= atol + rtol * |expected|`, the defaults wide enough for float32 and for other algorithms."""
+
+    rtol: float = 1e-5
+    atol: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Property:
+    """A law the output must obey whatever the values, checked before them. `output` picks an item of a tuple."""
+
+    kind: Literal["sums_to_one", "non_negative", "at_most_one"]
+    axis: int = -1
+    output: int | None = None
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A mistake that learners make, with an `answer` that makes it. `says` completes "You …", `fix` is the next step."""
+
+    id: str
+    says: str
+    fix: str
+    answer: Any
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another right answer: it must get full marks."""
+
+    id: str
+    answer: Any
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One autograded exercise; its `id` is the name the learner defines.
+
+    Floating inputs are drawn in NumPy; `tensors=True` hands them to the learner as float32 torch tensors. The reference
+    and the misconceptions always run in float64.
+
+    `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
+    made, not for being right) and `reveal` is what the panel then says about it.
+
+    `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
+    something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
+    (an evening), `minutes` how long it takes somebody who has read the text before it.
+    """
+
+    id: str
+    title: str
+    points: float
+    reference: Any = None
+    cases: tuple[Case, ...] = ()
+    hints: tuple[str, ...] = ()
+    misconceptions: tuple[Misconception, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    properties: tuple[Property, ...] = ()
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    tensors: bool = False
+    choices: dict[str, str] = field(default_factory=dict)
+    reveal: str = ""
+    forbid: tuple[str, ...] = ()
+    timeout_s: float = 5.0
+    kind: Kind = "write"
+    difficulty: int = 2
+    minutes: float = 7.0
+
+    def __post_init__(self) -> None:
+        where = f"exercise {self.id!r}"
+        if not self.id.isidentifier():
+            raise ValueError(f"{where}: expected an identifier (it is the name the learner defines), got {self.id!r}.")
+        if not 1 <= self.difficulty <= 5 or self.minutes <= 0:
+            raise ValueError(f"{where}: expected difficulty 1 to 5 and minutes > 0, got {self.difficulty}, {self.minutes}.")
+        if self.points <= 0:
+            raise ValueError(f"{where}: expected points > 0, got {self.points}.")
+        if self.choices:
+            return
+        if self.reference is None or not self.cases:
+            raise ValueError(f"{where}: expected a reference and at least one case, or choices.")
+        if not any(case.edge == 0 for case in self.cases):
+            raise ValueError(f"{where}: expected at least one core case (edge=0); every case is an edge case.")
+        if sum(case.edge for case in self.cases) > 1:
+            raise ValueError(f"{where}: expected edge shares that sum to at most 1.")
+        if len(self.hints) != 3 or not all(hint.strip() for hint in self.hints):
+            raise ValueError(f"{where}: expected three non-empty hints (nudge, method, nearly the answer).")
+        for kind, ids in (
+            ("case", [case.name for case in self.cases]),
+            ("misconception", [m.id for m in self.misconceptions]),
+            ("variant", [v.id for v in self.variants]),
+        ):
+            for name in ids:
+                if ids.count(name) > 1:
+                    raise ValueError(f"{where}: {kind} {name!r} is declared twice.")

@@ -1,0 +1,216 @@
+"""What a learner is told about a `Result`, as plain data; `panel` renders it as HTML and as text.
+
+With `reveal=False` (hidden probes) nothing of the inputs, the expected values or the learner's output is in it: only
+which check failed and, where the outputs match a known mistake, its name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autograder.judging.judge import CHECKS
+from autograder.judging.records import CaseRecord, ExerciseRecord, Known, Mismatch, Result
+from autograder.judging.values import Array, EncodedValue, show
+
+MAX_SIDE = 16
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A matrix to draw: `cells` (rows, columns), `wrong` marks differing entries, `box` is the first wrong one."""
+
+    title: str
+    cells: Array
+    wrong: Array
+    box: tuple[int, int] | None
+    diverging: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """One panel: `status` is "pass", "part" (partial credit), "fail" or "todo" (not started)."""
+
+    status: str
+    title: str
+    score: float
+    points: float
+    headline: str
+    advice: str = ""
+    detail: str = ""
+    grids: tuple[Grid, ...] = ()
+    snippet: str = ""
+    checks: tuple[tuple[str, str], ...] = ()  # (name, "pass" | "fail" | "skip")
+    cases: tuple[tuple[str, bool], ...] = ()
+    notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    hidden: bool = False
+    known: Known | None = field(default=None, repr=False)
+
+
+def make_report(result: Result, *, reveal: bool = True) -> Report:
+    """The report of `result`; `reveal=False` where its probes are hidden ones."""
+    exercise = result.exercise
+    if exercise.choices:
+        return _choice_report(result)
+    if result.passed:
+        headline = "All hidden tests pass." if not reveal else "Correct."
+        return _report(result, "pass", headline, reveal=reveal, hints=())
+    if result.failure is not None and result.failure.kind in ("blank", "missing"):
+        return _not_started(result)
+    shown = result.worst
+    assert shown is not None
+    record, case = shown
+    mismatch = case.mismatch
+    assert mismatch is not None
+    status = "part" if result.score > 0 else "fail"
+    headline, advice = _say(result, mismatch, reveal)
+    detail = _detail(case.name, mismatch, result, reveal)
+    if not reveal:
+        return _report(result, status, headline, advice, detail, reveal=False, hints=exercise.hints)
+    return _report(
+        result,
+        status,
+        headline,
+        advice,
+        detail,
+        grids=_grids(mismatch),
+        snippet=_snippet(exercise.id, record.probe.inputs),
+        checks=_checks(mismatch, exercise, record),
+        notes=case.observation.notes,
+        hints=exercise.hints,
+    )
+
+
+def _report(
+    result: Result, status: str, headline: str, advice: str = "", detail: str = "", *, reveal: bool = True, **more: object
+) -> Report:
+    exercise = result.exercise
+    cases = tuple((case.name, case.passed) for case in result.cases)
+    notes = more.pop("notes", None)
+    if notes is None and reveal and result.cases:
+        notes = result.cases[0].observation.notes
+    return Report(
+        status, exercise.title, result.score, exercise.points, headline, advice, detail,
+        cases=cases, notes=tuple(notes or ()), hidden=not reveal, known=result.diagnosis, **more,  # type: ignore[arg-type]  # fields of Report, checked by its callers above
+    )  # fmt: skip
+
+
+def _not_started(result: Result) -> Report:
+    name = result.exercise.id
+    missing = result.failure is not None and result.failure.kind == "missing"
+    headline = f"`{name}` is not defined yet." if missing else "Not started yet."
+    advice = (
+        f"Run the cell that defines `{name}`, then this one."
+        if missing
+        else "Replace `raise NotImplementedError()` in the cell above, run it, then run this cell again."
+    )
+    return Report("todo", result.exercise.title, 0.0, result.exercise.points, headline, advice, hints=result.exercise.hints[:1])
+
+
+def _choice_report(result: Result) -> Report:
+    exercise = result.exercise
+    if result.chosen is None:
+        options = ", ".join(f'"{key}"' for key in exercise.choices)
+        said = f" ({result.failure.message})" if result.failure and result.failure.message else ""
+        advice = f"Set `{exercise.id}` to one of {options}. Any choice gets the marks: what counts is to commit before you look."
+        return Report("todo", exercise.title, 0.0, exercise.points, f"No prediction yet{said}.", advice)
+    text = f'You predicted "{result.chosen}": {exercise.choices[result.chosen]}'
+    return Report("pass", exercise.title, result.score, exercise.points, "Prediction recorded.", text, exercise.reveal)
+
+
+def _say(result: Result, mismatch: Mismatch, reveal: bool) -> tuple[str, str]:
+    known = result.diagnosis
+    if known is not None and mismatch.check != "runs":
+        return (f"You {known.says}." if result.certain else f"This looks as if you {known.says}."), known.fix
+    if mismatch.check == "runs":
+        failure = result.failure
+        if known is not None and result.certain:
+            return f"This looks as if you {known.says}.", known.fix  # other mistakes can raise the same error
+        if failure is not None and failure.kind == "timeout":
+            return "Your function does not finish.", "Look for a loop whose condition never becomes false."
+        return "Your function stops with an error.", ""
+    advice = {
+        "kind": "Look at what the docstring says is returned, and in which order.",
+        "shape": "Write the shape of every intermediate beside its line; the first surprise is the bug.",
+        "dtype": "Check the types you create arrays with (`np.zeros` is float, `np.arange` is integer).",
+        "gradients": "The values are right, the way back is not: look for `detach`, `no_grad`, `.data`, or a tensor made anew.",
+        "inputs unchanged": "Copy what you change (`x.copy()`, `x.clone()`), or build a new array.",
+    }.get(
+        mismatch.check,
+        "Work the small input below by hand, print each intermediate, and find the first that is not what you expect.",
+    )
+    if not reveal:
+        advice = "Your function passes or fails alike on inputs you cannot see: test it on other sizes and on extreme values."
+    return "Wrong, and in none of the ways I know.", advice
+
+
+def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
+    if not reveal:
+        if mismatch.check == "runs" and result.failure is not None:
+            kind = {"timeout": "it takes too long", "crashed": "the process ends"}.get(result.failure.kind)
+            return f"On a hidden test ({case}), {kind or f'it raises {result.failure.type}'}."
+        return f"On a hidden test ({case}), the check “{mismatch.check}” fails."
+    where = f" in output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
+    text = f"On “{case}”{where}: {mismatch.message}"
+    if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
+        want, got = mismatch.expected[mismatch.at], mismatch.got[mismatch.at]
+        text += f"; the first at index {list(mismatch.at)}: expected {want:.6g}, yours {got:.6g}"
+    return text if text.endswith("?") else text + "."
+
+
+def _checks(mismatch: Mismatch, exercise: ExerciseRecord, record: CaseRecord) -> tuple[tuple[str, str], ...]:
+    """The checks that this case has, in order: passed, failed, skipped."""
+    failed = CHECKS.index(mismatch.check)
+    absent = {name for name, has in (("properties", exercise.properties), ("gradients", record.probe.grad)) if not has}
+    states = [(name, "pass" if i < failed else "fail" if i == failed else "skip") for i, name in enumerate(CHECKS)]
+    return tuple((name, state) for name, state in states if name not in absent)
+
+
+def _snippet(name: str, inputs: EncodedValue) -> str:
+    """The smallest failing input, ready to paste into a cell."""
+    items = dict(inputs.spec["d"])
+    if set(items) == {"init", "weights", "calls"}:
+        plain = EncodedValue(items["init"], inputs.arrays)
+        lines = [f"obj = {name}(**{show(plain)})"]
+        if "s" not in items["weights"]:
+            lines.append("# obj.load_state_dict(...): the given weights are in the lesson's probe pack")
+        for call in items["calls"]["t" if "t" in items["calls"] else "l"]:
+            method, arguments, attribute = call["l" if "l" in call else "t"]
+            target = "obj" if method["s"] == "__call__" else f"obj.{method['s']}"
+            given = ", ".join(f"{key}={show(EncodedValue(value, inputs.arrays))}" for key, value in arguments["d"])
+            lines.append(target if attribute["s"] else f"{target}({given})")
+    else:
+        lines = [f"{key} = {show(EncodedValue(value, inputs.arrays))}" for key, value in items.items()]
+        lines.append(f"{name}({', '.join(f'{key}={key}' for key in items)})")
+    text = "\n".join(lines)
+    return text if len(text) <= 6000 else text[:6000] + "\n# (shortened)"
+
+
+def _grids(mismatch: Mismatch) -> tuple[Grid, ...]:
+    expected, got, wrong = mismatch.expected, mismatch.got, mismatch.wrong
+    if expected is None or got is None or wrong is None or expected.ndim == 0 or mismatch.at is None:
+        return ()
+    first = mismatch.at
+    expected, got, wrong = (_two_d(a, first) for a in (expected, got, wrong))
+    row, column = (0, *first)[-2:]
+    rows, columns = (_window(length, at) for length, at in zip(expected.shape, (row, column), strict=True))
+    box = (row - rows.start, column - columns.start)
+    expected, got, wrong = (a[rows, columns] for a in (expected, got, wrong))
+    with np.errstate(invalid="ignore"):
+        difference = got.astype(float) - expected.astype(float)
+    crop = f" (entries {list(first[:-2])})" if len(first) > 2 else ""
+    return (
+        Grid(f"expected{crop}", expected, wrong, box),
+        Grid(f"yours{crop}", got, wrong, box),
+        Grid("yours − expected", difference, wrong, box, diverging=True),
+    )
+
+
+def _two_d(a: Array, first: Sequence[int]) -> Array:
+    return a[None, :] if a.ndim == 1 else a[tuple(first[:-2])]
+
+
+def _window(length: int, at: int) -> slice:
+    start = max(0, min(at - MAX_SIDE // 2, length - MAX_SIDE))
+    return slice(start, min(length, start + MAX_SIDE))

@@ -1,0 +1,36 @@
+"""What a case asks and what was seen of an answer to it, as plain data: all that passes between `observe` and `judge`."""
+
+from dataclasses import dataclass, field
+
+from autograder.judging.values import Array, EncodedValue
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no value. `line` is the learner's own line, as `(number, text)`, where there is one."""
+
+    kind: str  # "raised", "timeout", "blank", "missing", "weights", "crashed"
+    type: str = ""
+    message: str = ""
+    line: tuple[int, str] | None = None
+
+
+@dataclass
+class Observation:
+    """What a call did: its `value`, the gradients asked for, the inputs it changed, or the `failure`."""
+
+    value: EncodedValue | None = None
+    grads: dict[str, Array | None] = field(default_factory=dict)
+    mutated: tuple[str, ...] = ()
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The input of one case as data: everything `observe` needs and nothing that it must not know."""
+
+    inputs: EncodedValue
+    grad: tuple[str, ...] = ()
+    cotangent: EncodedValue | None = None

@@ -1,0 +1,184 @@
+"""Run a learner's object on one case and write down what happened, as data.
+
+This is the only module that calls learner code. It runs in the learner's own process for an instant check and in
+the sandbox when grading; what it returns (`Observation`) is plain data, and `judge` never needs the object.
+"""
+
+import contextlib
+import ctypes
+import io
+import sysconfig
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.exercise import Call, Script
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.values import EncodedValue, as_array, decode, encode
+
+MAX_NOTES = 5
+_STDLIB = sysconfig.get_paths()["stdlib"]
+
+
+def script_to_data(script: Script) -> dict[str, Any]:
+    """A `Script` as nested plain values (for a pack or the wire)."""
+    calls = [[call.method, call.arguments, call.attribute] for call in script.calls]
+    return {"init": script.init, "weights": script.weights, "calls": calls}
+
+
+def script_from_data(data: dict[str, Any]) -> Script:
+    """The inverse of `script_to_data`."""
+    calls = tuple(Call(method, arguments, attribute) for method, arguments, attribute in data["calls"])
+    return Script(data["init"], data["weights"], calls)
+
+
+def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
+    """Call `answer` on the probe's inputs. Never raises for what the learner's code does.
+
+    `dtype` casts floating inputs (`"float64"` when the reference makes its expected values).
+    """
+    values = decode(probe.inputs, dtype=dtype)
+    before = encode(decode(probe.inputs, dtype=dtype))
+    seen = Observation()
+    started = time.perf_counter()
+    with _quietly(seen):
+        try:
+            if probe.grad:
+                _with_gradients(answer, values, probe, seen, dtype)
+            else:
+                seen.value = encode(_run(answer, values))
+        except _UnusableError as problem:
+            seen.failure = problem.failure
+        except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
+            seen.failure = _describe(error)
+    seen.seconds = time.perf_counter() - started
+    if seen.failure is None:
+        seen.mutated = _changed(before, encode(values), values)
+    return seen
+
+
+def observe_within(seconds: float, answer: Any, probe: Probe) -> Observation:
+    """`observe` with a deadline, for the learner's own notebook: a hang becomes an observation.
+
+    Works on every platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous
+    exception and otherwise left behind. Grading does not rely on this; there the sandbox is killed from outside.
+    """
+    result: list[Observation] = []
+    thread = threading.Thread(target=lambda: result.append(observe(answer, probe)), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive() and thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
+        thread.join(0.2)
+        return Observation(failure=Failure("timeout", message=f"{seconds:g} s"), seconds=seconds)
+    return result[0]
+
+
+class _UnusableError(Exception):
+    """The learner's class cannot be driven; carries the failure to report."""
+
+    def __init__(self, failure: Failure):
+        self.failure = failure
+
+
+def _run(answer: Any, values: Any) -> Any:
+    if not (isinstance(values, dict) and set(values) == {"init", "weights", "calls"}):
+        return answer(**values)
+    script = script_from_data(values)
+    obj = answer(**script.init)
+    if script.weights is not None:
+        try:
+            obj.load_state_dict(script.weights)
+        except Exception as error:
+            raise _UnusableError(Failure("weights", type(error).__name__, str(error)[:600])) from None
+    results = []
+    for call in script.calls:
+        member = obj if call.method == "__call__" else getattr(obj, call.method)
+        results.append(_frozen(member if call.attribute else member(**call.arguments)))
+    return tuple(results)
+
+
+def _frozen(value: Any) -> Any:
+    """A copy of arrays that a later call of the same object might overwrite (a cache hands out views)."""
+    if isinstance(value, tuple):
+        return tuple(_frozen(item) for item in value)
+    found = as_array(value)
+    return value if found is None else (value.copy() if found[1] == "array" else value.detach().clone())
+
+
+def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Observation, dtype: str | None) -> None:
+    import torch
+
+    for name in probe.grad:
+        values[name].requires_grad_()
+    value = _run(answer, values)
+    seen.value = encode(value)
+    first = value[0] if isinstance(value, tuple | list) and value else value
+    assert probe.cotangent is not None
+    cotangent = decode(probe.cotangent, dtype=dtype)
+    if not isinstance(first, torch.Tensor) or first.shape != cotangent.shape:
+        return  # the shape check fails first and says why
+    inputs = [values[name] for name in probe.grad]
+    grads: tuple[torch.Tensor | None, ...] = (None,) * len(inputs)
+    if first.requires_grad:
+        grads = torch.autograd.grad(first, inputs, cotangent.to(first.dtype), allow_unused=True)
+    for name, grad in zip(probe.grad, grads, strict=True):
+        found = as_array(grad)
+        seen.grads[name] = None if found is None else found[0]
+
+
+def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[str, ...]:
+    names = [name for name, _ in before.spec.get("d", [])] if isinstance(values, dict) else []
+    specs_before, specs_after = dict(before.spec["d"]), dict(after.spec.get("d", []))
+    changed = []
+    for name in names:
+        old, new = EncodedValue(specs_before[name], before.arrays), EncodedValue(specs_after.get(name, {}), after.arrays)
+        if not same(old, new):
+            changed.append(name)
+    return tuple(changed)
+
+
+def same(one: EncodedValue, two: EncodedValue) -> bool:
+    """Whether two trees are equal bit for bit (NaN equals NaN). Code leaves count as equal."""
+    left, right = list(one.leaves()), list(two.leaves())
+    if [path for path, _ in left] != [path for path, _ in right]:
+        return False
+    for (_, a), (_, b) in zip(left, right, strict=True):
+        if "c" in a or "o" in a:
+            continue
+        if ("a" in a) != ("a" in b):
+            return False
+        if "a" in a:
+            if not np.array_equal(one.arrays[a["a"]], two.arrays[b["a"]], equal_nan=one.arrays[a["a"]].dtype.kind in "fc"):
+                return False
+        elif a != b:
+            return False
+    return True
+
+
+def _describe(error: BaseException) -> Failure:
+    if isinstance(error, NotImplementedError):
+        return Failure("blank", "NotImplementedError", str(error)[:300])
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        theirs = not frame.filename.startswith((__file__, _STDLIB, "<frozen")) and "site-packages" not in frame.filename
+        if theirs and frame.lineno is not None:
+            line = (frame.lineno, (frame.line or "").strip()[:200])
+    return Failure("raised", type(error).__name__, str(error)[:600], line)
+
+
+@contextlib.contextmanager
+def _quietly(seen: Observation) -> Iterator[None]:
+    """Keep warnings and stderr off the notebook (nbgrader gives 0 to any stderr output) and note them instead."""
+    text = io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(text):
+        warnings.simplefilter("always")
+        yield
+    notes = [f"{w.category.__name__}: {w.message}" for w in caught]
+    notes += [line for line in text.getvalue().splitlines() if line.strip()]
+    seen.notes = tuple(dict.fromkeys(note[:200] for note in notes))[:MAX_NOTES]

@@ -1,0 +1,259 @@
+"""Probe packs: a lesson's probes, expected outputs and the outputs of each named mistake, in one small file.
+
+`make` runs the reference and every misconception on seeded inputs; `save` and `load` store the result as `.npz`
+without pickle, so a learner's machine needs neither the answers nor the exercise declarations. The *visible* pack
+(seed 0) travels with the release; the *hidden* one is made on the grading side from a secret and is never released.
+"""
+
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
+from autograder.judging.judge import judge
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observe import observe, script_to_data
+from autograder.judging.records import CaseRecord, ExerciseRecord, Known
+from autograder.judging.values import Array, EncodedValue, Spec, encode
+
+FORMAT = 1
+VISIBLE_SEED = 0
+SUFFIX = ".probes.npz"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A lesson's exercises as data."""
+
+    lesson: str
+    title: str
+    exercises: dict[str, ExerciseRecord]
+
+    @property
+    def points(self) -> float:
+        return sum(exercise.points for exercise in self.exercises.values())
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash of all that is in it."""
+        arrays: list[Array] = []
+        text = json.dumps([_exercise_to_json(exercise, arrays) for exercise in self.exercises.values()], sort_keys=True)
+        return hashlib.sha256(b"\0".join([text.encode(), *(a.tobytes() for a in arrays)])).hexdigest()
+
+
+def seed_from(secret: str, lesson: str) -> int:
+    """A seed nobody can guess without the `secret`."""
+    return int.from_bytes(hashlib.sha256(f"{secret}\0{lesson}".encode()).digest()[:8], "big")
+
+
+def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED) -> Pack:
+    """The pack of a lesson for `seed`. Raises ValueError where a reference fails on its own probe."""
+    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed) for exercise in exercises})
+
+
+def make_record(lesson: str, exercise: Exercise, seed: int) -> ExerciseRecord:
+    """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception."""
+    cases = [_make_case(lesson, exercise, case, index, seed) for index, case in enumerate(exercise.cases)]
+    return ExerciseRecord(
+        id=exercise.id,
+        title=exercise.title,
+        points=exercise.points,
+        cases=cases,
+        known=tuple(Known(m.id, m.says, m.fix) for m in exercise.misconceptions),
+        hints=exercise.hints,
+        properties=exercise.properties,
+        tolerance=exercise.tolerance,
+        choices=exercise.choices,
+        reveal=exercise.reveal,
+        forbid=exercise.forbid,
+        timeout_s=exercise.timeout_s,
+    )
+
+
+def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: int) -> CaseRecord:
+    where = f"{lesson}.{exercise.id}, case {case.name!r}"
+    draw = Draw([seed, index, *exercise.id.encode()])
+    made = case.make(draw)
+    inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
+    if exercise.tensors:
+        inputs = _as_tensors(inputs)
+    probe = Probe(inputs)
+    expected = observe(exercise.reference, probe, dtype="float64")
+    if expected.failure is None and case.grad and expected.value is not None:
+        probe = Probe(inputs, case.grad, _cotangent(expected.value, draw))
+        expected = observe(exercise.reference, probe, dtype="float64")
+    if expected.failure is not None:
+        raise ValueError(f"{where}: the reference itself failed: {expected.failure.type}: {expected.failure.message}.")
+    if expected.mutated:
+        raise ValueError(f"{where}: the reference changes its input {expected.mutated}.")
+    record = CaseRecord(case.name, probe, case.edge, expected)
+    probing = ExerciseRecord(exercise.id, "", 1.0, [record], (), (), exercise.properties, exercise.tolerance)
+    for mistake in exercise.misconceptions:
+        seen = observe(mistake.answer, probe, dtype="float64")
+        seen.notes, seen.seconds = (), 0.0
+        if not judge(probing, [seen]).cases[0].passed:
+            record.mistakes[mistake.id] = seen
+    expected.notes, expected.seconds = (), 0.0
+    return record
+
+
+def _as_tensors(tree: EncodedValue) -> EncodedValue:
+    def mark(spec: Spec) -> Spec:
+        if "a" in spec:
+            return {"a": spec["a"], "k": "tensor"}
+        for tag in "lt":
+            if tag in spec:
+                return {tag: [mark(item) for item in spec[tag]]}
+        if "d" in spec:
+            return {"d": [[key, mark(item)] for key, item in spec["d"]]}
+        return spec
+
+    return EncodedValue(mark(tree.spec), [a.astype(np.float32) if a.dtype.kind == "f" else a for a in tree.arrays])
+
+
+def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:
+    first = next(spec for _, spec in value.leaves())
+    shape = value.arrays[first["a"]].shape
+    return EncodedValue({"a": 0, "k": "tensor"}, [draw.normal(*shape).astype(np.float32)])
+
+
+# ---------------------------------------------------------------------------------------------- files
+
+
+def save(pack: Pack, path: Path) -> None:
+    """Write `pack`, deterministically (same content, same bytes on one machine)."""
+    arrays: list[Array] = []
+    manifest = {
+        "format": FORMAT,
+        "lesson": pack.lesson,
+        "title": pack.title,
+        "exercises": [_exercise_to_json(exercise, arrays) for exercise in pack.exercises.values()],
+    }
+    text = np.frombuffer(json.dumps(manifest, sort_keys=True).encode(), np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, manifest=text, **{f"a{i}": array for i, array in enumerate(arrays)})  # type: ignore[arg-type]  # numpy's stub lacks **kwargs of arrays
+
+
+def load(path: Path) -> Pack:
+    """The pack at `path`; cached until the file changes."""
+    return _load(str(path), path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=32)
+def _load(path: str, _modified: int) -> Pack:
+    with np.load(path, allow_pickle=False) as data:
+        manifest = json.loads(data["manifest"].tobytes())
+        if manifest.get("format") != FORMAT:
+            raise ValueError(f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. Run `attn build`.")
+        arrays = [data[f"a{i}"] for i in range(len(data.files) - 1)]
+    exercises = [_exercise_from_json(item, arrays) for item in manifest["exercises"]]
+    return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
+
+
+def differences(one: Pack, two: Pack) -> list[str]:
+    """Where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise)."""
+    left: list[Array] = []
+    right: list[Array] = []
+    a = [_exercise_to_json(e, left) for e in one.exercises.values()]
+    b = [_exercise_to_json(e, right) for e in two.exercises.values()]
+    found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if x != y]
+    if [x["id"] for x in a] != [y["id"] for y in b] or len(left) != len(right):
+        return [*found, f"exercises: {[x['id'] for x in a]} against {[y['id'] for y in b]}"]
+    for x, y in zip(left, right, strict=True):
+        if x.shape != y.shape or not np.allclose(x, y, rtol=1e-6, atol=1e-9, equal_nan=True):
+            found.append(f"an array of shape {x.shape} differs")
+            break
+    return found
+
+
+def _store(tree: EncodedValue | None, arrays: list[Array]) -> Any:
+    if tree is None:
+        return None
+    offset = len(arrays)
+    arrays.extend(tree.arrays)
+    return [tree.spec, offset, len(tree.arrays)]
+
+
+def _fetch(stored: Any, arrays: list[Array]) -> EncodedValue | None:
+    if stored is None:
+        return None
+    spec, offset, count = stored
+    return EncodedValue(spec, arrays[offset : offset + count])
+
+
+def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
+    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type]
+    return {
+        "value": _store(seen.value, arrays),
+        "grads": {name: None if g is None else _store(encode(g), arrays) for name, g in sorted(seen.grads.items())},
+        "mutated": list(seen.mutated),
+        "failure": failure,
+    }
+
+
+def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
+    grads: dict[str, Array | None] = {}
+    for name, stored in item["grads"].items():
+        tree = _fetch(stored, arrays)
+        grads[name] = None if tree is None else tree.arrays[0]
+    failure = None if item["failure"] is None else Failure(*item["failure"])
+    return Observation(_fetch(item["value"], arrays), grads, tuple(item["mutated"]), failure)
+
+
+def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
+    cases = [
+        {
+            "name": case.name,
+            "edge": case.edge,
+            "inputs": _store(case.probe.inputs, arrays),
+            "grad": list(case.probe.grad),
+            "cotangent": _store(case.probe.cotangent, arrays),
+            "expected": _observation_to_json(case.expected, arrays),
+            "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
+        }
+        for case in exercise.cases
+    ]
+    return {
+        "id": exercise.id,
+        "title": exercise.title,
+        "points": exercise.points,
+        "cases": cases,
+        "known": [[k.id, k.says, k.fix] for k in exercise.known],
+        "hints": list(exercise.hints),
+        "properties": [asdict(law) for law in exercise.properties],
+        "tolerance": [exercise.tolerance.rtol, exercise.tolerance.atol],
+        "choices": exercise.choices,
+        "reveal": exercise.reveal,
+        "forbid": list(exercise.forbid),
+        "timeout_s": exercise.timeout_s,
+    }
+
+
+def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
+    cases = []
+    for case in item["cases"]:
+        inputs = _fetch(case["inputs"], arrays)
+        assert inputs is not None
+        probe = Probe(inputs, tuple(case["grad"]), _fetch(case["cotangent"], arrays))
+        mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
+        cases.append(CaseRecord(case["name"], probe, case["edge"], _observation_from_json(case["expected"], arrays), mistakes))
+    return ExerciseRecord(
+        id=item["id"],
+        title=item["title"],
+        points=item["points"],
+        cases=cases,
+        known=tuple(Known(*known) for known in item["known"]),
+        hints=tuple(item["hints"]),
+        properties=tuple(Property(**law) for law in item["properties"]),
+        tolerance=Tolerance(*item["tolerance"]),
+        choices=dict(item["choices"]),
+        reveal=item["reveal"],
+        forbid=tuple(item["forbid"]),
+        timeout_s=item["timeout_s"],
+    )

@@ -1,0 +1,203 @@
+"""Render a `Report`: an HTML panel for notebooks and feedback, and a text form that stands alone.
+
+Every string is escaped here, and only here. Colours come from JupyterLab's own theme variables (with fallbacks for
+plain HTML), and no meaning rests on colour: symbols and words say the same.
+"""
+
+import html
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.explain import Grid, Report
+from autograder.judging.formulas import spell
+
+SYMBOL = {"pass": "✓", "part": "◐", "fail": "✗", "todo": "·"}
+WORD = {"pass": "passed", "part": "partly right", "fail": "not yet", "todo": "not started"}
+ACCENT = {"pass": "#1b7f4b", "part": "#a15c00", "fail": "#b3261e", "todo": "#5f6368"}
+STATE = {"pass": "✓", "fail": "✗", "skip": "–"}
+HINT = ("A nudge", "The method", "Nearly the answer")
+_INK = "var(--jp-ui-font-color1, #1f1f1f)"
+_FAINT = "var(--jp-ui-font-color2, #5f6368)"
+_PAPER = "var(--jp-layout-color1, #ffffff)"
+_LINE = "var(--jp-border-color2, #d0d0d0)"
+
+_FRAME = (
+    f"border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};"
+    f"background:{_PAPER};line-height:1.45;overflow-wrap:anywhere"
+)
+
+
+def inline(text: str) -> str:
+    """Escaped text in which `code`, *emphasis*, **bold** and $maths$ are marked up."""
+    safe = spell(html.escape(text, quote=True), html=True)
+    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
+    safe = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
+    return re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])", r"<i>\1</i>", safe)
+
+
+def plain(text: str) -> str:
+    """The text for terminals: maths spelled out, no emphasis marks; `code` keeps its ticks."""
+    text = spell(text)
+    return re.sub(r"(?<![\w*])(\*{1,2})([^*\s][^*]*)\1(?![\w*])", r"\2", text)
+
+
+def to_html(report: Report) -> str:
+    """The panel as one self-contained `<div>`, without script, style sheet or network."""
+    accent = ACCENT[report.status]
+    parts = [
+        f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {accent}">',
+        '<div style="display:flex;justify-content:space-between;gap:16px">'
+        f"<b>{_badge(report.status, WORD[report.status])} &nbsp;{inline(report.title)}</b>"
+        f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
+        f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
+    ]
+    parts += [f'<p style="margin:2px 0">{inline(text)}</p>' for text in (report.advice, report.detail) if text]
+    if report.grids:
+        parts.append(
+            '<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>"
+        )
+    if report.checks:
+        row = _row((STATE[state], name) for name, state in report.checks)
+        parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">Checks in order: {row}</p>')
+    if len(report.cases) > 1:
+        row = _row((STATE["pass" if ok else "fail"], name) for name, ok in report.cases)
+        parts.append(
+            f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>'
+        )
+    if report.snippet:
+        frame = f"overflow-x:auto;margin:3px 0 6px;padding:6px 10px;border:1px solid {_LINE};border-radius:3px;background:none"
+        pasted = f'<pre style="{frame}">{html.escape(report.snippet)}</pre>'
+        parts.append(_details("The smallest failing input, ready to paste", pasted))
+    if report.notes:
+        items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
+        parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
+    for level, hint in enumerate(report.hints):
+        parts.append(_details(f"Hint {level + 1}: {HINT[level]}", f"<p style='margin:2px 0 2px 16px'>{inline(hint)}</p>"))
+    return "".join(parts) + "</div>"
+
+
+def to_text(report: Report, *, width: int = 88) -> str:
+    """The panel for a terminal; only the first hint, since nothing can be folded there."""
+    lines = [
+        f"{SYMBOL[report.status]} {report.title} · {WORD[report.status]} · {_number(report.score)} / {_number(report.points)}"
+    ]
+    for text in (report.headline, report.advice, report.detail):
+        if text:
+            lines += textwrap.wrap(plain(text), width, initial_indent="  ", subsequent_indent="  ")
+    for grid in report.grids:
+        lines += ["", f"  {grid.title}", *(f"    {row}" for row in _grid_rows(grid))]
+    if report.checks:
+        lines += ["", "  checks: " + "  ".join(f"{STATE[state]} {name}" for name, state in report.checks)]
+    if len(report.cases) > 1:
+        lines.append(
+            f"  {'hidden tests' if report.hidden else 'inputs'}: "
+            + "  ".join(f"{'✓' if ok else '✗'} {name}" for name, ok in report.cases)
+        )
+    if report.snippet:
+        lines += ["", "  smallest failing input:", *(f"    {line}" for line in report.snippet.splitlines())]
+    lines += [f"  warned: {note}" for note in report.notes]
+    if report.hints:
+        lines += [
+            "",
+            *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
+        ]
+    return "\n".join(lines)
+
+
+def overview_html(row: Mapping[str, Any]) -> str:
+    """The progress panel of one lesson (a row of `workspace.status`): a bar, and a line for each exercise."""
+    share = 100 * row["score"] / row["points"] if row["points"] else 0.0
+    lines = []
+    for exercise in row["exercises"]:
+        told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
+        lines.append(
+            f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">'
+            f"{_badge(exercise['status'], WORD[exercise['status']])}</div>"
+            f'<div style="flex:auto"><code>{html.escape(exercise["id"])}</code> {told}</div>'
+            f'<div style="white-space:nowrap">{_number(exercise["score"])} / {_number(exercise["points"])}</div></div>'
+        )
+    return (
+        f'<div class="attn-panel" role="status" style="{_FRAME}">'
+        f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
+        f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])}</b></div>'
+        f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
+        f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
+        f"{''.join(lines)}</div>"
+    )
+
+
+def overview_text(row: Mapping[str, Any]) -> str:
+    """The progress of one lesson for a terminal."""
+    lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])}"]
+    for exercise in row["exercises"]:
+        told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
+        lines.append(f"  {SYMBOL[exercise['status']]} {exercise['id']}{told}")
+    return "\n".join(lines)
+
+
+def _told(exercise: Mapping[str, Any]) -> str:
+    """What the last check said, where it named a mistake."""
+    if exercise["status"] in ("pass", "todo") or not exercise["mistake"]:
+        return ""
+    return f"you {exercise['mistake']}"
+
+
+def _badge(status: str, word: str) -> str:
+    """A word on its own ground, so that it can be read on any theme's paper."""
+    style = f"background:{ACCENT[status]};color:#ffffff;padding:1px 7px;border-radius:3px;white-space:nowrap"
+    return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
+
+
+def _row(items: Iterable[tuple[str, str]]) -> str:
+    """Symbols and names in a line that breaks between them."""
+    style = "white-space:nowrap;margin-right:10px"
+    return " ".join(f'<span style="{style}">{symbol} {html.escape(name)}</span>' for symbol, name in items)
+
+
+def _details(title: str, body: str) -> str:
+    summary = f'<summary style="cursor:pointer;display:list-item">{html.escape(title)}</summary>'
+    return f'<details style="margin:3px 0">{summary}{body}</details>'
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"
+
+
+def _entry(value: float | bool) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "T" if value else "F"
+    if 99.5 <= abs(value) < 1000:
+        return f"{value:.0f}"  # `.2g` would write 1.2e+02
+    return f"{value:.2g}" if abs(value) < 1000 else f"{value:.0e}"
+
+
+def _grid_html(grid: Grid) -> str:
+    finite = grid.cells[np.isfinite(grid.cells)].astype(float) if grid.cells.size else np.zeros(1)
+    scale = float(np.abs(finite).max(initial=0.0)) or 1.0
+    rows = []
+    for i, row in enumerate(grid.cells):
+        cells = []
+        for j, value in enumerate(row):
+            strength = min(1.0, abs(float(value)) / scale) if np.isfinite(value) else 1.0
+            rgb = ("213,94,0" if float(value) < 0 else "0,114,178") if np.isfinite(value) else "204,121,167"
+            box = "outline:3px solid #d55e00;outline-offset:-2px;font-weight:bold;" if (i, j) == grid.box else ""
+            mark = "text-decoration:underline;" if grid.diverging and grid.wrong[i, j] else ""
+            cells.append(
+                f'<td style="padding:2px 5px;text-align:right;border:1px solid {_LINE};{box}{mark}'
+                f'background:rgba({rgb},{0.5 * strength:.2f})">{html.escape(_entry(value.item()))}</td>'
+            )
+        rows.append("<tr>" + "".join(cells) + "</tr>")
+    style = "border-collapse:collapse;margin:0;white-space:nowrap;font-size:85%;font-variant-numeric:tabular-nums"
+    table = f'<table style="{style}">{"".join(rows)}</table>'
+    return f'<div style="overflow-x:auto"><div style="font-size:85%;color:{_FAINT}">{html.escape(grid.title)}</div>{table}</div>'
+
+
+def _grid_rows(grid: Grid) -> Iterable[str]:
+    texts = [[_entry(value.item()) for value in row] for row in grid.cells]
+    width = max((len(text) for row in texts for text in row), default=1) + 1
+    for i, row in enumerate(texts):
+        yield " ".join((f">{text}" if (i, j) == grid.box else text).rjust(width) for j, text in enumerate(row))

@@ -1,0 +1,99 @@
+"""What is judged and what comes out, as plain data: an exercise with its expected outputs, and the verdict on an answer."""
+
+from dataclasses import dataclass, field
+
+from autograder.judging.exercise import Property, Tolerance
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.values import Array
+
+
+@dataclass(frozen=True)
+class Known:
+    """A named mistake as the learner may read it."""
+
+    id: str
+    says: str
+    fix: str
+
+
+@dataclass
+class CaseRecord:
+    """One probe with its expected observation and, by misconception id, what each known mistake does on it."""
+
+    name: str
+    probe: Probe
+    edge: float
+    expected: Observation
+    mistakes: dict[str, Observation] = field(default_factory=dict)
+
+
+@dataclass
+class ExerciseRecord:
+    """An exercise as data: all that `check` and the grader need, without references, misconceptions' code or variants."""
+
+    id: str
+    title: str
+    points: float
+    cases: list[CaseRecord]
+    known: tuple[Known, ...]
+    hints: tuple[str, ...]
+    properties: tuple[Property, ...] = ()
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    choices: dict[str, str] = field(default_factory=dict)
+    reveal: str = ""
+    forbid: tuple[str, ...] = ()
+    timeout_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first check that failed. `at` is the first wrong index of the leaf at `path`; arrays only where they compare."""
+
+    check: str
+    message: str
+    path: str = ""
+    at: tuple[int, ...] | None = None
+    expected: Array | None = None
+    got: Array | None = None
+    wrong: Array | None = None  # boolean mask over `expected`
+
+
+@dataclass
+class CaseResult:
+    """The verdict on one case."""
+
+    name: str
+    edge: float
+    mismatch: Mismatch | None
+    observation: Observation
+    size: int
+
+    @property
+    def passed(self) -> bool:
+        return self.mismatch is None
+
+
+@dataclass
+class Result:
+    """The verdict on an exercise: points, the named misconception if the outputs match one, the cases."""
+
+    exercise: ExerciseRecord
+    score: float
+    cases: list[CaseResult]
+    diagnosis: Known | None = None
+    certain: bool = True
+    failure: Failure | None = None
+    chosen: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.score >= self.exercise.points
+
+    @property
+    def worst(self) -> tuple[CaseRecord, CaseResult] | None:
+        """The failing case to show: a core one before an edge case, the smallest input first."""
+        failing = [(c.edge > 0, c.size, i) for i, c in enumerate(self.cases) if not c.passed]
+        if not failing:
+            return None
+        index = min(failing)[2]
+        return self.exercise.cases[index], self.cases[index]

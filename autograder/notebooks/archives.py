@@ -1,0 +1,210 @@
+"""Files out of folders and zip archives of strangers: read into memory, in bounds, or refused in words.
+
+Nothing is ever extracted by the name that an archive gives it. Links, special files, encrypted entries, names that lead out
+or that some system reads otherwise, doubled names and bombs are refused one by one; the others are still read.
+"""
+
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from autograder.notebooks.submission import MAX_BYTES
+
+MAX_NESTED = 50 << 20  # bytes of a zip in a zip
+MAX_TOTAL = 2 << 30  # bytes read of one collection
+MAX_WITHIN = 5 * MAX_BYTES  # bytes read of a zip in a zip: one learner's, who must not use up what is for all
+MAX_ENTRIES = 50_000  # of an archive; a fiftieth of an archive within one
+MAX_RATIO = 100  # uncompressed to compressed, from a megabyte on; notebooks reach 10
+_JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
+_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(\..*)?$")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffd\ud800-\udfff]")
+# NotImplementedError is what zipfile raises for a compression or an encryption that it does not know.
+_BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that was read: its `path` in the collection (archives count as folders) and when its outermost entry was written."""
+
+    path: str
+    data: bytes
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A file that was not read, and why, in words for the instructor."""
+
+    path: str
+    reason: str
+
+
+@dataclass
+class _Budget:
+    """What may still be read of the whole collection, or of an archive within it."""
+
+    left: int = MAX_TOTAL
+    most: int = MAX_TOTAL
+
+
+def read_all(source: Path) -> Iterator[File | Refused]:
+    """Every notebook below the folder `source`, or in the zip or notebook `source`, in the order of their paths."""
+    budget = _Budget()
+    if source.is_symlink():
+        yield Refused(source.name, "it is a link; name the file or folder itself")
+    elif source.is_dir():
+        for folder, folders, names in os.walk(source):
+            folders.sort()
+            for name in sorted([*names, *(each for each in folders if (Path(folder) / each).is_symlink())]):
+                path = Path(folder) / name
+                yield from _on_disk(path, path.relative_to(source).as_posix(), budget)
+    else:
+        yield from _on_disk(source, "" if source.suffix.lower() == ".zip" else source.name, budget)
+
+
+def _on_disk(path: Path, name: str, budget: _Budget) -> Iterator[File | Refused]:
+    label = shown(name or path.name)
+    if _JUNK.search(name):
+        return
+    if problem := name_problem(name):
+        yield Refused(label, problem)
+        return
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        yield Refused(label, f"it could not be opened ({error.strerror}); links are not followed")
+        return
+    with os.fdopen(handle, "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            yield Refused(label, "expected a regular file")
+        elif path.suffix.lower() == ".zip":
+            yield from _in_zip(file, name, budget, time=None)
+        elif problem := _size_problem(name, info.st_size, budget):
+            yield Refused(label, problem)
+        else:
+            budget.left -= info.st_size
+            yield File(name, file.read(MAX_BYTES), datetime.fromtimestamp(info.st_mtime))
+
+
+def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) -> Iterator[File | Refused]:
+    """The files of a zip; `time` is that of the archive it lies in, for what is within was written by a learner."""
+    try:
+        archive = zipfile.ZipFile(file)
+        entries = archive.infolist()
+    except _BROKEN as error:
+        yield Refused(shown(name or "the archive"), f"it is not a zip archive that can be read ({type(error).__name__})")
+        return
+    if len(entries) > MAX_ENTRIES:
+        yield Refused(shown(name or "the archive"), f"expected at most {MAX_ENTRIES} files in it, got {len(entries)}")
+        return
+    seen = [_folded(entry.filename) for entry in entries]
+    doubled = {each for each, times in Counter(seen).items() if times > 1}
+    prefix = f"{name}/" if name else ""
+    for entry in sorted(entries, key=lambda each: each.filename):
+        path = prefix + entry.filename
+        if entry.is_dir() or _JUNK.search(path):
+            continue
+        problem = _entry_problem(entry, budget, nested=time is not None)
+        if _folded(entry.filename) in doubled:
+            problem = "the archive holds this name twice, or twice but for capitals: which one counts?"
+        if problem:
+            yield Refused(shown(path), problem)
+            continue
+        yield from _entry(archive, entry, path, budget, time)
+
+
+def _entry(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: str, budget: _Budget, time: datetime | None
+) -> Iterator[File | Refused]:
+    limit = MAX_NESTED if path.lower().endswith(".zip") else MAX_BYTES
+    try:
+        with archive.open(entry) as file:
+            data = file.read(limit + 1)  # whatever the archive's own figures say
+        written = time or datetime(*entry.date_time)
+    except _BROKEN as error:
+        yield Refused(shown(path), f"it could not be unpacked ({type(error).__name__}: {shown(str(error))[:80]})")
+        return
+    budget.left -= len(data)
+    if len(data) > limit:
+        yield Refused(shown(path), f"expected at most {limit >> 20} MiB, got more than it said")
+    elif not path.lower().endswith(".zip"):
+        yield File(path, data, written)
+    elif data.count(b"PK\x01\x02") > MAX_ENTRIES // 50:  # each entry of a zip's table begins so
+        yield Refused(shown(path), f"expected at most {MAX_ENTRIES // 50} files in an archive within an archive")
+    else:
+        within = _Budget(min(MAX_WITHIN, budget.left), MAX_WITHIN)
+        before = within.left
+        yield from _in_zip(io.BytesIO(data), path, within, written)
+        budget.left -= before - within.left
+
+
+def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> str | None:
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    name = entry.filename
+    if entry.orig_filename.split("\0")[0] != entry.orig_filename:
+        return "its name goes on behind a zero byte"
+    if problem := name_problem(name):
+        return problem
+    if kind not in (0, stat.S_IFREG):
+        return "it is a link or a special file"
+    if entry.flag_bits & 1:
+        return "it is encrypted"
+    if nested and name.lower().endswith(".zip"):
+        return "an archive in an archive in an archive is not opened"
+    if entry.file_size > 1 << 20 and entry.file_size > MAX_RATIO * max(entry.compress_size, 1):
+        return f"it is packed {entry.file_size // max(entry.compress_size, 1)} to 1, as no notebook is"
+    return _size_problem(name, entry.file_size, budget)
+
+
+def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
+    suffix = Path(name).suffix.lower()
+    if suffix not in (".ipynb", ".zip"):
+        packed = suffix in (".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2")
+        return "expected a .zip archive" if packed else "expected a notebook (.ipynb) or a .zip archive"
+    limit = MAX_NESTED if suffix == ".zip" else MAX_BYTES
+    if size > limit:
+        return f"expected at most {limit >> 20} MiB, got {size >> 20} MiB"
+    if size > budget.left:
+        where = "collection: collect in parts" if budget.most == MAX_TOTAL else "archive"
+        return f"more than {budget.most >> 20} MiB in one {where}"
+    return None
+
+
+def name_problem(name: str) -> str | None:
+    """Why no file may have this `name` (a path with /), or None.
+
+    >>> name_problem("ann/a.ipynb"), name_problem("../a.ipynb")
+    (None, 'its name leads out of the archive')
+    """
+    parts = name.split("/")
+    if name.startswith("/") or re.match(r"[A-Za-z]:", name):
+        return "its name is an absolute path"
+    if ".." in parts:
+        return "its name leads out of the archive"
+    if _UNSEEN.search(name):
+        return "its name has characters that cannot be shown"
+    if "\\" in name or ":" in name:
+        return "its name has a backslash or a colon, which some systems read as a path"
+    if any(_DEVICE.match(part) or part != part.rstrip(". ") for part in parts):
+        return "its name is no file's name on Windows"
+    if len(name) > 1000 or any(len(part.encode()) > 255 for part in parts):
+        return "its name is too long"
+    return None
+
+
+def _folded(name: str) -> str:
+    return name.replace("\\", "/").rstrip("/").casefold()
+
+
+def shown(name: str) -> str:
+    """A name fit for a terminal."""
+    return _UNSEEN.sub("?", name)[:200]

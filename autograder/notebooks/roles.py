@@ -1,0 +1,45 @@
+"""The roles of a notebook's cells: answer, check, figure, text.
+
+Roles are read from the metadata that the author wrote and nothing else: `nbgrader: {grade_id, solution | grade | locked}`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+CHECK = re.compile(r"""^check\(\s*["'](\w+)["']\s*\)$""")
+FIGURE = "figure"
+
+
+def exercise_of(cell: Any) -> str | None:
+    """The exercise that an autograded cell checks: its source is exactly `check("name")`."""
+    if cell.cell_type != "code" or not is_grade(cell):
+        return None
+    match = CHECK.match(cell.source.strip())
+    return match[1] if match else None
+
+
+def grader(cell: Any) -> Mapping[str, Any]:
+    """The cell's nbgrader metadata, empty where it has none."""
+    found: Mapping[str, Any] = cell.metadata.get("nbgrader", {})
+    return found
+
+
+def is_grade(cell: Any) -> bool:
+    """Whether points hang on this cell."""
+    return bool(grader(cell).get("grade"))
+
+
+def is_answer(cell: Any) -> bool:
+    """Whether the learner writes in this cell."""
+    return bool(grader(cell).get("solution"))
+
+
+def grade_id(cell: Any) -> str | None:
+    """The cell's `grade_id`."""
+    return grader(cell).get("grade_id")
+
+
+def is_figure(cell: Any) -> bool:
+    """Whether the cell only draws: nothing graded depends on it, so grading need not run it."""
+    return FIGURE in cell.metadata.get("tags", [])

@@ -1,0 +1,185 @@
+"""A submission as data: read with suspicion, then rebuilt from the release with only the learner's answers transplanted.
+
+Order, tags, flags, metadata and outputs of what was submitted are never trusted: a cell that was deleted, duplicated,
+moved or forged neither helps nor hurts. Cells that the learner added are kept (they may define helpers) and run where
+they stood; nothing that is graded depends on what they claim to be. Their prose is read by people in a browser, so it
+stays text: markup and pictures in it are defused (`prose`).
+"""
+
+import copy
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.notebooks.roles import grade_id, is_answer
+
+MAX_BYTES = 20 * 2**20
+MAX_CELLS = 2000
+MAX_SOURCE = 200_000  # characters of a code cell
+MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
+# what follows a fence names a language, and some of those take hours to colour a page of text
+_FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python)?[ \t]*(?:\n|\Z))")
+MAX_TEXT = 1 << 20  # of all cells together
+# what opens a tag or a picture, or makes MathJax write HTML
+_LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is read of a submitted cell: nothing else of it exists for the grader."""
+
+    kind: str
+    source: str
+    grade_id: str | None
+    cell_id: str | None
+
+
+@dataclass
+class Rebuilt:
+    """The notebook to grade, `flags` for a person to see, and the ids of answer cells that were left as released."""
+
+    notebook: Any
+    flags: list[str] = field(default_factory=list)
+
+
+class UnreadableError(Exception):
+    """The file cannot be read as a notebook; the message says why, in words for the learner."""
+
+
+def read(path: Path) -> list[Cell]:
+    """The cells of the notebook at `path`. Raises UnreadableError."""
+    return parse(load(path))
+
+
+def load(path: Path) -> bytes:
+    """The bytes of the file at `path`. Raises UnreadableError; never follows a link, never reads more than 20 MiB."""
+    if path.parent.is_symlink():
+        raise UnreadableError("its folder is a link; submit the folder itself")
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise UnreadableError(
+            f"the file could not be opened ({error.strerror}); submit the notebook itself, not a link"
+        ) from None
+    try:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise UnreadableError("expected a regular file")
+        if info.st_size > MAX_BYTES:
+            raise UnreadableError(
+                f"expected at most {MAX_BYTES >> 20} MiB, got {info.st_size >> 20} MiB; clear the outputs and submit again"
+            )
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(handle)
+
+
+def parse(data: bytes) -> list[Cell]:
+    """The cells of the notebook with the content `data`. Raises UnreadableError."""
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(
+            f"the file is not a notebook: {type(error).__name__}; open it in JupyterLab, save, and submit again"
+        ) from None
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list) or len(cells) > MAX_CELLS:
+        raise UnreadableError("the file holds no list of cells; was another file renamed to .ipynb?")
+    found = [cell_of(item) for item in cells if isinstance(item, dict)]
+    if sum(len(cell.source) for cell in found) > MAX_TEXT:
+        raise UnreadableError(f"expected at most {MAX_TEXT >> 20} MiB of text in its cells; keep data in a file, not in a cell")
+    return found
+
+
+def cell_of(item: Mapping[str, Any]) -> Cell:
+    """What counts of a submitted cell's JSON, whatever is in it."""
+    source = item.get("source", "")
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    metadata = item.get("metadata")
+    grader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    name = grader.get("grade_id") if isinstance(grader, dict) else None
+    kind = item.get("cell_type")
+    return Cell(
+        kind if isinstance(kind, str) else "",
+        _whole(source)[: MAX_SOURCE if kind == "code" else MAX_PROSE] if isinstance(source, str) else "",
+        _whole(name) if isinstance(name, str) else None,
+        item["id"] if isinstance(item.get("id"), str) else None,
+    )
+
+
+def _whole(text: str) -> str:
+    """`text` with a question mark for each half of a surrogate pair: JSON can spell one, no file can hold it."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def prose(text: str) -> str:
+    """A learner's Markdown as Markdown without HTML, pictures and script links: a space parts what would be live, and a dot
+    a fence from its language, but Python.
+
+    >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](javascript:x)")
+    'a< b, < script>x< /script> ! [](http://example.org/x.png) [a](javascript :x)'
+    """
+    return re.sub(r"(?i)(javascript|vbscript|data)(?=:|&)", r"\1 ", _LIVE.sub(r"\g<0> ", _FENCE.sub(r"\g<0>.", text)))
+
+
+def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
+    """The released notebook with the learner's answers in place, and their own extra cells where they stood."""
+    notebook = copy.deepcopy(released)
+    answers = {name: cell for cell in notebook.cells if is_answer(cell) and (name := grade_id(cell))}
+    locked = {name for cell in notebook.cells if not is_answer(cell) and (name := grade_id(cell))}
+    plain = {cell.id: cell for cell in notebook.cells if grade_id(cell) is None}
+    place = {cell.id: index for index, cell in enumerate(notebook.cells)}
+    extras: dict[int, list[Any]] = {}
+    flags: list[str] = []
+    filled: set[str] = set()
+    anchor = -1
+    for cell in submitted:
+        name = cell.grade_id
+        if name in answers and cell.kind == answers[name].cell_type:
+            if name not in filled:
+                filled.add(name)
+                answers[name].source = _written(cell, answers[name].source)
+                anchor = place[answers[name].id]
+                continue
+            flags.append(f"cell {name!r} occurs more than once")
+        elif name in locked:
+            anchor = max(anchor, next(place[c.id] for c in notebook.cells if grade_id(c) == name))
+            continue
+        elif cell.cell_id in plain and name is None and cell.kind == plain[cell.cell_id].cell_type:
+            anchor = place[cell.cell_id]
+            if cell.source != plain[cell.cell_id].source and cell.kind == "code":
+                plain[cell.cell_id].source = cell.source
+                plain[cell.cell_id].metadata.pop("tags", None)  # it is the learner's now: run it like any other
+            continue
+        elif name is not None:
+            flags.append(f"unknown grade_id {name[:60]!r}")
+        if cell.kind in ("code", "markdown") and cell.source.strip():
+            extras.setdefault(anchor, []).append(_extra(cell, sum(map(len, extras.values()))))
+    if missing := [name for name in answers if name not in filled]:
+        flags.append(f"missing answer cells: {', '.join(missing)}")
+    cells = list(extras.get(-1, []))
+    for index, cell in enumerate(notebook.cells):
+        cells += [cell, *extras.get(index, [])]
+    notebook.cells = cells
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return Rebuilt(notebook, list(dict.fromkeys(flags)))
+
+
+def _written(cell: Cell, released: str) -> str:
+    return cell.source if cell.kind == "code" or cell.source == released else prose(cell.source)
+
+
+def _extra(cell: Cell, number: int) -> Any:
+    made = {"cell_type": cell.kind, "id": f"extra-{number}", "metadata": {}, "source": _written(cell, "")}
+    return nbformat.from_dict(made if cell.kind == "markdown" else {**made, "outputs": [], "execution_count": None})

@@ -1,0 +1,55 @@
+"""nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
+
+`InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first in
+`Autograde.sanitize_preprocessors`. `attn grade` needs none of them: see `mark` and `gradebook` in `autograder.grading`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from autograder.authoring.course import CourseError
+from autograder.authoring.reference_source import injected
+from autograder.notebooks.roles import is_answer
+from autograder.notebooks.submission import cell_of, rebuild
+
+
+class InjectSolutions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """Replace `from solutions.x import f` in answer cells by `f`'s source, ready for ClearSolutions."""
+
+    def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
+        cell.source = injected(cell)
+        return cell, resources
+
+
+class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """After ClearSolutions: a prediction's stub is `name = None`, not a NotImplementedError that would litter the notebook."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from autograder.authoring.course import find_lesson
+
+        notebook = resources["nbgrader"]["notebook"]
+        choices = {e.id: e.choices for e in find_lesson(notebook).exercises() if e.choices}
+        for cell in nb.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id")
+            if is_answer(cell) and name in choices:
+                options = " or ".join(f'"{key}"' for key in choices[name])
+                cell.source = f"{name} = None  # your prediction: {options}"
+        return nb, resources
+
+
+class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """The released notebook with only the learner's answers in it: deleted, doubled, moved, tagged or forged cells do nothing."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        assignment, notebook = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
+        coursedir = self.parent.parent.coursedir  # of the converter, whose exporter owns this step
+        path = Path(coursedir.format_path(coursedir.release_directory, ".", assignment)) / f"{notebook}.ipynb"
+        if not path.exists():
+            raise CourseError(f"expected the released notebook at {path}, found none. Run `attn build`.")
+        rebuilt = rebuild(nbformat.read(path, as_version=4), [cell_of(cell) for cell in nb.cells])
+        for flag in rebuilt.flags:
+            self.log.warning("%s: %s", resources["nbgrader"]["student"], flag)
+        return rebuilt.notebook, resources

@@ -1,0 +1,154 @@
+"""Feedback pages in which nothing that a learner wrote is live, for plain `nbgrader generate_feedback` and for ours.
+
+`FeedbackExporter` stands in `GenerateFeedback.exporter_class`: it renders with nbgrader's own template, but all HTML that
+comes from Markdown, outputs and comments passes an allow-list, formulas become MathML, and a content security policy
+forbids script, frames, forms and every address. `Defuse` stands in `Autograde.autograde_preprocessors` after `Execute`,
+so that formgrader shows the same submission as harmlessly.
+"""
+
+import copy
+import functools
+import re
+from typing import Any
+
+import bleach
+import nbformat
+from bleach.css_sanitizer import CSSSanitizer
+from jinja2 import DictLoader, pass_context
+from nbconvert.exporters import HTMLExporter
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from autograder.notebooks.html_page import POLICY, maths_to_mathml
+from autograder.notebooks.roles import grade_id, is_answer
+from autograder.notebooks.submission import prose
+
+_META = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+_MATHML = {"math", "mrow", "mi", "mo", "mn", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "mstyle", "msub", "msup"}
+_MATHML |= {"msubsup", "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mpadded", "mphantom"}
+_TEXT = {"a", "b", "blockquote", "br", "code", "del", "details", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i"}
+_TEXT |= {"img", "kbd", "li", "ol", "p", "pre", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "th", "thead"}
+_TEXT |= {"tr", "ul"}
+_STYLES = {"background", "background-color", "border", "border-collapse", "border-left", "border-radius", "color", "cursor"}
+_STYLES |= {"display", "flex-wrap", "font-size", "font-style", "font-variant-numeric", "font-weight", "gap", "justify-content"}
+_STYLES |= {"line-height", "margin", "max-width", "outline", "outline-offset", "overflow-x", "padding", "text-align"}
+_STYLES |= {"flex", "height", "margin-right", "overflow-wrap", "text-decoration", "white-space", "width"}
+_SHAPES = {"display", "columnalign", "columnspacing", "rowspacing", "mathvariant", "stretchy", "fence", "separator", "accent"}
+_SHAPES |= {"linethickness", "width", "height", "depth", "lspace", "rspace", "minsize", "maxsize", "movablelimits", "xmlns"}
+_HTML = ("text/html", "text/markdown")
+_SHOWN = {"text/plain", "image/png", "image/jpeg", *_HTML}
+_MAX_HTML = 400_000  # characters of one output: an allow-list reads every one of them
+
+
+def clean(text: str) -> str:
+    """`text` with the tags, attributes and styles of an allow-list; everything else in it is shown as text.
+
+    >>> clean('<b onclick="x()">bold</b> <script>x()</script>')
+    '<b>bold</b> &lt;script&gt;x()&lt;/script&gt;'
+    """
+    if "<" not in text and "&" not in text:
+        return text
+    if len(text) > _MAX_HTML:
+        return f"<p>(An output of {len(text):,} characters is left out.)</p>"
+    return str(_cleaner().clean(text))
+
+
+@functools.cache
+def _cleaner() -> Any:
+    return bleach.Cleaner(
+        tags=_TEXT | _MATHML,
+        attributes=_allowed,
+        protocols={"http", "https", "mailto", "data"},
+        css_sanitizer=_Styles(allowed_css_properties=_STYLES),
+    )
+
+
+class _Styles(CSSSanitizer):  # type: ignore[misc]  # bleach ships no types
+    """bleach's, and no style that names an address (or hides one in escapes)."""
+
+    def sanitize_css(self, style: str) -> str:
+        return "" if re.search(r"(?i)url|image|[\\@]", style) else str(super().sanitize_css(style))
+
+
+def _allowed(tag: str, name: str, value: str) -> bool:
+    if name == "src":  # a picture is in the page, or it is not shown: an address would tell who reads the page, and when
+        return tag == "img" and re.match(r"data:image/(?:png|jpeg|gif);base64,", value) is not None
+    if name == "href":
+        return tag == "a" and re.match(r"#|https?:|mailto:", value) is not None
+    if tag in _MATHML:
+        return name in _SHAPES
+    return name in {"style", "class", "alt", "title", "open", "colspan", "rowspan", "start", "role"}
+
+
+class FeedbackExporter(HTMLExporter):
+    """nbgrader's feedback page, sanitised; readable without a network."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        # nbgrader's template loads MathJax from a network: formulas are MathML here
+        named["extra_loaders"] = [DictLoader({"mathjax.html.j2": '{% macro mathjax(url="") %}{% endmacro %}'})]
+        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
+        self.sanitize_html = True  # drops script outputs and widgets, and has HTML outputs pass `clean_html`
+
+    def default_filters(self) -> Any:
+        yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
+        yield "markdown2html", self.markdown2html
+        yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
+
+    @pass_context
+    def markdown2html(self, context: Any, source: str) -> str:
+        """The HTML of Markdown `source`, formulas as MathML, sanitised. (`context` is Jinja's.)"""
+        return clean(super().markdown2html(context, _formulas(source)))
+
+    def from_notebook_node(self, nb: Any, resources: Any = None, **named: Any) -> tuple[str, Any]:  # type: ignore[override]  # as in nbconvert
+        nb = copy.deepcopy(nb)
+        for number, cell in enumerate(nb.cells):
+            _bare(cell, number)
+        nb.metadata = nbformat.from_dict({"language_info": {"name": "python", "pygments_lexer": "ipython3"}})
+        page, resources = super().from_notebook_node(nb, resources, **named)
+        return page.replace("<head>", f"<head>{_META}", 1), resources
+
+
+def _bare(cell: Any, number: int) -> None:
+    """Leave of a cell's metadata what the template needs, and in that no markup."""
+    grader = dict(cell.metadata.get("nbgrader", {}))
+    if "grade_id" in grader:
+        grader["grade_id"] = re.sub(r"[^\w.-]", "_", str(grader["grade_id"]))
+    cell.metadata = nbformat.from_dict({"nbgrader": grader} if grader else {})
+    cell.id = f"cell-{number}"
+    cell.pop("attachments", None)
+    for output in cell.get("outputs", []):
+        output["metadata"] = nbformat.from_dict({})
+        if "data" in output:
+            output["data"] = _harmless(output["data"])
+
+
+def _harmless(data: Any) -> Any:
+    """What may be shown of an output's data: text, HTML to be cleaned, pictures that are pictures."""
+    shown = {kind: content for kind, content in data.items() if kind in _SHOWN}
+    broken = [kind for kind in shown if kind.startswith("image/") and not re.fullmatch(r"[A-Za-z0-9+/=\s]*", str(shown[kind]))]
+    return nbformat.from_dict({kind: content for kind, content in shown.items() if kind not in broken})
+
+
+def _formulas(source: str) -> str:
+    """Formulas as MathML; as they are written where they are not formulas after all."""
+    if "$" not in source or len(source) > 20_000:
+        return source
+    try:
+        return maths_to_mathml(source)
+    except Exception:  # a learner's TeX can fail in any way that the converter knows
+        return source
+
+
+class Defuse(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """What a learner wrote or printed, without anything that a browser would run: for the notebook that a person marks."""
+
+    def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
+        if cell.cell_type == "markdown" and (is_answer(cell) or grade_id(cell) is None):
+            cell.source = prose(cell.source)
+        cell.pop("attachments", None)
+        for output in cell.get("outputs", []):
+            if "data" in output:
+                output["data"] = _harmless(output["data"])
+                for kind in _HTML:
+                    if kind in output["data"]:
+                        output["data"][kind] = clean(output["data"][kind])
+        return cell, resources

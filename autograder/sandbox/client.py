@@ -1,0 +1,321 @@
+"""Run a learner's cells and functions where they can neither reach the marks nor anything that decides them. Trusted side.
+
+One warm worker is imported once, confined (`available_tiers`), and forks a process for each submission and a further one
+for each exercise. This side sends cells and probe *inputs*, gets outputs and arrays back, and never unpickles.
+
+    with Sandbox(choose_tier()) as sandbox, sandbox.submission([Cell("a", "def double(x): return 2 * x")]) as submission:
+        observations = submission.observe("double", [Probe(encode({"x": np.ones(3)}))], timeout_s=10)
+"""
+
+import contextlib
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.observation import Observation, Probe
+from autograder.judging.values import Array, EncodedValue
+from autograder.sandbox import codec, untrusted, wire
+from autograder.sandbox.process import Host
+from autograder.sandbox.tiers import Limits
+from autograder.sandbox.wire import Header, WireError, WireTimeoutError
+
+MAX_RESTARTS = 3
+GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much more it is stopped from outside
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell: its `id` and `source`."""
+
+    id: str
+    source: str
+
+
+@dataclass
+class CellOutput:
+    """What a cell did: `status` is "ok", "error", "timeout", "crashed" or "not run"; `outputs` are nbformat dicts."""
+
+    id: str
+    status: str = "not run"
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Sandbox:
+    """A warm worker in `tier`, for many submissions one after another. A context manager; use from one thread at a time.
+
+    `preload` names modules to import before the rights are given away; one that is not installed is listed in `missing`.
+    `given` are folders whose packages the cells may import besides: all that the sandbox sees of a course.
+    """
+
+    def __init__(
+        self,
+        tier: str,
+        limits: Limits | None = None,
+        preload: Sequence[str] = ("numpy", "torch"),
+        given: Sequence[str] = (),
+    ):
+        self.tier, self.limits, self.preload, self.given = tier, limits or Limits(), tuple(preload), tuple(given)
+        self.missing: tuple[str, ...] = ()
+        self.lost = 0  # how many workers ended without being asked to
+        self._host: Host | None = None
+        self._busy = threading.Lock()
+
+    def __enter__(self) -> "Sandbox":
+        self.warm_up()
+        return self
+
+    def warm_up(self) -> None:
+        """Start the worker now, and not with the first submission."""
+        self._worker()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def memory_bytes(self) -> int:
+        """What the warm worker holds in memory (resident), starting it if need be."""
+        return self._worker().memory_bytes()
+
+    def close(self) -> None:
+        """End the worker. The next submission would start another."""
+        if self._host is not None:
+            self._host.close()
+            self._host = None
+
+    @contextlib.contextmanager
+    def submission(self, cells: Sequence[Cell], files: Mapping[str, bytes] | None = None) -> Iterator["Submission"]:
+        """Run `cells` in a fresh process whose working folder holds `files` (relative path -> content).
+
+        Raises SandboxUnavailable where no worker starts, ValueError for a path that leaves the folder or a second use at once.
+        """
+        for name in files or {}:
+            path = PurePosixPath(name)
+            if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
+                raise ValueError(f"expected a file's path below the working folder, got {name!r}. Pass a relative path.")
+        if not self._busy.acquire(blocking=False):
+            raise ValueError("expected one submission at a time, got a second. Give each thread its own Sandbox.")
+        try:
+            running = Submission(self, cells, files or {})
+            try:
+                running.run()
+                yield running
+            finally:
+                running.close()
+        finally:
+            self._busy.release()
+
+    def _worker(self) -> Host:
+        if self._host is None:
+            self._host = Host(self.tier, asdict(self.limits), self.preload, given=self.given)
+            self.missing = tuple(str(name) for name in self._host.ready.get("missing", ()))
+        return self._host
+
+    def open(self) -> socket.socket:
+        """A new submission process's channel, from a new worker where the old one is gone."""
+        try:
+            return self._worker().open()
+        except WireError:
+            self._lose()
+            return self._worker().open()
+
+    def sweep(self) -> None:
+        """Remove every trace of the last submission, if need be with the worker."""
+        if self._host is not None and not self._host.sweep():
+            self._lose()
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self.close()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the learner's `name`: its probes, and the seconds for all of them."""
+
+    name: str
+    probes: Sequence[Probe]
+    timeout_s: float
+
+
+class Submission:
+    """One learner's notebook in the sandbox: `outputs`, one for each cell, then `observe`, `observe_all` and `values`.
+
+    A cell or function that ends or blocks the process costs itself: the process is started again without that cell
+    (at most three times, within the time for all cells).
+    """
+
+    def __init__(self, sandbox: Sandbox, cells: Sequence[Cell], files: Mapping[str, bytes]):
+        self.outputs = [CellOutput(cell.id) for cell in cells]
+        self._sandbox, self._cells, self._files = sandbox, list(cells), dict(files)
+        self._written = untrusted.Written(tuple(cell.source for cell in cells))
+        self._lost: set[int] = set()
+        self._sock: socket.socket | None = None
+        self._left_s, self._starts = sandbox.limits.wall_s, 0
+
+    def run(self) -> None:
+        """Start the process and run the cells, again without the offender where one ends the process."""
+        while self._starts <= MAX_RESTARTS and self._left_s > 0:
+            self._starts += 1
+            began = time.monotonic()
+            try:
+                self._sock = self._sandbox.open()
+                self._run_once(self._sock)
+                return
+            except WireError as error:
+                culprit = next(
+                    (i for i, done in enumerate(self.outputs) if i not in self._lost and done.status == "not run"), None
+                )
+                if culprit is not None:
+                    self._lost.add(culprit)
+                    self.outputs[culprit].status = "timeout" if isinstance(error, WireTimeoutError) else "crashed"
+                self._drop()
+            finally:
+                self._left_s -= time.monotonic() - began
+
+    def _run_once(self, sock: socket.socket) -> None:
+        limits, budget = self._sandbox.limits, self._sandbox.limits.output_bytes
+        todo = [i for i in range(len(self._cells)) if i not in self._lost]
+        for i in todo:
+            self.outputs[i] = CellOutput(self._cells[i].id)
+        text = json.dumps([[i, self._cells[i].source] for i in todo]).encode()
+        arrays = [np.frombuffer(data, np.uint8) for data in (text, *self._files.values())]
+        order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files)}
+        order |= {"cell_s": limits.cell_s, "wall_s": self._left_s}
+        until = time.monotonic() + self._left_s + GRACE_S
+        wire.send(sock, order, arrays, deadline=until)
+        for i in todo:
+            soon = min(until, time.monotonic() + limits.cell_s + GRACE_S)
+            reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
+            if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
+                raise WireError(f"expected the outputs of cell {i}.")
+            self.outputs[i].outputs, budget = untrusted.clean_outputs(raw.tobytes(), budget)
+            self.outputs[i].status = reply["status"]
+        _reply(sock, "ran", order["id"], until)
+
+    def observe(self, name: str, probes: Sequence[Probe], timeout_s: float) -> list[Observation]:
+        """What the learner's `name` does on each probe, in a process of its own with `timeout_s` seconds for all of them.
+
+        A crash or hang fails its probe and the remaining ones, as Failure("crashed") or Failure("timeout").
+        """
+        try:
+            with self._call(timeout_s) as channel:
+                return self._observe(channel, Question(name, probes, timeout_s))
+        except WireError:
+            return [untrusted.failed("crashed")] * len(probes)
+
+    def observe_all(self, questions: Sequence["Question"]) -> dict[str, list[Observation]]:
+        """What each name in `questions` does, in one process as far as that lives: quicker than one for each, and less apart.
+
+        An answer that ends the process, or comes too late, counts only if it does so again in a process of its own.
+        """
+        seen: dict[str, list[Observation]] = {}
+        left = list(questions)
+        while left:
+            try:
+                with self._call(sum(question.timeout_s for question in left)) as channel:
+                    alone = True
+                    while left:
+                        found = self._observe(channel, left[0])
+                        ended = any(o.failure is not None and o.failure.kind in ("timeout", "crashed") for o in found)
+                        if alone or not ended:
+                            seen[left.pop(0).name] = found
+                        if ended:
+                            break
+                        alone = False
+            except WireError:
+                return seen | {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
+        return seen
+
+    def _observe(self, channel: socket.socket, question: "Question") -> list[Observation]:
+        seen: list[Observation] = []
+        began = time.monotonic()
+        until = began + question.timeout_s
+        try:
+            for probe in question.probes:
+                began = time.monotonic()
+                header, arrays = codec.probe_to_wire(probe)
+                reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
+                found = codec.observation_from_wire(reply, body)
+                seen.append(untrusted.clean_observation(found, probe, self._written, time.monotonic() - began))
+        except WireTimeoutError:
+            seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", time.monotonic() - began))
+        except WireError:
+            seen.append(untrusted.failed("crashed", seconds=time.monotonic() - began))
+        # a crash or hang stands for the remaining probes as well
+        return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
+
+    def values(self, names: Sequence[str]) -> dict[str, EncodedValue | None]:
+        """The plain values (text, number, bool, or containers of them) that the learner gave `names`; None for anything else."""
+        found: dict[str, EncodedValue | None] = dict.fromkeys(names)
+        try:
+            with self._call(GRACE_S) as channel:
+                for name in names:
+                    reply, arrays = _ask(channel, "value", {"name": name}, [], time.monotonic() + GRACE_S)
+                    tree = codec.fetch_tree(reply.get("value"), arrays)
+                    plain = tree is not None and not arrays and all("o" not in spec for _, spec in tree.leaves())
+                    found[name] = tree if plain else None
+        except WireError:
+            pass
+        return found
+
+    @contextlib.contextmanager
+    def _call(self, timeout_s: float) -> Iterator[socket.socket]:
+        """A channel to a fresh process that holds the learner's names. Whatever happens there, the next one works."""
+        if self._sock is None:
+            self.run()
+        if self._sock is None:
+            raise WireError("the submission's process cannot be kept alive.")
+        ours, theirs = socket.socketpair()
+        order = {"op": "call", "timeout_s": timeout_s, "id": secrets.token_hex(8)}
+        try:
+            with theirs:
+                wire.send(self._sock, order, deadline=time.monotonic() + GRACE_S, fds=[theirs.fileno()])
+            yield ours
+        finally:
+            ours.close()
+            self._reap()
+
+    def _reap(self) -> None:
+        """End the exercise's process; where its parent does not answer any more, drop that too."""
+        if self._sock is None:
+            return
+        ticket, until = secrets.token_hex(8), time.monotonic() + GRACE_S
+        try:
+            wire.send(self._sock, {"op": "reap", "id": ticket}, deadline=until)
+            _reply(self._sock, "reaped", ticket, until)
+        except WireError:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+        self._sandbox.sweep()
+
+    def close(self) -> None:
+        """End the submission and wipe its traces."""
+        self._drop()
+
+
+def _reply(sock: socket.socket, op: str, ticket: str, until: float, arrays: int = 0) -> tuple[Header, list[Array]]:
+    reply, body = wire.receive(sock, deadline=until)
+    if reply.get("op") != op or reply.get("id") != ticket or len(body) != arrays:
+        raise WireError(f"expected the reply {op!r} to request {ticket}.")
+    return reply, body
+
+
+def _ask(channel: socket.socket, op: str, header: Header, arrays: list[Array], until: float) -> tuple[Header, list[Array]]:
+    ticket = secrets.token_hex(8)
+    wire.send(channel, {"op": op, "id": ticket, **header}, arrays, deadline=until)
+    reply, body = wire.receive(channel, deadline=until)
+    if reply.get("op") != "seen" or reply.get("id") != ticket:
+        raise WireError(f"expected the reply to request {ticket}.")
+    return reply, body

@@ -1,0 +1,167 @@
+"""The trusted end of one warm worker: start it, order submissions and sweeps, end it. See `autograder.sandbox.worker`."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from autograder.sandbox import cgroup, launch, wire
+from autograder.sandbox.wire import WireError
+
+START_S = 120.0  # importing torch from a cold network disk takes its time
+SWEEP_S = 20.0
+FORK_S = 20.0  # it may still be tidying up after the first submission
+
+
+class SandboxUnavailable(RuntimeError):  # noqa: N818 - says what is the matter, as FileNotFoundError would not
+    """No isolation is to be had here; the message says why and what to do."""
+
+
+class Host:
+    """A running worker in `tier`; `limits` is the dict of `sandbox.Limits`. Raises SandboxUnavailable where it does not start."""
+
+    def __init__(
+        self, tier: str, limits: dict[str, Any], preload: Sequence[str], *, given: Sequence[str] = (), warm: bool = True
+    ):
+        if (reason := launch.unsupported(tier)) is not None:
+            raise SandboxUnavailable(f"The {tier} sandbox is not available: {reason}.")
+        self.tier, self.limits = tier, limits
+        self._private = Path(tempfile.mkdtemp(prefix="attn-"))
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        self._process: subprocess.Popen[bytes] | None = None
+        self._inner: int | None = None
+        self._group = cgroup.make(limits["tree_bytes"])
+        self.capped = self._group is not None  # the memory of all processes together, not only of each
+        self._control, theirs = socket.socketpair()
+        try:
+            self.ready = self._start(theirs, preload, given, warm)
+        except (OSError, ValueError, WireError) as error:
+            reason = self._last_line() or str(error)
+            self.close()
+            raise SandboxUnavailable(f"The {tier} sandbox is not available: {reason}") from None
+        finally:
+            theirs.close()
+
+    def _start(self, theirs: socket.socket, preload: Sequence[str], given: Sequence[str], warm: bool) -> wire.Header:
+        reader, writer = os.pipe()
+        try:
+            bubblewrap = self.tier == "bubblewrap"
+            descriptor = theirs.fileno()
+            plan = launch.make_plan(
+                self.tier, self._private, descriptor, self.limits["scratch_bytes"], writer if bubblewrap else None, given
+            )
+            keep = [descriptor, *([writer] if bubblewrap else [])]
+            argv = launch.first_to_go(plan.argv)
+            argv = argv if self._group is None else cgroup.entering(self._group, argv)
+            self._process = launch.start(argv, plan.env, keep=keep, stderr=self._log.fileno())
+            theirs.close()  # or a worker that ends at once would look like one that is slow
+            os.close(writer)
+            writer = -1
+            config = {
+                "tier": self.tier,
+                "scratch": plan.scratch,
+                "readable": plan.readable,
+                "hidden": plan.hidden,
+                "preload": list(preload),
+                "limits": self.limits,
+                "warm": warm,
+            }
+            until = time.monotonic() + START_S
+            wire.send(self._control, config, deadline=until)
+            ready, _ = wire.receive(self._control, deadline=until)
+            if bubblewrap:
+                self._inner = _child_pid(reader)
+        finally:
+            os.close(reader)
+            if writer >= 0:
+                os.close(writer)
+        if ready.get("op") != "ready":
+            raise WireError("expected the worker to be ready.")
+        return ready
+
+    def open(self) -> socket.socket:
+        """A fresh submission's process: our end of its channel. Raises WireError where the worker is gone.
+
+        The process is there when this returns, so that its time is not counted before.
+        """
+        ours, theirs = socket.socketpair()
+        ticket = secrets.token_hex(8)
+        limits = dict(self.limits)
+        if self.tier != "bubblewrap":  # there the user's processes are counted in the sandbox alone
+            limits["processes"] += launch.task_count(int(self.ready["uid"]))
+        try:
+            wire.send(
+                self._control,
+                {"op": "submission", "id": ticket, "limits": limits},
+                deadline=time.monotonic() + 10,
+                fds=[theirs.fileno()],
+            )
+            reply, _ = wire.receive(self._control, deadline=time.monotonic() + FORK_S)
+            if reply != {"op": "forked", "id": ticket}:
+                raise WireError("expected the worker to start a process.")
+        except WireError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return ours
+
+    def sweep(self) -> bool:
+        """Kill and wipe whatever the last submission left. False where the worker could not, and must be replaced."""
+        ticket = secrets.token_hex(8)
+        until = time.monotonic() + SWEEP_S
+        try:
+            wire.send(self._control, {"op": "sweep", "id": ticket}, deadline=until)
+            reply, _ = wire.receive(self._control, deadline=until)
+        except WireError:
+            return False
+        return reply == {"op": "swept", "id": ticket}
+
+    def memory_bytes(self) -> int:
+        """The worker's resident memory."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._inner or self._process.pid}/status").read_text(encoding="ascii")
+        return 1024 * int(status.split("VmRSS:")[1].split()[0])
+
+    def close(self) -> None:
+        """End the worker and everything below it."""
+        self._control.close()  # the worker sweeps and ends
+        if self._process is not None:
+            try:
+                self._process.wait(SWEEP_S / 2 if self._process.poll() is None else 0)
+            except subprocess.TimeoutExpired:
+                for pid in filter(None, (self._inner, self._process.pid)):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
+                self._process.wait()
+        self._log.close()
+        if self._group is not None:
+            cgroup.remove(self._group)
+        with contextlib.suppress(OSError, RecursionError):
+            shutil.rmtree(self._private)
+        if self._private.exists():  # nested deeper than Python can follow
+            subprocess.run(["rm", "-rf", "--", str(self._private)], check=False, capture_output=True)
+
+    def _last_line(self) -> str:
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+        self._log.seek(0)
+        lines = self._log.read()[-4000:].decode(errors="replace").strip().splitlines()
+        return lines[-1][:500] if lines else ""
+
+
+def _child_pid(reader: int) -> int | None:
+    """The worker's process id out here, from bubblewrap's --info-fd."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return int(json.loads(os.read(reader, 4096))["child-pid"])
+    return None

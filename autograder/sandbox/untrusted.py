@@ -1,0 +1,170 @@
+"""What a submission's process says, made harmless: outputs for the notebook, observations for the judge. Trusted side.
+
+Everything here was chosen by the learner's code. Outputs are rebuilt field by field; of a failure only the exception's type
+and the learner's own line remain, and of one on a hidden probe less (`clean_hidden`): they could carry the hidden inputs out.
+"""
+
+import base64
+import binascii
+import builtins
+import functools
+import json
+import keyword
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.values import EncodedValue, Spec
+from autograder.sandbox.wire import WireError
+
+KINDS = ("raised", "blank", "missing", "construct", "weights", "timeout", "crashed")
+ERRORS = frozenset(
+    [name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)]
+    + ["AxisError", "LinAlgError", "OutOfMemoryError", "OutputTooLarge", "UFuncTypeError", "TorchRuntimeError"]
+)
+TYPES = frozenset(
+    [name for name, value in vars(builtins).items() if isinstance(value, type)]
+    + ["function", "method", "generator", "module", "ndarray", "Tensor", "Parameter", "dtype", "matrix", "Size", "NoneType"]
+)
+_ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
+# C0 and C1 but tab and newline, marks that reorder text, and halves of surrogate pairs
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_PNG = b"\x89PNG\r\n\x1a\n"
+MAX_PIXELS = 25_000_000  # of a picture: a browser unpacks it whole, a few kB of one colour into gigabytes
+MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
+
+
+@dataclass(frozen=True)
+class Written:
+    """The words and lines of a learner's own cells, gathered once: looking through the text for each name would take for ever."""
+
+    sources: tuple[str, ...]
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(word for source in self.sources for word in re.findall(r"\w+", source))
+
+    @functools.cached_property
+    def lines(self) -> frozenset[tuple[int, str]]:
+        # IPython counts from the first line that is not blank
+        cells = (source.lstrip("\n").splitlines() for source in self.sources)
+        return frozenset((number, line.strip()[:200]) for cell in cells for number, line in enumerate(cell, 1))
+
+
+def clean_text(text: str) -> str:
+    """`text` without colours, control characters and marks that reorder it; `\\r\\n` becomes a newline.
+
+    >>> clean_text("\\x1b[31mred\\x1b[0m\\x00")
+    'red'
+    """
+    return _CONTROL.sub("", _ANSI.sub("", text.replace("\r\n", "\n")))
+
+
+def clean_outputs(raw: bytes, budget: int) -> tuple[list[dict[str, Any]], int]:
+    """A cell's outputs in nbformat's words, and what is left of `budget` bytes. Raises WireError for what is none."""
+    if len(raw) > 8 * max(budget, 0) + (1 << 16):
+        raise WireError(f"expected outputs of at most {budget} bytes, got {len(raw)} as JSON.")
+    try:
+        items = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise WireError("expected outputs as JSON.") from None
+    if not isinstance(items, list):
+        raise WireError("expected a list of outputs.")
+    cleaned: list[dict[str, Any]] = []
+    for item in items:
+        output, size = _clean_output(item if isinstance(item, dict) else {})
+        budget -= size + 16
+        if budget < 0 or len(cleaned) >= MAX_OUTPUTS:
+            cleaned.append({"output_type": "stream", "name": "stdout", "text": "[further output was cut]\n"})
+            break
+        cleaned.append(output)
+    return cleaned, budget
+
+
+def _clean_output(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def text(value: Any) -> str:
+        if not isinstance(value, str):
+            raise WireError(f"expected text in an output, got a {type(value).__name__}.")
+        return clean_text(value)
+
+    kind = item.get("output_type")
+    if kind == "stream" and item.get("name") in ("stdout", "stderr"):
+        shown = text(item.get("text"))
+        return {"output_type": "stream", "name": item["name"], "text": shown}, len(shown)
+    if kind == "error":
+        traceback = item.get("traceback")
+        lines = [text(line) for line in traceback[:100]] if isinstance(traceback, list) else []
+        name, value = text(item.get("ename"))[:200], text(item.get("evalue"))
+        output = {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
+        return output, len(value) + sum(map(len, lines))
+    if kind == "display_data" and isinstance(item.get("data"), dict):
+        data = {}
+        if "text/plain" in item["data"]:
+            data["text/plain"] = text(item["data"]["text/plain"])
+        if "image/png" in item["data"] and _is_png(item["data"]["image/png"]):
+            data["image/png"] = item["data"]["image/png"]
+        return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values()))
+    raise WireError("expected a stream, an error or display data.")
+
+
+def _is_png(value: Any) -> bool:
+    try:
+        data = base64.b64decode(value.replace("\n", ""), validate=True) if isinstance(value, str) else b""
+        width, height = struct.unpack(">II", data[16:24])
+        return data.startswith(_PNG) and width * height <= MAX_PIXELS
+    except (binascii.Error, ValueError, struct.error):
+        return False
+
+
+def clean_observation(seen: Observation, probe: Probe, written: Written, seconds: float) -> Observation:
+    """`seen` with nothing in it but values, and names that the probe, Python or the learner's own cells already hold."""
+    inputs = {key for key, _ in probe.inputs.spec.get("d", [])}
+    return Observation(
+        value=None if seen.value is None else EncodedValue(_clean_spec(seen.value.spec, written), seen.value.arrays),
+        grads={name: grad for name, grad in seen.grads.items() if name in probe.grad},
+        mutated=tuple(name for name in dict.fromkeys(seen.mutated) if name in inputs),
+        failure=None if seen.failure is None else clean_failure(seen.failure, written),
+        seconds=seconds,
+    )
+
+
+def clean_failure(failure: Failure, written: Written) -> Failure:
+    """`failure` without its message; type and line stay where they are not the learner's inventions."""
+    kind = failure.kind if failure.kind in KINDS else "raised"
+    line = failure.line if failure.line in written.lines else None
+    return Failure(kind, _known(failure.type, ERRORS, "Exception", written) if failure.type else "", "", line)
+
+
+def clean_hidden(seen: Observation) -> Observation:
+    """`seen` of a hidden probe: of a failure only its kind, and its type where that is one of Python's.
+
+    A line, or a name that the learner wrote, is one of thousands, and which of them it is could spell a hidden number.
+    """
+    if seen.failure is not None:
+        name = seen.failure.type
+        seen.failure = Failure(seen.failure.kind, name if name in ERRORS or not name else "Exception", seen.failure.message)
+    return seen
+
+
+def _clean_spec(spec: Spec, written: Written) -> Spec:
+    if "o" in spec:
+        return {"o": _known(spec["o"], TYPES, "object", written)}
+    if "d" in spec:
+        return {"d": [[key, _clean_spec(item, written)] for key, item in spec["d"]]}
+    for tag in ("l", "t"):
+        if tag in spec:
+            return {tag: [_clean_spec(item, written) for item in spec[tag]]}
+    return spec
+
+
+def _known(name: str, names: frozenset[str], otherwise: str, written: Written) -> str:
+    if name in names:
+        return name
+    return name if name.isidentifier() and not keyword.iskeyword(name) and name in written.words else otherwise
+
+
+def failed(kind: str, message: str = "", seconds: float = 0.0) -> Observation:
+    """The observation of a probe that was never answered."""
+    return Observation(failure=Failure(kind, message=message), seconds=seconds)

@@ -1,0 +1,202 @@
+"""`attn doctor`: whether this machine can run the course, each thing tried for real; what fails says how to mend it."""
+
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from autograder.authoring.course import CourseError, course_root
+
+DISTRIBUTION = "attention-course"
+PYTHON = (3, 11)
+FREE_BYTES = 200 << 20  # the lessons, their backups and JupyterLab's settings
+KERNEL_S = 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: `status` is "pass", "fail" (learning does not work) or "part" (`said` tells what is lost); `fix` mends it."""
+
+    name: str
+    status: str
+    said: str
+    fix: str = ""
+
+
+def examine(folder: Path) -> Iterator[Finding]:
+    """The findings, one by one as they are made; `folder` is the workspace, or where it would be made."""
+    yield python(sys.version_info[:2])
+    pins, installed = pinned(), _installed()
+    learning = packages("packages", _required({"", "learn"}), installed, pins, _install("learn"))
+    yield learning
+    yield packages(
+        "teaching", _required({"teach"}), installed, pins, _install("learn,teach"), lost="`attn build` and `attn grade`"
+    )
+    ready = learning.status != "fail"
+    yield kernel() if ready else Finding("kernel", "fail", "not tried while packages are missing", _install("learn"))
+    yield device(os.environ.get("ATTN_DEVICE")) if ready else Finding("device", "part", "not tried while packages are missing")
+    yield disk(folder, FREE_BYTES)
+    yield sandbox()
+
+
+def python(version: tuple[int, ...]) -> Finding:
+    """Whether the interpreter is new enough."""
+    wanted = ".".join(map(str, PYTHON))
+    if version >= PYTHON:
+        return Finding("Python", "pass", f"{platform.python_version()} at {sys.executable}")
+    fix = f"install Python {wanted} or newer, then: make lab PYTHON=python{wanted}"
+    return Finding("Python", "fail", f"expected {wanted} or newer, got {'.'.join(map(str, version))}", fix)
+
+
+def packages(
+    name: str, required: Mapping[str, str], installed: Mapping[str, str], pins: Mapping[str, str], fix: str, *, lost: str = ""
+) -> Finding:
+    """Whether what is `required` (`{package: lowest version}`) is there; `lost` is what an optional group gives."""
+    missing = [package for package in required if package not in installed]
+    old = [
+        f"{package} {installed[package]} (at least {low})"
+        for package, low in required.items()
+        if package in installed and _number(installed[package]) < _number(low)
+    ]
+    if missing or old:
+        lists = {"missing": missing, "too old": old}
+        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
+        return Finding(name, "part" if lost else "fail", f"{said}. Lost without: {lost}" if lost else said, fix)
+    other = [
+        f"{package} {installed[package]} (tested: {pins[package]})"
+        for package in required
+        if package in pins and _number(installed[package]) != _number(pins[package])
+    ]
+    if other:
+        return Finding(name, "part", f"other versions than the course is tested with: {', '.join(other)}", fix)
+    return Finding(name, "pass", f"{len(required)} present, in the versions that the course is tested with")
+
+
+def kernel() -> Finding:
+    """Whether Jupyter's `python3` kernel starts, in this environment."""
+    from jupyter_client.manager import start_new_kernel
+
+    fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
+    seen: list[str] = []
+    try:
+        manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL)
+    except Exception as error:  # whatever a broken kernelspec leads to
+        return Finding("kernel", "fail", f"`python3` does not start: {type(error).__name__}: {error}", fix)
+    try:
+        client.execute_interactive(
+            "import sys, autograder; print(sys.prefix)",
+            timeout=KERNEL_S,
+            output_hook=lambda message: seen.append(message["content"].get("text") or message["content"].get("evalue", "")),
+        )
+    except TimeoutError:
+        seen.append("no answer")
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    said = "".join(seen).strip()
+    if said != sys.prefix:
+        return Finding("kernel", "fail", f"`python3` runs elsewhere than in {sys.prefix}: {said}", fix)
+    return Finding("kernel", "pass", "`python3` starts and finds the course")
+
+
+def device(wanted: str | None) -> Finding:
+    """What torch will compute on; `wanted` is `ATTN_DEVICE`."""
+    import torch
+
+    if wanted:
+        try:
+            torch.ones(1, device=wanted).sum().item()
+        except Exception as error:  # torch raises several kinds, with long texts
+            said = f"ATTN_DEVICE={wanted} does not work: {str(error).splitlines()[0]}"
+            return Finding("device", "fail", said, "unset ATTN_DEVICE, or set it to cpu")
+        return Finding("device", "pass", f"{wanted} (ATTN_DEVICE)")
+    if torch.cuda.is_available():
+        return Finding("device", "pass", f"cuda: {torch.cuda.get_device_name()}")
+    if torch.backends.mps.is_available():
+        return Finding("device", "pass", "mps")
+    return Finding("device", "pass", f"cpu, {os.cpu_count()} cores; every lesson runs on it")
+
+
+def disk(folder: Path, needed: int) -> Finding:
+    """Whether `folder` (or the nearest one above that exists) can be written, has room, and can hold the progress."""
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        said = f"{free >> 20} MiB free at {place}, expected {needed >> 20}"
+        return Finding("disk", "fail", said, "make room, or use another place: attn lab --workspace FOLDER")
+    try:
+        with tempfile.TemporaryDirectory(dir=place) as scratch, closing(sqlite3.connect(Path(scratch) / "x.sqlite3")) as db:
+            mode = db.execute("pragma journal_mode=wal").fetchone()[0]
+            db.execute("create table x (y)")
+    except (OSError, sqlite3.Error) as error:
+        return Finding(
+            "disk", "fail", f"{place} cannot be written: {error}", "attn lab --workspace FOLDER, on a disk of your own"
+        )
+    if mode != "wal":
+        said = f"{place} is a file system without shared memory. Lost: progress of two notebooks at once"
+        return Finding("disk", "part", said, "attn lab --workspace FOLDER, on a local disk")
+    return Finding("disk", "pass", f"{free / 2**30:.0f} GiB free at {place}")
+
+
+def sandbox() -> Finding:
+    """Which isolation `attn grade` would use; each is tried. Nobody needs one to learn."""
+    from autograder.sandbox.process import SandboxUnavailable
+    from autograder.sandbox.tiers import choose_tier
+
+    try:
+        return Finding("sandbox", "pass", choose_tier())
+    except (SandboxUnavailable, OSError) as error:
+        why = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
+        return Finding("sandbox", "part", f"{why}. Lost: `attn grade`; learning needs none", "on Linux: apt install bubblewrap")
+
+
+def pinned() -> dict[str, str]:
+    """`{package: version}` of the clone's `constraints.txt`; empty where there is no clone."""
+    try:
+        text = (course_root().parent / "constraints.txt").read_text(encoding="utf-8")
+    except (CourseError, OSError):
+        return {}
+    return {_plain(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)}
+
+
+def _required(extras: set[str]) -> dict[str, str]:
+    """`{package: lowest version}` that the course asks for in these extras ("" is what everybody needs)."""
+    try:
+        lines = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return {DISTRIBUTION: "0"} if "" in extras else {}
+    found = {}
+    for line in lines:
+        match = re.match(r"([\w.-]+)[^;]*?(?:>=([\w.]+))?\s*(?:;.*?extra == ['\"](\w+)['\"].*)?$", line)
+        if match and (match[3] or "") in extras:
+            found[_plain(match[1])] = match[2] or "0"
+    return found
+
+
+def _installed() -> dict[str, str]:
+    return {_plain(found.metadata["Name"]): found.version for found in metadata.distributions() if found.metadata["Name"]}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _number(version: str) -> tuple[int, ...]:
+    """The numbers of a version, without a local part (`2.13.0+cpu`) and closing zeros."""
+    numbers = [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _install(extras: str) -> str:
+    return f"{sys.executable} -m pip install -c constraints.txt -e '.[{extras}]'"

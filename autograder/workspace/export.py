@@ -1,0 +1,214 @@
+"""A learner's answers outside their notebooks: a package of them to import, and a way to use them in a later lesson.
+
+`attn export-answers` writes `work/answers/`, one module for each lesson: the answer cells, and of the notebook's other cells
+just the definitions that they need. Notebooks are read as data; nothing is run.
+"""
+
+import ast
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError, did_you_mean
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.roles import CHECK
+from autograder.notebooks.scopes import scopes
+from autograder.notebooks.submission import Cell, UnreadableError, read
+from autograder.workspace import folder as workspace
+
+FOLDER, UNWRITTEN = "answers", "not written yet"
+_HEAD = '"""Your answers to lesson {name}, written by `attn export-answers`: change the notebook instead, and export again."""\n'
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What became of one answer; `problem` is empty where it was written to the package."""
+
+    lesson: str
+    exercise: str
+    problem: str = ""
+
+
+def export(folder: Path) -> list[Exported]:
+    """Write the package of answers of the workspace `folder`, anew; says for each exercise what became of it."""
+    target = folder / FOLDER
+    target.mkdir(exist_ok=True)
+    for old in target.glob("*.py"):
+        old.unlink()
+    (target / "__init__.py").write_text('"""Your answers, one module for each lesson. Written by `attn export-answers`."""\n')
+    found: list[Exported] = []
+    for name in workspace.names(folder):
+        slug = name.partition("_")[2]
+        asked = [exercise.id for exercise in workspace.load_pack(folder, name).exercises.values() if not exercise.choices]
+        try:
+            source, problems = module_source(read(folder / name / f"{name}.ipynb"), asked)
+        except UnreadableError as error:
+            source, problems = "", dict.fromkeys(asked, f"the notebook cannot be read: {error}")
+        found += [Exported(name, exercise, problems.get(exercise, "")) for exercise in asked]
+        if source:
+            (target / f"{slug}.py").write_text(_HEAD.format(name=name) + source, encoding="utf-8")
+    return found
+
+
+def module_source(cells: list[Cell], asked: list[str]) -> tuple[str, dict[str, str]]:
+    """The source of a lesson's module, and why the answers of `asked` that are not in it are missing."""
+    problems, definitions, wanted = {}, [], set()
+    answers = {cell.grade_id: cell for cell in cells if cell.kind == "code" and cell.grade_id in asked}
+    for name in asked:
+        if name not in answers:
+            problems[name] = "its answer cell is missing: copy it from the release, by its name"
+        elif problem := _problem(answers[name].source, name):
+            problems[name] = problem
+        else:
+            wanted.add(name)
+    for cell in cells:
+        blank = cell.grade_id in asked and cell.grade_id not in wanted
+        if cell.kind == "code" and not blank and not CHECK.match(cell.source.strip()):
+            definitions += _definitions(cell, own=cell.grade_id in wanted)
+    return _needed(definitions), problems
+
+
+def _problem(source: str, name: str) -> str:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        return f"its cell is not valid Python: {getattr(error, 'msg', error)}" + (f" (line {line})" if line else "")
+    made = [node for node in tree.body if name in _defined(node)]
+    if not made:
+        return f"its cell does not define {name}"
+    # as released: ClearSolutions leaves `raise NotImplementedError()` where the solution stood
+    unwritten = [node for node in ast.walk(made[-1]) if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)]
+    return UNWRITTEN if unwritten else ""
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A statement that gives a value to `names`, and the global names that it `needs`. `own`: it stands in an answer cell."""
+
+    names: frozenset[str]
+    needs: frozenset[str]
+    source: str
+    own: bool
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return {leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)}
+
+
+def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
+    try:
+        body = ast.parse(cell.source).body
+    except (SyntaxError, ValueError, RecursionError):  # a magic, or a cell under work: nothing to take from it
+        return []
+    found = []
+    for node in body:
+        if names := _defined(node):
+            first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+            source = "\n".join(cell.source.splitlines()[first - 1 : node.end_lineno])
+            if node.col_offset == 0 and ";" not in source:
+                found.append(_Definition(frozenset(names), frozenset(scopes(source)[1]), source, own))
+            else:
+                found.append(_Definition(frozenset(names), frozenset(scopes(ast.unparse(node))[1]), ast.unparse(node), own))
+    return found
+
+
+def _needed(definitions: list[_Definition]) -> str:
+    """The source of the answers and of all that they need, in the notebook's order. An answer wins over other cells."""
+    place: dict[str, int] = {}
+    for index, definition in enumerate(definitions):
+        for name in definition.names:
+            if definition.own or name not in place or not definitions[place[name]].own:
+                place[name] = index
+    todo = [index for index, definition in enumerate(definitions) if definition.own]
+    kept = set(todo)
+    while todo:
+        for name in definitions[todo.pop()].needs:
+            if name in place and place[name] not in kept:
+                kept.add(place[name])
+                todo.append(place[name])
+    texts = [definitions[index].source for index in sorted(kept)]
+    blocks = ["" if text.startswith(("import ", "from ")) else "\n\n" for text in texts]
+    return "".join(f"{gap}\n{text}" for gap, text in zip(blocks, texts, strict=True)) + ("\n" if texts else "")
+
+
+class Brought(dict[str, Any]):
+    """Answers by name. Shown, it says of each one that was asked for whether it is the learner's own."""
+
+    def __init__(self, lines: list[str], answers: dict[str, Any]) -> None:
+        super().__init__(answers)
+        self._lines = lines
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines)
+
+
+def bring(*wanted: str, even_wrong: bool = False) -> Brought:
+    """Your own answers from earlier lessons, `bring("positions.apply_rope")`, those that pass their checks: `{name: answer}`.
+
+    Nothing is brought, and the reason said, where there is no workspace, no export, no such answer, or one that fails its
+    lesson's visible check; the latter comes along all the same if `even_wrong`.
+
+    Raises CourseError for a lesson or exercise that does not exist, where the workspace knows.
+    """
+    try:
+        folder = workspace.locate(None)
+    except CourseError:
+        return Brought(["No workspace here (`attn lab` makes one), so the given code is used."], {})
+    lines, found = [], {}
+    width = max(len(name.partition(".")[2]) for name in wanted)
+    for dotted in wanted:
+        slug, _, name = dotted.partition(".")
+        lesson = workspace.find(folder, slug)
+        record = workspace.load_pack(folder, lesson).exercises.get(name)
+        if record is None:
+            known = list(workspace.load_pack(folder, lesson).exercises)
+            raise CourseError(f"expected an exercise of {lesson}, got {name!r}.{did_you_mean(name, known)}")
+        answer, line = _own(folder, slug, record, even_wrong=even_wrong)
+        if answer is not None:
+            found[name] = answer
+        lines.append(f"{name:{width}}  {line}")
+    return Brought(lines, found)
+
+
+def _own(folder: Path, slug: str, record: ExerciseRecord, *, even_wrong: bool) -> tuple[Any, str]:
+    from autograder.judging.attempt import check_answer
+
+    given = "the given one is used"
+    path = folder / FOLDER / f"{slug}.py"
+    if not path.exists():
+        return None, f"not exported: run `attn export-answers` once you have written it; {given}"
+    try:
+        answer = getattr(_load(path, slug), record.id, None)
+    except Exception as error:
+        return None, f"{path.name} cannot be imported ({type(error).__name__}: {error}); {given}"
+    if answer is None:
+        return None, f"{UNWRITTEN}, or not exported since; {given}"
+    result = check_answer(record, answer)
+    if result.passed:
+        return answer, f"yours, and it passes its check of lesson {slug}"
+    known = f"you {result.diagnosis.says}" if result.diagnosis else "run that check again"
+    return (
+        (answer, f"yours, though it fails its check: {known}")
+        if even_wrong
+        else (None, f"yours fails its check: {known}; {given}")
+    )
+
+
+def _load(path: Path, slug: str) -> Any:
+    """The module at `path`, as it is now: a later export is seen without a new kernel."""
+    name = f"{FOLDER}.{slug}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # inspect and pickle look classes up there
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,259 @@
+"""The learner's own copy of the lessons: made once, never overwritten, opened in JupyterLab.
+
+Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack; `work/.attn/` holds progress, backups, and each lesson as it
+was released (`.attn/release`), which tells an answer from a blank and an edit from an update.
+"""
+
+import filecmp
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.authoring.course import CourseError, course_root, did_you_mean
+from autograder.judging import pack
+from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.roles import grade_id, is_answer
+from autograder.workspace import progress
+
+DEFAULT = Path("work")
+# JupyterLab would ask, over the notebook, whether it may fetch its news: no lesson needs a network
+# what JupyterLab starts with here; the learner's own settings win
+LAB_CONFIG: dict[str, Any] = {
+    "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
+    "default_setting_overrides": {  # in a small window a long line goes on below, and nothing is cut off
+        "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
+    },
+}
+
+
+def locate(folder: Path | None) -> Path:
+    """The workspace: `folder`, or the nearest one at, above or beside the working folder. Raises CourseError if none."""
+    if folder is not None:
+        candidates = [folder]
+    else:
+        here = Path.cwd()
+        candidates = [place for up in (here, *here.parents) for place in (up, up / DEFAULT)]
+    for candidate in candidates:
+        if (candidate / progress.MARKER).is_dir():
+            return candidate.resolve()
+    raise CourseError(
+        "expected a workspace, found none. `attn lab` (or `make lab`) makes one in ./work; or say --workspace FOLDER."
+    )
+
+
+def prepare(folder: Path | None) -> Path:
+    """Make the workspace, or add the lessons and files that it lacks. What is there is never touched (see `carry.update`)."""
+    target = (folder or course_root().parent / DEFAULT).resolve()
+    for lesson, source in released().items():
+        kept = release(target, lesson).parent
+        if not kept.exists():
+            shutil.copytree(source, kept)
+        for path in kept.iterdir():
+            copy = target / lesson / path.name
+            copy.parent.mkdir(exist_ok=True)
+            if not copy.exists():
+                shutil.copyfile(path, copy)
+    return target
+
+
+def released() -> dict[str, Path]:
+    """The course's released lessons, in order, and the folder of each."""
+    found = sorted((course_root() / "release").glob("[0-9][0-9]_*"))
+    if not found:
+        raise CourseError("expected released lessons in course/release, found none. Run `attn build`.")
+    return {folder.name: folder for folder in found}
+
+
+def outdated(workspace: Path) -> list[str]:
+    """The lessons of which the course has another version than the workspace."""
+    return [lesson for lesson, folder in released().items() if not _same(folder, release(workspace, lesson).parent)]
+
+
+def _same(one: Path, two: Path) -> bool:
+    files = [path.name for path in one.iterdir()]
+    match, _, _ = filecmp.cmpfiles(one, two, files, shallow=False)
+    return len(match) == len(files)
+
+
+def names(workspace: Path) -> list[str]:
+    """The lessons in the workspace, in order."""
+    return [folder.name for folder in sorted(workspace.glob("[0-9][0-9]_*")) if folder.is_dir()]
+
+
+def notebook(workspace: Path, lesson: str) -> Path:
+    """The learner's notebook of `lesson`."""
+    return workspace / lesson / f"{lesson}.ipynb"
+
+
+def release(workspace: Path, lesson: str) -> Path:
+    """The notebook of `lesson` as it was released to this workspace."""
+    return workspace / progress.MARKER / "release" / lesson / f"{lesson}.ipynb"
+
+
+def as_released(workspace: Path, lesson: str) -> Any:
+    """The lesson as released; the learner's own notebook where no copy was kept, as in a folder that was checked out."""
+    path = release(workspace, lesson)
+    return load(path if path.exists() else notebook(workspace, lesson))
+
+
+def load(path: Path) -> Any:
+    """The notebook at `path`. Raises CourseError where it is missing or is not one."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise CourseError(f"expected a notebook at {path}, found none. `attn lab` copies the released one there.") from None
+    except Exception as error:  # nbformat raises errors of several libraries
+        raise CourseError(
+            f"{path}: expected a notebook, got a file that cannot be read ({type(error).__name__}). Open it in JupyterLab and "
+            "save it; or `attn reset` the lesson, which keeps a backup of the file."
+        ) from None
+
+
+def save(made: Any, path: Path) -> None:
+    """Write a notebook so that `path` holds the old one or the new one at every moment."""
+    write_whole(path, nbformat.writes(made) + "\n")
+
+
+def backup(workspace: Path, lesson: str) -> Path:
+    """Copy the learner's notebook of `lesson` to a new file in `.attn/backups`, named by the time; returns it."""
+    folder = workspace / progress.MARKER / "backups"
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp, number = datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 0
+    while True:
+        copy = folder / f"{lesson}_{stamp}{f'_{number}' if number else ''}.ipynb"
+        try:
+            with copy.open("xb") as file:  # never onto another backup
+                file.write(notebook(workspace, lesson).read_bytes())
+            return copy
+        except FileExistsError:
+            number += 1
+
+
+def find(workspace: Path, word: str) -> str:
+    """The lesson in the workspace that `word` names: number, slug or full name."""
+    every = names(workspace)
+    for name in every:
+        if _names(word, name):
+            return name
+    raise CourseError(f"expected a lesson, got {word!r}.{did_you_mean(word, every)}")
+
+
+def _names(word: str, lesson: str) -> bool:
+    number, _, slug = lesson.partition("_")
+    return word in (lesson, slug, number, str(int(number)))
+
+
+def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, str | None]:
+    """`(lesson, exercise)` of `LESSON.EXERCISE`, `EXERCISE` alone where one lesson has it, or `(lesson, None)` of `LESSON`.
+
+    `written` counts the written questions among the exercises.
+    """
+    head, dot, tail = word.partition(".")
+    if dot or any(_names(head, name) for name in names(workspace)):
+        lesson = find(workspace, head)
+        ids = answer_ids(workspace, lesson, written)
+        if tail and tail not in ids:
+            raise CourseError(f"expected an exercise of {lesson}, got {tail!r}.{did_you_mean(tail, ids)}")
+        return lesson, tail or None
+    every = {name: answer_ids(workspace, name, written) for name in names(workspace)}
+    homes = [name for name, ids in every.items() if word in ids]
+    if len(homes) == 1:
+        return homes[0], word
+    if homes:
+        raise CourseError(f"{word!r} is in several lessons. Say which: {', '.join(f'{name[:2]}.{word}' for name in homes)}.")
+    options = [*every, *(name for ids in every.values() for name in ids)]
+    near = did_you_mean(word, options) if word else ""
+    raise CourseError(
+        f"expected a lesson or an exercise, got {word!r}."
+        + (near if "Did you mean" in near else " `attn status --all` lists them.")
+    )
+
+
+def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:
+    """The exercises of a lesson in order; `written` adds its written questions."""
+    ids = list(load_pack(workspace, lesson).exercises)
+    if written:
+        ids += [str(grade_id(c)) for c in as_released(workspace, lesson).cells if is_answer(c) and grade_id(c) not in ids]
+    return ids
+
+
+def load_pack(workspace: Path, lesson: str) -> pack.Pack:
+    """The visible pack of a lesson in the workspace."""
+    path = workspace / lesson / f"{lesson.partition('_')[2]}{pack.SUFFIX}"
+    if not path.exists():
+        raise CourseError(f"expected the lesson's probe pack at {path}, found none. `attn lab` copies it there.")
+    return pack.load(path)
+
+
+def answered(workspace: Path, lesson: str) -> set[str]:
+    """The `grade_id`s of the answer cells that are no longer as they were released."""
+    blank = {grade_id(cell): cell.source for cell in as_released(workspace, lesson).cells if is_answer(cell)}
+    mine = {str(grade_id(cell)): cell.source for cell in load(notebook(workspace, lesson)).cells if is_answer(cell)}
+    return {name for name, source in mine.items() if source != blank.get(name)}
+
+
+def status(workspace: Path, only: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """One row for each lesson (or those in `only`): points, and each exercise's score, status and attempts."""
+    done = progress.read(workspace)
+    nothing = progress.Entry(0.0, "todo", 0, None)
+    rows: list[dict[str, Any]] = []
+    for name in names(workspace):
+        if only is not None and name not in only:
+            continue
+        lesson = load_pack(workspace, name)
+        exercises: list[dict[str, Any]] = []
+        for exercise in lesson.exercises.values():
+            entry = done.get((name, exercise.id), nothing)
+            says = next((known.says for known in exercise.known if known.id == entry.misconception), None)
+            row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
+            exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
+        done_all = all(exercise["status"] == "pass" for exercise in exercises)
+        score = sum(exercise["score"] for exercise in exercises)
+        row = {"lesson": name, "title": lesson.title, "score": score, "points": lesson.points, "done": done_all}
+        rows.append({**row, "exercises": exercises})
+    return rows
+
+
+def next_notebook(workspace: Path, lesson: str | None) -> Path:
+    """The notebook to open: the one asked for, else the first lesson that is not finished, else the last."""
+    if lesson is not None:
+        name = find(workspace, lesson)
+    else:
+        rows = status(workspace)
+        open_ones = [row["lesson"] for row in rows if not row["done"]]
+        name = open_ones[0] if open_ones else rows[-1]["lesson"]
+    return Path(name) / f"{name}.ipynb"
+
+
+def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
+    """Run JupyterLab in the workspace until it is closed; returns its exit status."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise CourseError(
+            "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
+        )
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
+    command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
+    if not browser:
+        command += ["--no-browser"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command += ["--allow-root"]
+    return subprocess.call(command, cwd=workspace, env=lab_environment(workspace))
+
+
+def lab_environment(workspace: Path) -> dict[str, str]:
+    """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
+    folder = workspace / progress.MARKER / "jupyter"
+    (folder / "labconfig").mkdir(parents=True, exist_ok=True)
+    for name, settings in LAB_CONFIG.items():
+        (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}

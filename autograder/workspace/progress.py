@@ -1,0 +1,125 @@
+"""A learner's progress: one SQLite file in the workspace, written by each check and hint, read by `attn status`.
+
+SQLite in WAL mode survives a crash and two notebooks at once; whoever comes second waits. No workspace, no file:
+nothing is written elsewhere.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.authoring.course import CourseError
+from autograder.judging.explain import Report
+
+MARKER = ".attn"
+BUSY_S = 10.0  # how long a writer waits for another; a write takes milliseconds
+_SCHEMA = """create table if not exists progress (
+    lesson text not null, exercise text not null, score real not null, points real not null, status text not null,
+    misconception text, attempts integer not null default 1, changed text not null default current_timestamp,
+    primary key (lesson, exercise));
+create table if not exists hints (
+    lesson text not null, exercise text not null, level integer not null, primary key (lesson, exercise))"""
+_UPSERT = """insert into progress (lesson, exercise, score, points, status, misconception) values (?, ?, ?, ?, ?, ?)
+    on conflict (lesson, exercise) do update set score = excluded.score, points = excluded.points, status = excluded.status,
+    misconception = excluded.misconception, attempts = attempts + 1, changed = current_timestamp"""
+_NEXT_HINT = """insert into hints (lesson, exercise, level) values (?, ?, 1)
+    on conflict (lesson, exercise) do update set level = level + 1 returning level"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The last check of an exercise, and how often it was checked."""
+
+    score: float
+    status: str
+    attempts: int
+    misconception: str | None
+
+
+def database(workspace: Path) -> Path:
+    """Where a workspace keeps its progress."""
+    return workspace / MARKER / "progress.sqlite3"
+
+
+def record(folder: Path, exercise: str, report: Report) -> None:
+    """Note a check made in `folder` (a lesson's folder in a workspace); elsewhere do nothing.
+
+    A locked or damaged file must never cost the learner the check itself, so database errors are swallowed.
+    """
+    if not (folder.parent / MARKER).is_dir():
+        return
+    known = report.known.id if report.known else None
+    try:
+        with closing(_connect(folder.parent)) as db, db:
+            db.execute(_UPSERT, (folder.name, exercise, report.score, report.points, report.status, known))
+    except sqlite3.Error:
+        return
+
+
+def read(workspace: Path) -> dict[tuple[str, str], Entry]:
+    """`{(lesson, exercise): Entry}`; empty where there is no progress yet. Raises CourseError for a damaged file."""
+    if not database(workspace).exists():
+        return {}
+    with _opened(workspace) as db:
+        rows = db.execute("select lesson, exercise, score, status, attempts, misconception from progress").fetchall()
+    return {(lesson, exercise): Entry(*rest) for lesson, exercise, *rest in rows}
+
+
+def forget(workspace: Path, lesson: str, exercises: Iterable[str]) -> None:
+    """Set these exercises back to "not started"; hints that were read stay read."""
+    with _opened(workspace) as db:
+        db.executemany("delete from progress where lesson = ? and exercise = ?", [(lesson, exercise) for exercise in exercises])
+
+
+def next_hint(workspace: Path, lesson: str, exercise: str) -> int:
+    """1 at the first call for this exercise, then 2, 3, …; counted in one step, so two terminals never skip or repeat one."""
+    with _opened(workspace) as db:
+        return int(db.execute(_NEXT_HINT, (lesson, exercise)).fetchone()[0])
+
+
+def last_hint(workspace: Path, lesson: str, exercise: str) -> int:
+    """How many hints of this exercise were asked for."""
+    with _opened(workspace) as db:
+        found = db.execute("select level from hints where lesson = ? and exercise = ?", (lesson, exercise)).fetchone()
+    return int(found[0]) if found else 0
+
+
+@contextmanager
+def _opened(workspace: Path) -> Iterator[sqlite3.Connection]:
+    """A connection whose block is one transaction, with errors in the learner's terms."""
+    try:
+        with closing(_connect(workspace)) as db, db:
+            yield db
+    except sqlite3.Error as error:
+        raise CourseError(
+            f"expected a database of progress at {database(workspace)}, got: {error}. Close other programs that use it; "
+            "if it is damaged, move it away: checks make a new one (`attn check`), and your answers are in the notebooks."
+        ) from None
+
+
+def _connect(workspace: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(database(workspace), timeout=BUSY_S)
+    try:
+        _write_ahead(db)
+        db.execute("pragma synchronous=normal")  # survives a killed process; only a power cut may cost the last writes
+        db.executescript(_SCHEMA)
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch a new file to WAL; SQLite's own waiting does not cover the case that two do so at once."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            db.execute("pragma journal_mode=wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

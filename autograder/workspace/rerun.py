@@ -1,0 +1,150 @@
+"""`attn check`: a learner's notebook run from top to bottom in a fresh kernel, and the verdict of each of its checks.
+
+A fresh kernel has no memory of cells that were deleted or run out of order: what passes here passes for others too.
+"""
+
+import asyncio
+import dataclasses
+import re
+import subprocess
+from collections.abc import Collection, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.judging.panel import SYMBOL
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.roles import exercise_of, grade_id, is_figure
+from autograder.workspace import check
+from autograder.workspace import folder as workspace
+
+CELL_S = 120  # a cell that takes longer is interrupted; no lesson's own cell takes a tenth of it
+_MIME = "application/vnd.attn.check+json"
+_TELL = "__import__('autograder.workspace.rerun').workspace.rerun.tell({!r}, globals())"
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """The verdict of one check; `text` is its panel for a terminal, `stopped` the error that its answer cell ended with."""
+
+    lesson: str
+    exercise: str
+    status: str
+    score: float
+    points: float
+    headline: str
+    advice: str
+    misconception: str | None
+    text: str
+    stopped: str = ""
+
+
+def started(folder: Path) -> list[str]:
+    """The lessons in the workspace `folder` of which the learner has written in at least one answer cell."""
+    return [lesson for lesson in workspace.names(folder) if workspace.answered(folder, lesson)]
+
+
+def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[Checked]:
+    """Run the notebook of `lesson`, with all of its checks or those of the exercises in `only`; progress is noted.
+
+    Cells that fail, hang or end the kernel cost the exercises that need them. KeyboardInterrupt ends the kernel too.
+    """
+    every = workspace.load_pack(folder, lesson).exercises
+    records = {name: record for name, record in every.items() if only is None or name in only}
+    path = workspace.notebook(folder, lesson)
+    notebook = workspace.load(path)
+    figures = {cell.id: cell.source for cell in workspace.as_released(folder, lesson).cells if is_figure(cell)}
+    checks: dict[str, Any] = {}
+    kept = []
+    for cell in notebook.cells:
+        name = exercise_of(cell)
+        if name in records and name not in checks:
+            cell.source, checks[name] = _TELL.format(name), cell
+        # nothing rests on a figure of the lesson's own, and drawing them takes the longest
+        if cell.cell_type == "code" and figures.get(cell.id) != cell.source and (not name or checks.get(name) is cell):
+            kept.append(cell)
+    for name in records:
+        if name not in checks:  # a check cell that was deleted or rewritten: check all the same, at the end
+            checks[name] = nbformat.v4.new_code_cell(_TELL.format(name))
+            kept.append(checks[name])
+    notebook.cells = kept
+    trouble = _execute(notebook, path.parent)
+    answers = {grade_id(cell): cell for cell in reversed(kept) if grade_id(cell)}
+    verdicts = [_verdict(lesson, record, checks[name], trouble) for name, record in records.items()]
+    return [dataclasses.replace(one, stopped=_error(answers.get(one.exercise))) for one in verdicts]
+
+
+def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
+    """Run in the kernel: check `exercise` as it is defined in `namespace`, and show the verdict as data."""
+    from IPython.display import display
+
+    score = check.check_in(namespace, exercise)
+    report = score.report
+    verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice")}
+    known = report.known.id if report.known else None
+    display({_MIME: {**verdict, "misconception": known, "text": str(score)}}, raw=True)
+
+
+def _execute(notebook: Any, folder: Path) -> str:
+    """Run the cells in place; why the kernel ended before the last of them, or ""."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import DeadKernelError
+
+    at: list[int] = []
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_S,
+        interrupt_on_timeout=True,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+        on_cell_execute=lambda cell, cell_index: at.append(cell_index),
+    )
+    try:
+        _interruptible(client.async_execute(stderr=subprocess.DEVNULL))  # what cells print does not come that way
+    except DeadKernelError:
+        cell = notebook.cells[at[-1]]
+        name = f"`{grade_id(cell)}`" if grade_id(cell) else f"`{cell.source.strip().partition(chr(10))[0]} …`"
+        return f"the cell {name} ended the kernel (an `exit`, or more memory than there is)"
+    return ""
+
+
+def _interruptible(work: Coroutine[Any, Any, Any]) -> None:
+    """Run `work` to its end; Ctrl-C cancels it, and waits until it has tidied up.
+
+    In a thread of its own, since nbclient would catch the signal in this one and lose its kernel.
+    """
+    ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
+
+    async def run() -> None:
+        ready.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        await work
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(asyncio.run, run())
+        try:
+            done.result()
+        except KeyboardInterrupt:
+            loop, task = ready.result()
+            assert task is not None
+            loop.call_soon_threadsafe(task.cancel)
+            done.exception()
+            raise
+
+
+def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Checked:
+    for output in cell.outputs:
+        if output.output_type == "display_data" and _MIME in output.data:
+            return Checked(lesson, record.id, **output.data[_MIME])
+    headline = f"The check could not run: {_error(cell) or trouble or 'it gave no verdict'}."
+    advice = "Run the notebook from the top in JupyterLab to see where."
+    text = f"{SYMBOL['fail']} {record.title} · not checked · 0 / {record.points:g}\n  {headline}\n  {advice}"
+    return Checked(lesson, record.id, "fail", 0.0, record.points, headline, advice, None, text)
+
+
+def _error(cell: Any) -> str:
+    outputs = [] if cell is None else cell.outputs
+    said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells as files

@@ -1,0 +1,102 @@
+"""`attn submit`: a lesson packed for upload, and what the grader will make of it, said before it does.
+
+The archive holds `STUDENT/LESSON/LESSON.ipynb`: unpacked in a course's `submitted/` it is where `attn grade` looks, and
+`attn collect` finds the student in the archive's name.
+"""
+
+import getpass
+import re
+import zipfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError
+from autograder.notebooks import submission
+from autograder.notebooks.roles import grade_id, grader, is_answer
+from autograder.workspace import folder as workspace
+from autograder.workspace import progress
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """An archive that was written, when the notebook in it was last saved, and what to know about it."""
+
+    lesson: str
+    student: str
+    archive: Path
+    saved: datetime
+    remarks: list[str]
+
+
+def submit(folder: Path, lesson: str, *, student: str | None = None, to: Path | None = None) -> HandIn:
+    """Pack the notebook of `lesson` into `to` (default: the workspace). Raises UnreadableError where no grader could read it."""
+    name = student or _login()
+    if not re.fullmatch(r"\w[\w.@+-]*", name):
+        raise CourseError(
+            f"expected a student's name of letters, digits and . @ + - _, got {name!r}. Say --as NAME, as your course knows you."
+        )
+    path = workspace.notebook(folder, lesson)
+    remarks = examine(folder, lesson)
+    archive = (to or folder) / f"{lesson}-{name}.zip"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.write(path, f"{name}/{lesson}/{lesson}.ipynb")
+    return HandIn(lesson, name, archive, datetime.fromtimestamp(path.stat().st_mtime), remarks)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # no such user here, or Windows without its variable
+        return ""
+
+
+def examine(folder: Path, lesson: str) -> list[str]:
+    """What the grader will do that may surprise: cells that are missing, doubled or edited, and what has no answer."""
+    cells = submission.read(workspace.notebook(folder, lesson))
+    released = workspace.load(workspace.release(folder, lesson))
+    return [
+        *_answers(submission.rebuild(released, cells).flags),
+        *_locked(released, cells),
+        *_unanswered(folder, lesson, released, cells),
+        *_failing(folder, lesson),
+    ]
+
+
+def _answers(flags: list[str]) -> list[str]:
+    """The grader's own flags, with what they mean for the learner."""
+    advice = {
+        "cell ": "The first one is graded. Put your answer there and delete the others.",
+        "unknown ": "The cell runs as one of your own and is not graded.",
+        "missing ": "They count as not answered. `attn reset NAME` brings an answer cell back.",
+    }
+    return [f"{flag}. {next((text for start, text in advice.items() if flag.startswith(start)), '')}".strip() for flag in flags]
+
+
+def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
+    sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id}
+    remarks = []
+    for cell in released.cells:
+        name = grade_id(cell)
+        if not grader(cell).get("locked") or is_answer(cell):
+            continue
+        if name not in sources:
+            remarks.append(f"locked cell {name!r} is missing. The grader puts it back.")
+        elif sources[name] != cell.source:
+            remarks.append(f"locked cell {name!r} was edited. The grader runs the original, so your code must work with that.")
+    return remarks
+
+
+def _unanswered(folder: Path, lesson: str, released: Any, cells: list[submission.Cell]) -> list[str]:
+    given = {cell.grade_id for cell in cells}
+    done = workspace.answered(folder, lesson)
+    ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell)]
+    blank = [name for name in ids if name in given and name not in done]
+    return [f"not answered yet: {', '.join(blank)}."] if blank else []
+
+
+def _failing(folder: Path, lesson: str) -> list[str]:
+    wrong = [name for (of, name), entry in progress.read(folder).items() if of == lesson and entry.status in ("fail", "part")]
+    return [f"not right at their last check: {', '.join(wrong)}. `attn check {lesson[:2]}` checks again."] if wrong else []

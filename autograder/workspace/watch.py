@@ -1,0 +1,111 @@
+"""`attn watch`: what a save of a notebook has changed, told by the names that its cells define and use."""
+
+import ast
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError
+from autograder.notebooks.roles import exercise_of
+from autograder.notebooks.scopes import scopes
+from autograder.workspace import folder as workspace
+
+POLL_S = 0.5
+EVERYTHING = "*"  # what `from x import *` defines
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell: its text, and the names it gives a value to and takes a value from."""
+
+    source: str
+    check: str | None
+    defines: frozenset[str]
+    uses: frozenset[str]
+
+
+def cells(notebook: Any) -> list[Cell]:
+    """The code cells of a notebook, in order."""
+    return [_cell(cell) for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _cell(cell: Any) -> Cell:
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    name = exercise_of(cell)
+    if name:
+        return Cell(cell.source, name, frozenset(), frozenset({name}))
+    text = TransformerManager().transform_cell(cell.source)
+    try:
+        defines, uses = scopes(text)
+        defines |= _changed(ast.parse(text))
+    except (SyntaxError, ValueError):
+        defines = uses = {word for word in re.findall(r"\w+", cell.source) if word.isidentifier()}
+    return Cell(cell.source, None, frozenset(defines), frozenset(uses))
+
+
+def _changed(tree: ast.Module) -> set[str]:
+    """Names whose value a cell changes without naming it anew: `x[0] = 1`, `x.y = 1`, `x.append(1)`; and `import *`."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            names.add(EVERYTHING)
+        target: ast.AST | None = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            target = node
+        while isinstance(target, ast.Attribute | ast.Subscript):
+            target = target.value
+            if isinstance(target, ast.Name):
+                names.add(target.id)
+    return names
+
+
+def affected(before: list[Cell], after: list[Cell]) -> set[str]:
+    """The exercises whose cells differ between the two, or depend on one that does."""
+    exercises = {cell.check for cell in after if cell.check}
+    same = {cell.source for cell in before} & {cell.source for cell in after}
+    if [c.source for c in before if c.source in same] != [c.source for c in after if c.source in same]:
+        return exercises  # cells were moved: what ran before what is not known
+    dirty = {cell.source for cell in (*before, *after) if cell.source not in same}
+    names = {name for cell in (*before, *after) if cell.source in dirty for name in cell.defines}
+    while True:
+        reached = [cell for cell in after if cell.source not in dirty and (EVERYTHING in names or cell.uses & names)]
+        if not reached:
+            break
+        dirty |= {cell.source for cell in reached}
+        names |= {name for cell in reached for name in cell.defines}
+    return {cell.check for cell in after if cell.check and cell.source in dirty}
+
+
+def saves(folder: Path, lessons: list[str], *, poll_s: float = POLL_S) -> Iterator[tuple[str, set[str]]]:
+    """Yield `(lesson, exercises)` whenever a save of one of the notebooks concerns these exercises; runs until stopped."""
+    known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
+    stamps = {lesson: _stamp(workspace.notebook(folder, lesson)) for lesson in lessons}
+    while True:
+        time.sleep(poll_s)
+        for lesson in lessons:
+            path = workspace.notebook(folder, lesson)
+            stamp = _stamp(path)
+            if stamp in (None, stamps[lesson]):
+                continue
+            try:
+                now = cells(workspace.load(path))
+            except CourseError:
+                continue  # half written: look again at the next turn
+            stamps[lesson] = stamp
+            exercises = affected(known[lesson], now)
+            known[lesson] = now
+            if exercises:
+                yield lesson, exercises
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -1,0 +1,276 @@
+"""Costs: arithmetic and bytes of the ways to decode, a whole prompt, and the cache on each of several GPUs."""
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from solutions import latent as ref
+
+WAYS = ("cached", "remade", "absorbed")
+
+
+def _way(way: str):
+    def make(draw: Draw):
+        H, d, d_v, d_c = draw.sizes(4, low=3)
+        return {"way": way, "H": H, "d": d, "d_v": d_v, "d_c": 5 * d_c, "d_rope": 2 * draw.integer(1, 4)}
+
+    return make
+
+
+def _cost(
+    *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v: d_c,
+    remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, per_step=lambda H, d, d_v, d_c: 0,
+):  # fmt: skip
+    """An answer with one count replaced."""
+
+    def answer(way, H, d, d_v, d_c, d_rope):
+        ready = ops * H * (score(d, d_rope) + d_v)
+        latents = size * (pair * d_c + rope * d_rope)
+        if way == "cached":
+            return ready, size * (H * (d + d_v) + rope * rope_heads(H) * d_rope)
+        if way == "remade":
+            return ready + ops * remade(H, d, d_v, d_c), latents
+        asked = score(d_c, d_rope)
+        return ops * H * (asked + mixed(d_c, d_v)) + ops * per_step(H, d, d_v, d_c), latents
+
+    return answer
+
+
+DECODE_COST = Exercise(
+    "decode_cost",
+    title="Arithmetic and bytes of a decode step",
+    points=2,
+    reference=ref.decode_cost,
+    difficulty=3,
+    minutes=15,
+    cases=tuple(
+        Case(name, _way(way)) for name, way in zip(("keys and values cached", "made again", "absorbed"), WAYS, strict=True)
+    ),
+    hints=(
+        "One cached token, one new token. For each head: how long is the dot product of the score, and how wide is the row that the "
+        "weight is multiplied with? Then: how many numbers of this cached token are read?",
+        "Ready keys and values: a score over $d + d_{rope}$, a mixture of width $d_v$. Absorbed: both run over the latent, the score over "
+        "$d_{rope}$ more. Made again: as ready, and first the latent goes through $W_{UK}$ and $W_{UV}$ of each head. The rotated key is "
+        "read **once** for all heads.",
+        "Each multiplication with its addition counts as 2 FLOP, each number read as 2 bytes. Of the six counts only one pair is equal: "
+        "making again and absorbing read the same bytes, $2\\,(d_c + d_{rope})$.",
+    ),
+    misconceptions=(
+        Misconception(
+            "one_operation_each",
+            "counted a multiplication with its addition as one operation",
+            "A dot product of width $w$ takes $w$ products and $w$ sums: $2w$ FLOP.",
+            _cost(ops=1),
+        ),
+        Misconception(
+            "elements_for_bytes",
+            "counted numbers read, not bytes",
+            "A number in bfloat16 takes 2 bytes.",
+            _cost(size=1),
+        ),
+        Misconception(
+            "rotated_key_per_head",
+            "had a rotated key read for every head",
+            "One rotated key serves all heads: it is in memory once.",
+            _cost(rope_heads=lambda H: H),
+        ),
+        Misconception(
+            "positions_not_scored",
+            "left the rotated part out of the scores",
+            "A score has $d_{rope}$ terms more, in each of the three ways.",
+            _cost(score=lambda d, d_rope: d),
+        ),
+        Misconception(
+            "rotated_key_not_read",
+            "left the rotated key out of the bytes",
+            "It is cached next to the latent (or the keys), and read with them.",
+            _cost(rope=0),
+        ),
+        Misconception(
+            "values_mixed_when_absorbed",
+            "let the absorbed form mix values of width $d_v$",
+            "It has no values: it averages **latents**, so the mixture is $d_c$ wide. $W_{UV}$ comes once per query, after it.",
+            _cost(mixed=lambda d_c, d_v: d_v),
+        ),
+        Misconception(
+            "latent_read_twice",
+            "had the latent read twice, as key and as value",
+            "It is one row: a kernel reads it once and uses it for both.",
+            _cost(pair=2),
+        ),
+        Misconception(
+            "made_for_one_head",
+            "made keys and values of one head only",
+            "Every head has its own: $H$ times.",
+            _cost(remade=lambda H, d, d_v, d_c: d_c * (d + d_v)),
+        ),
+        Misconception(
+            "absorbing_paid_for_each_cached_token",
+            "charged the absorbing product to every cached token",
+            "$q W_{UK}^\\top$ is made once per query and step, not once per cached token: that is the point of it.",
+            _cost(per_step=lambda H, d, d_v, d_c: H * d_c * (d + d_v)),
+        ),
+    ),
+    variants=(
+        Variant(
+            "as_a_table",
+            lambda way, H, d, d_v, d_c, d_rope: {
+                "cached": (2 * H * (d + d_rope + d_v), 2 * H * (d + d_v) + 2 * d_rope),
+                "remade": (2 * H * (d + d_rope + d_v + d_c * d + d_c * d_v), 2 * d_c + 2 * d_rope),
+                "absorbed": (4 * H * d_c + 2 * H * d_rope, 2 * d_c + 2 * d_rope),
+            }[way],
+        ),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- a prompt
+
+
+def _ratio(*, n=2000, pairs=None, made=262_144, absorbed=262_144, ready=640, asked=2176):
+    met = n * (n + 1) / 2 if pairs is None else pairs
+    return lambda: (n * absorbed + met * asked) / (n * made + met * ready)
+
+
+PROMPT_RATIO = Exercise(
+    "prompt_ratio",
+    title="Estimate: absorbing in a prompt",
+    points=1,
+    reference=ref.prompt_ratio,
+    kind="estimate",
+    difficulty=3,
+    minutes=10,
+    tolerance=Tolerance(rtol=0.02, atol=0.0),
+    cases=(Case("2,000 tokens", lambda draw: {}),),
+    hints=(
+        "Per head there are two kinds of work: what is done once per token, and what is done once per pair of a query and a key that it "
+        "sees. How many such pairs are there among 2,000 tokens under a causal mask?",
+        "Once per token: keys and values are made, $2 d_c (d + d_v)$ FLOP; or a query is absorbed and its average brought back, which is "
+        "the same number. Once per pair: $2 (d + d_{rope} + d_v)$, or $2 (2 d_c + d_{rope})$.",
+        "$n = 2000$ tokens and $n (n + 1) / 2$ pairs. Add the two kinds of work for each form, and divide absorbed by made. The answer is "
+        "a number between 2 and 3.4.",
+    ),
+    misconceptions=(
+        Misconception(
+            "pairs_alone",
+            "compared the work for each pair alone",
+            "Both forms also work once per token: 262,144 FLOP a head, which is as much as 410 ready-made pairs.",
+            _ratio(made=0, absorbed=0),
+        ),
+        Misconception(
+            "absorbing_is_free",
+            "let the absorbed form off the two products that absorb a query and bring its average back",
+            "$q W_{UK}^\\top$ and $U W_{UV}$ take $2 d_c (d + d_v)$ per query. In a prompt there are as many queries as keys.",
+            _ratio(absorbed=0),
+        ),
+        Misconception(
+            "not_causal",
+            "let every query meet all 2,000 keys",
+            "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",
+            _ratio(pairs=2000**2),
+        ),
+        Misconception(
+            "upside_down",
+            "divided the other way round: made by absorbed",
+            "The question is how many times the arithmetic **absorbing** takes.",
+            lambda: 1 / _ratio()(),
+        ),
+    ),
+    variants=(Variant("a_number_with_one_decimal", lambda: 2.7),),
+)
+
+
+# ---------------------------------------------------------------------------------------------- several GPUs
+
+
+def _gpus(kind: str, H: int, G: int, tp: int):
+    def make(draw: Draw):
+        return {"kind": kind, "tp": tp, "H": H, "G": G, "d": 2 * draw.integer(3, 9), "d_c": 8 * draw.integer(7, 11), "d_rope": 6}
+
+    return make
+
+
+def _per_gpu(
+    *, heads=lambda kind, H, G: {"mha": H, "gqa": G, "mqa": 1}[kind], pair=2, share=lambda n, tp: -(-n // tp), latent=None
+):
+    def answer(kind, tp, H, G, d, d_c, d_rope):
+        if kind == "mla":
+            return d_c + d_rope if latent is None else latent(d_c, d_rope, tp)
+        return pair * d * share(heads(kind, H, G), tp)
+
+    return answer
+
+
+CACHE_PER_GPU = Exercise(
+    "cache_per_gpu",
+    title="The cache on each of several GPUs",
+    points=2,
+    reference=ref.cache_per_gpu,
+    difficulty=2,
+    minutes=10,
+    cases=(
+        Case("multi-head on four", _gpus("mha", 12, 4, 4)),
+        Case("as many groups as GPUs", _gpus("gqa", 12, 4, 4)),
+        Case("fewer groups than GPUs", _gpus("gqa", 24, 2, 8)),
+        Case("two groups each", _gpus("gqa", 24, 6, 3)),
+        Case("multi-query", _gpus("mqa", 12, 3, 4)),
+        Case("latent", _gpus("mla", 12, 3, 4)),
+        Case("latent on one GPU", _gpus("mla", 12, 3, 1)),
+    ),
+    hints=(
+        "A GPU has some of the heads, and must have all the keys and values that these need. What do the heads of latent attention need?",
+        "Groups are dealt out whole: `G` of them to `tp` GPUs, and a GPU never has less than one. A latent serves **all** heads, so "
+        "every GPU needs all of it.",
+        "Ceiling division, `-(-G // tp)`, gives the groups of a GPU in all three kinds with groups, for `H`, `G` or 1 of them; each takes "
+        "$2d$ numbers. The fourth kind does not depend on `tp`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "latent_split",
+            "split the latent over the GPUs",
+            "Every head makes its keys and values from the **whole** latent. Each GPU has some of the heads, so each needs all of it.",
+            _per_gpu(latent=lambda d_c, d_rope, tp: -(-(d_c + d_rope) // tp)),
+        ),
+        Misconception(
+            "less_than_a_group",
+            "gave a GPU less than one group where there are more GPUs than groups",
+            "A group's keys are needed whole by each GPU that has one of its heads: never less than $2d$.",
+            _per_gpu(share=lambda n, tp: n / tp),
+        ),
+        Misconception(
+            "nothing_split",
+            "gave every GPU the whole cache",
+            "Heads of keys and values are dealt out, with the query heads that use them.",
+            _per_gpu(share=lambda n, tp: n),
+        ),
+        Misconception(
+            "keys_alone",
+            "counted keys without values",
+            "A group keeps a key **and** a value per token: $2d$.",
+            _per_gpu(pair=1),
+        ),
+        Misconception(
+            "latent_doubled",
+            "doubled the latent, once for keys and once for values",
+            "Keys and values come from the **same** latent: that is the joint compression. It is stored once.",
+            _per_gpu(latent=lambda d_c, d_rope, tp: 2 * d_c + d_rope),
+        ),
+        Misconception(
+            "rotated_key_forgotten",
+            "left out the rotated key",
+            "Without it no position would survive in the cache: add $d_{rope}$.",
+            _per_gpu(latent=lambda d_c, d_rope, tp: d_c),
+        ),
+        Misconception(
+            "query_heads_for_groups",
+            "counted query heads where keys and values are stored by group",
+            "Grouped-query attention caches `G` heads, multi-query one.",
+            _per_gpu(heads=lambda kind, H, G: H),
+        ),
+    ),
+    variants=(
+        Variant(
+            "by_max",
+            lambda kind, tp, H, G, d, d_c, d_rope: (
+                d_c + d_rope if kind == "mla" else 2 * d * max(1, {"mha": H, "gqa": G, "mqa": 1}[kind] // tp)
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,54 @@
+"""How much memory PyTorch's operations ask for: what a copy costs, made visible."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class NewMemory(TorchDispatchMode):
+    """Watches a `with` block: the `bytes` of all tensors that its operations make, and the `largest` of them. Views are not new.
+
+    >>> x = torch.zeros(4, 256)
+    >>> with NewMemory() as new:
+    ...     y = (x.T + 1).sum(0)
+    >>> new.bytes, new.largest  # 4 x 256 numbers of 4 bytes, and 4 sums
+    (4112, 4096)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = self.largest = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation, and add up what it made."""
+        made = operation(*args, **(kwargs or {}))
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        given = {leaf.untyped_storage().data_ptr() for leaf in leaves if isinstance(leaf, Tensor)}
+        for tensor in torch.utils._pytree.tree_leaves(made):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() not in given:
+                self.bytes += tensor.nbytes
+                self.largest = max(self.largest, tensor.nbytes)
+        return made
+
+
+def tells_copies(step: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], tuple[Any, bool]]:
+    """A decorator: `step(asks, cache)` then returns its result, and whether it made anything larger than `cache` on the way.
+
+    >>> @tells_copies
+    ... def best(asks, cache):
+    ...     return (asks @ cache.T).max()
+    >>> best(torch.ones(1, 8), torch.ones(50, 8))
+    (tensor(8.), False)
+    """
+
+    @wraps(step)
+    def watched(asks: Tensor, C: Tensor) -> tuple[Any, bool]:
+        with NewMemory() as new:
+            result = step(asks, C)
+        return result, new.largest > C.nbytes
+
+    return watched
