@@ -206,6 +206,20 @@ class Llama:
         """The logits of tokens that follow those processed so far."""
         return _decode(self.weights, ids, self.attention)
 
+    def prefill(self, ids: Int[Tensor, "batch n"], chunk: int) -> Float[Tensor, "batch vocab"]:
+        """The logits at the end of a prompt, read in chunks from the beginning."""
+        for attend in self.attention:
+            attend.reset()
+        return [self.extend(part) for part in ids.split(chunk, dim=1)][-1][:, -1]
+
+    def generate(self, ids: Int[Tensor, "batch n"], n: int) -> Int[Tensor, "batch new"]:
+        """The `n` likeliest tokens after a prompt, one after another."""
+        logits, chosen = self.prefill(ids, ids.shape[1]), list[Tensor]()
+        while len(chosen) < n:
+            chosen.append(logits.argmax(-1, keepdim=True))
+            logits = self.extend(chosen[-1])[:, -1] if len(chosen) < n else logits
+        return torch.cat(chosen, dim=1)
+
 
 def perplexity(logits: Float[Tensor, "n vocab"], ids: Int[Tensor, " n"]) -> float:
     """The exponential of the mean surprise at the next token; row `t` of `logits` predicts `ids[t + 1]`."""
@@ -216,3 +230,27 @@ def perplexity(logits: Float[Tensor, "n vocab"], ids: Int[Tensor, " n"]) -> floa
 def kv_bytes_per_token(groups: Sequence[int], d: int, element_bytes: int) -> int:
     """The bytes of cache for one token, where layer `i` has `groups[i]` heads of keys and of values, each `d` wide."""
     return sum(2 * count * d * element_bytes for count in groups)
+
+
+def to_hugging_face(layer: Layer) -> dict[str, Tensor]:
+    """A layer's attention as Hugging Face keeps it: (out, in), the features of a head in half-split order."""
+
+    def halves(W: Tensor, heads: int) -> Tensor:
+        return W.mT.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+    turned = {"q_proj": halves(layer["Wq"], layer["H"]), "k_proj": halves(layer["Wk"], layer["G"])}
+    return turned | {"v_proj": layer["Wv"].mT, "o_proj": layer["Wo"].mT}
+
+
+def _port_b(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Taken to half-split order twice instead of there and back: silently wrong wherever a head has more than four features."""
+
+    def again(layer: Layer) -> dict[str, Any]:
+        once = to_hugging_face(layer)
+        twice = to_hugging_face({**layer, "Wq": once["q_proj"].mT, "Wk": once["k_proj"].mT})
+        return {**layer, "Wq": twice["q_proj"].mT, "Wk": twice["k_proj"].mT}
+
+    return {**weights, "layers": [again(layer) for layer in weights["layers"]]}
+
+
+PORTS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"port A": lambda weights: weights, "port B": _port_b}
