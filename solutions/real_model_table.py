@@ -112,7 +112,7 @@ class Measurements:
 
     def __init__(self, model: LanguageModel) -> None:
         self.model, self.weights = model, model.weights
-        self.reading = passage(model.tokenizer, MEASURED, TOKENS)
+        self.reading = passage(model, MEASURED, TOKENS)
 
     def of(self, variants: Mapping[str, Variant], ids: Tensor | None = None) -> dict[str, float]:
         """The perplexity of each variant on `ids`, by default the lesson's text."""
@@ -148,7 +148,7 @@ class Measurements:
         """Of each layer the latent's weights at full rank: by the weights alone, and by the inputs."""
         Listening.moments = []
         with torch.inference_mode():
-            Llama(self.weights, CALIBRATED, Listening).extend(passage(self.model.tokenizer, CALIBRATION, CALIBRATED))
+            Llama(self.weights, CALIBRATED, Listening).extend(passage(self.model, CALIBRATION, CALIBRATED))
         identity = torch.eye(self.model.sizes["d_model"])
         layers, moments = self.weights["layers"], Listening.moments
         full = layers[0]["Wk"].shape[1] + layers[0]["Wv"].shape[1]
@@ -173,7 +173,7 @@ class Measurements:
         """The better factors on a text of another kind."""
         variants: dict[str, Variant] = {"program": (GroupedAttention, self.weights)}
         variants |= {f"program, r = {r}": self.of_rank(factors["knows the inputs"], r) for r in (256, 192, 128)}
-        return self.of(variants, code_passage(self.model.tokenizer, TOKENS))
+        return self.of(variants, code_passage(self.model, TOKENS))
 
     def others(self) -> dict[str, float]:
         """Fewer bits, and fewer tokens."""

@@ -1,7 +1,7 @@
-"""Lesson 02: scores without a kernel: from the Gaussian to the dot product, and scores for vectors of unequal lengths."""
+"""Lesson 02: scores without a kernel: from the Gaussian to the dot product, learned maps, and a small network."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 
 def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, "..."]:
@@ -26,6 +26,35 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
     return a
 
 
+def pool_in_blocks(
+    s: Float[np.ndarray, "m"],
+    V: Float[np.ndarray, "m d_v"],
+    size: int,
+) -> Float[np.ndarray, "d_v"]:
+    r"""The pooled value $o = \sum_j a_j v_j$ with $a = \operatorname{softmax}(s)$, read
+    in blocks of `size` keys.
+
+    Scores and values are read once, block by block, and only sums are kept in between,
+    so that no more than `size` exponentials exist at one time. The last block may be
+    shorter. Scores may be of any finite size.
+
+    >>> V = np.array([[0.0, 4.0], [4.0, 0.0], [4.0, 4.0]])
+    >>> pool_in_blocks(np.log([1.0, 1.0, 2.0]), V, 2)
+    array([3., 3.])
+    """
+    top, total, o = -np.inf, 0.0, np.zeros(V.shape[1])
+    for start in range(0, len(s), size):
+        block, values = s[start : start + size], V[start : start + size]
+        new_top = max(top, block.max())
+        shrink = np.exp(top - new_top)
+        e = np.exp(block - new_top)
+        total = total * shrink + e.sum()
+        o = o * shrink + e @ values
+        top = new_top
+    pooled: np.ndarray = o / total
+    return pooled
+
+
 def gaussian_scores(
     Q: Float[np.ndarray, "n d"],
     K: Float[np.ndarray, "m d"],
@@ -46,59 +75,57 @@ def gaussian_scores(
     return S
 
 
-def dot_scores(
-    Q: Float[np.ndarray, "n d"],
-    K: Float[np.ndarray, "m d"],
-) -> Float[np.ndarray, "n m"]:
-    r"""The dot products $S_{ij} = q_i \cdot k_j = \sum_c q_{ic} k_{jc}$: one row per
-    query, one column per key.
-
-    >>> K = np.array([[3.0, 0.0], [0.0, 1.0], [-2.0, 1.0]])
-    >>> dot_scores(np.array([[1.0, 2.0]]), K)
-    array([[3., 2., 0.]])
-
-    Source: M.-T. Luong, H. Pham, C. D. Manning (2015), section 3.1, score "dot".
-    """
-    S: np.ndarray = Q @ K.T
-    return S
-
-
 def weight_gap(Q: Float[np.ndarray, "n d"], K: Float[np.ndarray, "m d"]) -> float:
     r"""The largest change of any weight, $\max_{ij} |a_{ij} - b_{ij}|$, when the
     Gaussian gives way to the dot product.
 
-    $a_{ij}$ are the weights of query $i$ over the keys from `gaussian_scores`, $b_{ij}$
-    those from `dot_scores`, both by a softmax over the keys. The result is one number
-    between 0 and 1.
+    $a_{ij}$ are the weights of query $i$ over the keys from the Gaussian's exponents
+    $-\tfrac{1}{2} \lVert q_i - k_j \rVert^2$, $b_{ij}$ those from the dot products
+    $q_i \cdot k_j$. Both scores are divided by $\sqrt{d}$ before the softmax over the
+    keys. The result is one number between 0 and 1.
 
-    >>> round(weight_gap(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 0.0]])), 3)
-    0.354
-    >>> weight_gap(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, -1.0]])) < 1e-15
+    >>> Q, K = np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 0.0]])
+    >>> round(weight_gap(Q, K), 3)
+    0.257
+    >>> weight_gap(Q, np.array([[1.0, 0.0], [0.0, -1.0]])) < 1e-15
     True
     """
-    a, b = softmax(gaussian_scores(Q, K)), softmax(dot_scores(Q, K))
+    root = np.sqrt(Q.shape[-1])
+    a, b = softmax(gaussian_scores(Q, K) / root), softmax(Q @ K.T / root)
     return float(np.abs(a - b).max())
 
 
-def bilinear_scores(
-    Q: Float[np.ndarray, "n d_q"],
-    M: Float[np.ndarray, "d_q d_k"],
-    K: Float[np.ndarray, "m d_k"],
-) -> Float[np.ndarray, "n m"]:
-    r"""The bilinear scores $S_{ij} = q_i^\top M k_j = \sum_{ab} q_{ia} M_{ab} k_{jb}$,
-    for queries and keys of any two widths.
+def learn_step(
+    X: Float[np.ndarray, "m d"],
+    asking: Int[np.ndarray, "n"],
+    answers: Int[np.ndarray, "n"],
+    W_Q: Float[np.ndarray, "d p"],
+    W_K: Float[np.ndarray, "d p"],
+    rate: float,
+) -> tuple[Float[np.ndarray, "d p"], Float[np.ndarray, "d p"]]:
+    r"""$W_Q$ and $W_K$ after one step of gradient descent.
 
-    One row per query, one column per key.
+    The words in the rows `asking` of `X` are the queries $X_q W_Q$, all words are the
+    keys $X W_K$. The weights are the softmax of $S = X_q W_Q (X W_K)^\top / \sqrt{p}$
+    over the keys. Query $i$ should look at word `answers[i]`; the loss is the mean over
+    the queries of $-\ln a_{i, \text{answers}[i]}$. Both matrices are moved against
+    their gradients, taken at the *old* matrices, by `rate` times the gradient. No input
+    is changed.
 
-    >>> M = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 2.0]])
-    >>> K = np.array([[1.0, 9.0, 0.0], [0.0, 9.0, 1.0]])
-    >>> bilinear_scores(np.array([[3.0, 1.0]]), M, K)
-    array([[3., 2.]])
-
-    Source: M.-T. Luong, H. Pham, C. D. Manning (2015), section 3.1, score "general".
+    >>> X, one, two = np.eye(2), np.array([0]), np.array([1])
+    >>> W_Q, W_K = learn_step(X, one, two, np.eye(2), np.eye(2), 1.0)
+    >>> W_K.round(3)
+    array([[0.526, 0.   ],
+           [0.474, 1.   ]])
     """
-    S: np.ndarray = Q @ M @ K.T
-    return S
+    n, p = len(asking), W_Q.shape[1]
+    X_q = X[asking]
+    Q, K = X_q @ W_Q, X @ W_K
+    A = softmax(Q @ K.T / np.sqrt(p))
+    dS = (A - np.eye(len(X))[answers]) / n / np.sqrt(p)
+    dW_Q = X_q.T @ dS @ K
+    dW_K = X.T @ dS.T @ Q
+    return W_Q - rate * dW_Q, W_K - rate * dW_K
 
 
 def additive_scores(
@@ -127,3 +154,14 @@ def additive_scores(
     hidden = np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :])  # (n, m, h)
     S: np.ndarray = hidden @ wv
     return S
+
+
+def crossover() -> float:
+    """The number of tokens from which the attention table of a layer costs more than
+    its four projections, for vectors of 512 numbers.
+
+    The unit is tokens; a multiplication with its addition counts once. The projections
+    take 4 n d^2 of them, the scores and the weighted sums n^2 d each.
+    """
+    d = 512
+    return 4 * d**2 / (2 * d)

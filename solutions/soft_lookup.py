@@ -6,13 +6,22 @@ import numpy as np
 from jaxtyping import Float
 
 
+def rnn_reach() -> float:
+    """The number of words after which less than one hundredth of a signal is left, if
+    every step keeps nine tenths of it.
+
+    The unit is words. A whole number, or one that would have to be rounded up to it.
+    """
+    return float(np.ceil(np.log(0.01) / np.log(0.9)))
+
+
 def hard_lookup(
     q: Float[np.ndarray, "d"],
     K: Float[np.ndarray, "m d"],
     V: Float[np.ndarray, "m d_v"],
 ) -> Float[np.ndarray, "d_v"]:
-    r"""The mean of the value rows whose key is the query: $o = \sum_j \alpha_j v_j$,
-    $\alpha_j = [k_j = q] / \sum_l [k_l = q]$.
+    r"""The mean of the value rows whose key is the query: $o = \sum_j a_j v_j$,
+    $a_j = [k_j = q] / \sum_l [k_l = q]$.
 
     The bracket $[k_j = q]$ is 1 where the two are equal and 0 where they are not. A key
     matches when **all** of its `d` entries equal those of `q`. One match gives a
@@ -32,29 +41,29 @@ def hard_lookup(
     return o
 
 
-def normalize(w: Float[np.ndarray, "*queries m"]) -> Float[np.ndarray, "*queries m"]:
-    r"""Weights that sum to one over the keys, $\alpha_j = w_j \,/\, \sum_l w_l$, along
-    the last axis.
+def normalize(s: Float[np.ndarray, "*queries m"]) -> Float[np.ndarray, "*queries m"]:
+    r"""Weights that sum to one over the keys, $a_j = s_j \,/\, \sum_l s_l$, along the
+    last axis.
 
-    `w` holds scores that are not negative, shape `(m,)` for one query or `(n, m)` for
+    `s` holds scores that are not negative, shape `(m,)` for one query or `(n, m)` for
     `n` queries, each row on its own. A row whose sum is zero stays all zero. However
-    small a positive sum is, its row is divided by exactly that sum. `w` itself is not
+    small a positive sum is, its row is divided by exactly that sum. `s` itself is not
     changed.
 
     >>> normalize(np.array([[1.0, 3.0], [0.0, 0.0]]))
     array([[0.25, 0.75],
            [0.  , 0.  ]])
     """
-    total = w.sum(axis=-1, keepdims=True)
-    alpha: np.ndarray = w / np.where(total > 0, total, 1.0)
-    return alpha
+    total = s.sum(axis=-1, keepdims=True)
+    a: np.ndarray = s / np.where(total > 0, total, 1.0)
+    return a
 
 
 def gaussian(
     q: Float[np.ndarray, "d"],
     K: Float[np.ndarray, "m d"],
 ) -> Float[np.ndarray, "m"]:
-    r"""The Gaussian score of each key, $w_j = \exp(-u_j^2 / 2)$ with the distance
+    r"""The Gaussian score of each key, $s_j = \exp(-u_j^2 / 2)$ with the distance
     $u_j = \lVert q - k_j \rVert_2$.
 
     Not normalised: the score of a key at distance 0 is 1.
@@ -63,61 +72,36 @@ def gaussian(
     array([1.   , 0.607, 0.135])
     """
     u = np.linalg.norm(K - q, axis=-1)
-    w: np.ndarray = np.exp(-(u**2) / 2)
-    return w
+    s: np.ndarray = np.exp(-(u**2) / 2)
+    return s
 
 
-def boxcar(
+def compact_kernel(
     q: Float[np.ndarray, "d"],
     K: Float[np.ndarray, "m d"],
+    shape: str,
 ) -> Float[np.ndarray, "m"]:
-    r"""The boxcar score of each key, $w_j = 1$ if $u_j \le 1$ and $0$ otherwise, with
-    $u_j = \lVert q - k_j \rVert_2$.
+    r"""The score of each key under a kernel that is zero beyond distance 1.
 
-    A key at distance exactly 1 is inside. The scores are floating-point numbers, not
-    truth values.
+    `shape` is "boxcar", "triangular" or "epanechnikov"; the lesson's figure shows the
+    three curves over the distance $u_j = \lVert q - k_j \rVert_2$. A boxcar counts a
+    key at distance exactly 1 as inside. The result has one floating-point number for
+    each key, not normalised.
+    Source of the third: V. A. Epanechnikov (1969), Theory of Probability and Its
+    Applications 14(1), 153-158, with the half-width rescaled from $\sqrt{5}$ to 1.
 
-    >>> boxcar(np.array([10.0]), np.array([[10.5], [9.0], [12.0]]))
+    >>> K = np.array([[10.5], [9.0], [12.0]])
+    >>> compact_kernel(np.array([10.0]), K, "boxcar")
     array([1., 1., 0.])
     """
     u = np.linalg.norm(K - q, axis=-1)
-    w: np.ndarray = np.where(u <= 1, 1.0, 0.0)
-    return w
-
-
-def triangular(
-    q: Float[np.ndarray, "d"],
-    K: Float[np.ndarray, "m d"],
-) -> Float[np.ndarray, "m"]:
-    r"""The triangular score of each key, $w_j = \max(0, 1 - u_j)$ with the distance
-    $u_j = \lVert q - k_j \rVert_2$.
-
-    >>> triangular(np.array([10.0]), np.array([[10.5], [9.0], [12.0]]))
-    array([0.5, 0. , 0. ])
-    """
-    u = np.linalg.norm(K - q, axis=-1)
-    w: np.ndarray = np.maximum(0.0, 1 - u)
-    return w
-
-
-def epanechnikov(
-    q: Float[np.ndarray, "d"],
-    K: Float[np.ndarray, "m d"],
-) -> Float[np.ndarray, "m"]:
-    r"""The Epanechnikov score of each key, $w_j = \tfrac{3}{4} \max(0, 1 - u_j^2)$ with
-    $u_j = \lVert q - k_j \rVert_2$.
-
-    The factor 3/4 makes the area under the curve 1 when `d` is 1; the course keeps it
-    for every `d`.
-    Source: V. A. Epanechnikov (1969), Theory of Probability and Its Applications 14(1),
-    153-158, with the half-width rescaled from $\sqrt{5}$ to 1.
-
-    >>> epanechnikov(np.array([10.0]), np.array([[10.5], [9.0], [12.0]]))
-    array([0.5625, 0.    , 0.    ])
-    """
-    u = np.linalg.norm(K - q, axis=-1)
-    w: np.ndarray = 0.75 * np.maximum(0.0, 1 - u**2)
-    return w
+    curves = {
+        "boxcar": np.where(u <= 1, 1.0, 0.0),
+        "triangular": np.maximum(0.0, 1 - u),
+        "epanechnikov": 0.75 * np.maximum(0.0, 1 - u**2),
+    }
+    s: np.ndarray = curves[shape]
+    return s
 
 
 def attention_pool(
@@ -129,8 +113,8 @@ def attention_pool(
         Float[np.ndarray, "m"],
     ],
 ) -> Float[np.ndarray, "d_v"]:
-    r"""The pooled value $o = \sum_j \alpha_j v_j$ with
-    $\alpha_j = w_j \,/\, \sum_l w_l$ and scores $w = $ `kernel(q, K)`.
+    r"""The pooled value $o = \sum_j a_j v_j$ with $a_j = s_j \,/\, \sum_l s_l$ and
+    scores $s = $ `kernel(q, K)`.
 
     `kernel` is any function from a query and the keys to `m` scores that are not
     negative. Where every score is 0, the output is the zero vector, as `normalize`
@@ -145,18 +129,37 @@ def attention_pool(
     return o
 
 
+def mix_words(X: Float[np.ndarray, "n d"], width: float) -> Float[np.ndarray, "n d"]:
+    r"""Every word's new vector, $o_i = \sum_j a_{ij} x_j$: each word asks with its own
+    vector, and all words, itself included, are keys and values.
+
+    The weights of word $i$ are the Gaussian's, $a_{ij} \propto \exp(-u_{ij}^2 / 2)$
+    over $j$, with the distance $u_{ij} = \lVert x_i - x_j \rVert_2 / \sigma$ in units
+    of `width`, $\sigma > 0$. All words change at once: every new vector is made of the
+    old ones. `X` itself is not changed.
+
+    >>> mix_words(np.array([[0.0, 0.0], [2.0, 0.0]]), 2.0).round(3)
+    array([[0.755, 0.   ],
+           [1.245, 0.   ]])
+    """
+    new = np.empty_like(X)
+    for i, q in enumerate(X):
+        new[i] = normalize(gaussian(q / width, X / width)) @ X
+    return new
+
+
 def nadaraya_watson(
     xq: Float[np.ndarray, "n"],
     x: Float[np.ndarray, "m"],
     y: Float[np.ndarray, "m"],
     width: float,
 ) -> Float[np.ndarray, "n"]:
-    r"""The kernel regression $\hat y_i = \sum_j \alpha_{ij} y_j$ with
-    $\alpha_{ij} \propto \exp(-u_{ij}^2 / 2)$ over $j$.
+    r"""The kernel regression $\hat y_i = \sum_j a_{ij} y_j$ with
+    $a_{ij} \propto \exp(-u_{ij}^2 / 2)$ over $j$.
 
-    The distance $u_{ij} = |x^q_i - x_j| / h$ counts in widths: `xq` are the `n` places
-    asked about, `x` and `y` the `m` data points, and `width` is $h > 0$ in the units of
-    `x`. For each query $i$ the weights over the data sum to 1.
+    The distance $u_{ij} = |x^q_i - x_j| / \sigma$ counts in widths: `xq` are the `n`
+    places asked about, `x` and `y` the `m` data points, and `width` is $\sigma > 0$ in
+    the units of `x`. For each query $i$ the weights over the data sum to 1.
     Sources: E. A. Nadaraya (1964), Theory of Probability and Its Applications 9(1),
     141-142; G. S. Watson (1964), Sankhya A 26(4), 359-372.
 
@@ -167,3 +170,26 @@ def nadaraya_watson(
     u = (xq[:, None] - x[None, :]) / width  # (n, m)
     fit: np.ndarray = normalize(np.exp(-(u**2) / 2)) @ y
     return fit
+
+
+def leave_one_out(
+    x: Float[np.ndarray, "m"],
+    y: Float[np.ndarray, "m"],
+    width: float,
+) -> float:
+    r"""The mean squared error of `nadaraya_watson` on points that it was not shown,
+    $\frac{1}{m} \sum_j (y_j - \hat y_j)^2$.
+
+    $\hat y_j$ is the fit at $x_j$ from all points except point $j$ itself. `width` is
+    the kernel's, in the units of `x`; the result is in the units of $y^2$.
+
+    >>> x, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])
+    >>> round(leave_one_out(x, y, 1e6), 6)
+    6.0
+    """
+    errors = []
+    for j in range(len(x)):
+        others = np.arange(len(x)) != j
+        fit = nadaraya_watson(x[j : j + 1], x[others], y[others], width)
+        errors.append(y[j] - fit[0])
+    return float(np.mean(np.square(errors)))

@@ -9,10 +9,10 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from autograder.authoring.course import find_lesson
+from autograder.diagnosis.attempt import check_answer
+from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.panel import to_html
 from autograder.judging import pack
-from autograder.judging.attempt import check_answer
-from autograder.judging.explain import make_report
-from autograder.judging.panel import to_html
 
 TARGET = Path(__file__).parent.parent / ".github" / "panels.png"
 

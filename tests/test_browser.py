@@ -9,9 +9,9 @@ import pytest
 
 from autograder.authoring import book
 from autograder.authoring.course import course_root, lessons
-from autograder.judging.explain import MAX_SIDE, Grid, Report
+from autograder.diagnosis.explain import MAX_SIDE, Grid, Report
+from autograder.diagnosis.panel import to_html
 from autograder.judging.judge import CHECKS
-from autograder.judging.panel import to_html
 from autograder.workspace import folder as workspace
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]

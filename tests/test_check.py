@@ -14,8 +14,8 @@ import pytest
 
 from autograder import check
 from autograder.authoring.course import CourseError, find_lesson, lessons
+from autograder.diagnosis.attempt import check_answer
 from autograder.judging import pack
-from autograder.judging.attempt import check_answer
 from autograder.workspace.progress import MARKER, Entry, read
 
 PACKS = {lesson.slug: pack.make(lesson.slug, lesson.title, lesson.exercises()) for lesson in lessons()}
@@ -183,8 +183,8 @@ def test_a_changed_expected_value_is_a_difference(tmp_path: Path) -> None:
 
 
 def test_every_panel_has_hints_in_three_levels_and_words_beside_colours() -> None:
-    from autograder.judging.explain import make_report
-    from autograder.judging.panel import to_html
+    from autograder.diagnosis.explain import make_report
+    from autograder.diagnosis.panel import to_html
 
     for found in PACKS.values():
         for record in found.exercises.values():
@@ -198,8 +198,8 @@ def test_every_panel_has_hints_in_three_levels_and_words_beside_colours() -> Non
 
 
 def _run(name: str, answer: Callable[..., Any]) -> str:
-    from autograder.judging.explain import make_report
-    from autograder.judging.panel import to_html
+    from autograder.diagnosis.explain import make_report
+    from autograder.diagnosis.panel import to_html
 
     return to_html(make_report(check_answer(PACKS["start_here"].exercises[name], answer)))
 

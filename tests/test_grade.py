@@ -192,15 +192,15 @@ def test_right_answers_that_warn_print_or_lean_on_extra_cells_lose_nothing(
     path = _submission(scratch_course, "chatty")
     _answer_all(path, LESSON, set_answer)
     notebook = nbformat.read(path, as_version=4)
-    helper = nbformat.v4.new_code_cell("def my_helper(w):\n    return w.sum(axis=-1, keepdims=True)")
+    helper = nbformat.v4.new_code_cell("def my_helper(s):\n    return s.sum(axis=-1, keepdims=True)")
     position = next(i for i, c in enumerate(notebook.cells) if c.id == "normalize")
     notebook.cells.insert(position, helper)
     nbformat.write(notebook, path)
     set_answer(
         path,
         "normalize",
-        "import sys, warnings\n\ndef normalize(w):\n    print('noise', file=sys.stderr)\n    warnings.warn('careful')\n"
-        "    total = my_helper(w)\n    return np.divide(w, total, out=np.zeros_like(w, dtype=float), where=total != 0)",
+        "import sys, warnings\n\ndef normalize(s):\n    print('noise', file=sys.stderr)\n    warnings.warn('careful')\n"
+        "    total = my_helper(s)\n    return np.divide(s, total, out=np.zeros_like(s, dtype=float), where=total != 0)",
     )
     graded = grade_assignment(scratch_course, LESSON)
     assert graded.rows[0].score == graded.rows[0].points

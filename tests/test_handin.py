@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from autograder.authoring.course import CourseError, lessons
-from autograder.judging.explain import Report
+from autograder.diagnosis.explain import Report
 from autograder.notebooks.roles import grade_id
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, submit, update

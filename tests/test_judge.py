@@ -71,7 +71,7 @@ def test_each_misconception_is_caught_under_its_own_name() -> None:
     for mistake in _exercise().misconceptions:
         found = _grade(mistake.answer).diagnosis
         assert found is not None
-        assert found.id == mistake.id
+        assert [known.id for known in found.known] == [mistake.id]
 
 
 def test_an_edge_case_costs_its_share_and_no_more() -> None:

@@ -14,7 +14,7 @@ import pytest
 from autograder.authoring import book
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.cli import learner_output, main
-from autograder.judging.explain import Report
+from autograder.diagnosis.explain import Report
 from autograder.notebooks.roles import exercise_of
 from autograder.workspace import doctor, progress, rerun, watch
 from autograder.workspace import folder as workspace

@@ -1,6 +1,7 @@
 """Lesson 08: the references against independent oracles, and every number that the lesson's text states."""
 
 import math
+import re
 from typing import Any
 
 import jaxtyping
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
+from autograder.authoring.course import course_root
 from solutions import device
 from solutions import multi_query as reference
 from solutions.kv_cache import cache_bytes
@@ -21,8 +23,9 @@ from solutions.multi_head import mha
 from solutions.multi_query import (
     arithmetic_intensity,
     causal_attention,
+    critical_batch,
     decode_time_floor,
-    kv_elements,
+    longest_context,
     merge_heads,
     mqa,
     mqa_step,
@@ -120,11 +123,14 @@ def test_annotated_shapes_hold_at_run_time() -> None:
 # ---------------------------------------------------------------------------------------------- counts
 
 
-def test_elements_are_those_of_the_arrays_a_cache_would_hold() -> None:
-    _, k, v = mqa(normal(7, 5), *layer(5, 3, 2, 4), 3)
-    assert kv_elements("mqa", 3, 2, 4, L=1) == (k.numel() + v.numel()) / 7
-    assert kv_elements("mha", 3, 2, 2, L=11) * 7 * 4 == cache_bytes(1, 7, 11, 3, 2, 4)
-    assert kv_elements("mqa", 3, 2, 2, L=11) * 7 * 4 == cache_bytes(1, 7, 11, 1, 2, 4)
+def test_what_mqa_returns_is_the_cache_of_lesson_07_with_one_head() -> None:
+    _, k, v = mqa(normal(7, 5), *layer(5, 3, 4, 4), 3)
+    assert k.nbytes + v.nbytes == cache_bytes(B=1, n=7, L=1, n_kv=1, d=4, element_bytes=8)
+
+
+def test_intensity_by_hand_is_three_quarters_and_with_a_second_head_one_and_a_fifth() -> None:
+    assert arithmetic_intensity(H=1, G=1, n=3, element_bytes=2) == (12 + 12) / (8 * 2 * 2) == 0.75
+    assert arithmetic_intensity(H=2, G=1, n=3, element_bytes=2) == 48 / 40 == 1.2
 
 
 @settings(max_examples=50, deadline=None)
@@ -180,7 +186,7 @@ def per_token_ms(batch: int, n: int, groups: int) -> float:
 
 
 def cache_gb(kind: str, n: int = 8192) -> float:
-    return kv_elements(kind, H, D, D, L) * ELEMENT * n / 1e9
+    return cache_bytes(B=1, n=n, L=L, n_kv={"mha": H, "mqa": 1}[kind], d=D, element_bytes=ELEMENT) / 1e9
 
 
 def test_four_multi_head_sequences_or_more_than_a_hundred_multi_query_ones_outweigh_the_model() -> None:
@@ -200,7 +206,9 @@ def test_the_roofline_has_its_border_at_184_and_decoding_far_to_its_left() -> No
     assert multi_head * BANDWIDTH / PEAK < 0.01  # more than 99 % of the step is waiting
     assert multi_query * BANDWIDTH / PEAK == pytest.approx(0.173, abs=1e-3)
     assert multi_query / multi_head == pytest.approx(32, rel=5e-3)
-    assert arithmetic_intensity(128, 1, 8192, ELEMENT) < PEAK / BANDWIDTH
+    assert [round(arithmetic_intensity(heads, 1, 8192, ELEMENT)) for heads in (32, 128, 256)] == [32, 126, 248]  # erratum 08.1
+    assert arithmetic_intensity(185, 1, 10**6, ELEMENT) > PEAK / BANDWIDTH > arithmetic_intensity(183, 1, 10**6, ELEMENT)
+    assert round(2 * 128 * (576 + 512) / (2 * 576)) == 242  # DeepSeek-V2: 576 cached numbers, keys of 576, values of 512
     prefill = [2 * H * 8192 / (ELEMENT * (groups + H)) for groups in (H, 1)]
     assert min(prefill) > PEAK / BANDWIDTH
 
@@ -225,7 +233,20 @@ def test_sixteen_multi_head_and_512_multi_query_sequences_fit() -> None:
     assert 512 <= fits["mqa"] < 1024
 
 
+def test_parameters_alone_wait_for_arithmetic_from_the_critical_batch_on() -> None:
+    assert critical_batch() == pytest.approx(PEAK / BANDWIDTH)
+    assert critical_batch() == pytest.approx(183.7, abs=0.05)
+    assert per_token_ms(512, 0, 1) == pytest.approx(0.0177, abs=5e-5)
+    bytes_alone = 1e3 * P * ELEMENT / BANDWIDTH / 512
+    assert bytes_alone == pytest.approx(0.0064, abs=5e-5)
+    assert per_token_ms(183, 0, 1) * 183 == pytest.approx(per_token_ms(1, 0, 1))
+    assert per_token_ms(185, 0, 1) == pytest.approx(per_token_ms(1024, 0, 1))
+    machines = {"A100": 312 / 1.5, "TPU v5e": 197 / 0.82, "H200, data sheet": 989 / 4.8}
+    assert [round(border) for border in machines.values()] == [208, 240, 206]
+
+
 def test_at_batch_64_contexts_up_to_128_tokens_cost_less_than_half_more() -> None:
+    assert longest_context() == 128
     assert per_token_ms(64, 2**7, H) < 1.5 * per_token_ms(64, 2**7, 1)
     assert per_token_ms(64, 2**8, H) > 1.5 * per_token_ms(64, 2**8, 1)
 
@@ -238,3 +259,59 @@ def test_sharing_saves_no_flop_of_scores_and_mixture() -> None:
 def test_the_decoder_gained_more_than_the_number_of_heads() -> None:
     assert round(46 / 3.8) == 12 > 8  # Shazeer (2019), table 3; H = 8
     assert 13.2 / 13.0 < 1.02
+
+
+def test_the_hasty_step_of_the_lesson_is_right_with_one_head_and_wrong_with_four() -> None:
+    lesson = (course_root() / "lessons" / "08_multi_query.md").read_text(encoding="utf-8")
+    cell = next(c for c in re.findall(r"locked: true\}\n\n(.*?)\n```", lesson, re.DOTALL) if "def hasty_step" in c)
+    names: dict[str, Any] = {"torch": torch, "causal_attention": causal_attention}
+    exec(cell.split("\n\n\n")[0], names)
+    for heads in (1, 4):
+        weights, x = layer(5, heads, 3, 2), normal(6, 5, seed=9)
+        past = normal(0, 3), normal(0, 2)
+        rows = []
+        for token in x:
+            y, *past = names["hasty_step"](token, *weights, heads, *past)
+            rows.append(y)
+        assert torch.allclose(torch.stack(rows), mqa(x, *weights, heads)[0]) == (heads == 1)
+
+
+def test_the_lessons_locked_cell_holds_the_given_functions_of_the_module() -> None:
+    lesson = (course_root() / "lessons" / "08_multi_query.md").read_text(encoding="utf-8")
+    cell = next(c for c in re.findall(r"locked: true\}\n\n(.*?)\n```", lesson, re.DOTALL) if "def causal_attention" in c)
+    names: dict[str, Any] = {"torch": torch, "math": math}
+    exec(cell, names)
+    q, k, v = normal(2, 3, 4), normal(2, 5, 4, seed=1), normal(2, 5, 6, seed=2)
+    assert_close(names["causal_attention"](q, k, v), causal_attention(q, k, v), **DOUBLE)
+    assert_close(names["split_heads"](v, 3), split_heads(v, 3), **DOUBLE)
+    assert_close(names["merge_heads"](v), merge_heads(v), **DOUBLE)
+
+
+def test_at_one_cache_size_sharing_keeps_many_patterns_of_full_rank() -> None:
+    found = {}
+    for heads, width, groups in ((8, 32, 8), (8, 32, 1), (1, 32, 1), (8, 4, 8)):
+        m = normal(heads, 512, width) @ normal(groups, 512, width, seed=1).mT
+        found[heads, width, groups] = [torch.linalg.matrix_rank(x).item() for x in (m[0], m.flatten(0, 1))]
+    assert found == {(8, 32, 8): [32, 256], (8, 32, 1): [32, 32], (1, 32, 1): [32, 32], (8, 4, 8): [4, 32]}
+    assert [2 * g * w for _, w, g in found] == [512, 64, 64, 64]
+
+
+def test_shazeers_controls_lose_about_four_to_six_times_as_much_as_sharing() -> None:
+    lost = [(log - 1.424) / (1.439 - 1.424) for log in (1.518, 1.480, 1.488, 1.513)]  # table 1, development set
+    assert min(lost) == pytest.approx(3.7, abs=0.05)
+    assert max(lost) == pytest.approx(6.3, abs=0.05)
+
+
+def test_the_step_that_is_timed_is_multi_query_attention_and_its_grouped_and_multi_head_kin() -> None:
+    lesson = (course_root() / "lessons" / "08_multi_query.md").read_text(encoding="utf-8")
+    source = re.search(r"(def decode\(q, K, V\):.*?)\n```", lesson, re.DOTALL)
+    assert source
+    names: dict[str, Any] = {"torch": torch, "math": math}
+    exec(source[1], names)
+    q = normal(32, 16)
+    for groups in (32, 8, 1):
+        k, v = normal(2, groups, 9, 16, seed=1)
+        expected = F.scaled_dot_product_attention(q[None, :, None], k[None], v[None], enable_gqa=True)
+        assert_close(names["decode"](q, k, v), expected[0, :, 0], **DOUBLE)
+    caches, scores = 2 * 32 * 8192 * 128 * 4, 32 * 8192  # in float32
+    assert (round(caches / 1e6), scores) == (268, 262_144)

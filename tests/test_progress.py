@@ -12,7 +12,7 @@ import pytest
 from autograder import check
 from autograder.authoring.course import CourseError
 from autograder.cli import main
-from autograder.judging.panel import overview_html
+from autograder.diagnosis.panel import overview_html
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 from autograder.workspace.overview import overview
@@ -21,7 +21,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from autograder.workspace import progress
-from autograder.judging.explain import Report
+from autograder.diagnosis.explain import Report
 folder, name, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()

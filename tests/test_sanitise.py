@@ -16,10 +16,10 @@ from nbgrader.converters import GenerateFeedback
 from traitlets.config import Config
 
 from autograder.authoring.course import find_lesson
-from autograder.judging import panel
-from autograder.judging.attempt import check_answer
+from autograder.diagnosis import panel
+from autograder.diagnosis.attempt import check_answer
+from autograder.diagnosis.explain import make_report
 from autograder.judging.exercise import Exercise
-from autograder.judging.explain import make_report
 from autograder.judging.pack import VISIBLE_SEED, make_record
 from autograder.plugins.sanitise import POLICY, Defuse, FeedbackExporter, clean
 

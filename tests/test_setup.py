@@ -30,7 +30,7 @@ def uv(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def resolved(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], subprocess.CompletedProcess[str]]:
-    """What the resolver says for each question. They wait for the network more than they compute, so several are asked at once."""
+    """What the resolver says for each question; several are asked at once, since they wait for the network."""
     out = tmp_path_factory.mktemp("locks")
     probe = out / "probe.in"
     probe.write_text("packaging\n", encoding="utf-8")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_course.nile import NILE, YEARS
+from attention_course.thread import INDEX, TOKENS, VECTORS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -15,23 +17,32 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from solutions.soft_lookup import (
     attention_pool,
-    boxcar,
-    epanechnikov,
+    compact_kernel,
     gaussian,
     hard_lookup,
+    leave_one_out,
+    mix_words,
     nadaraya_watson,
     normalize,
-    triangular,
+    rnn_reach,
 )
 from solutions.start_here import average_pool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kernel = Callable[[Array, Array], Array]
 
+
+def compact(shape: str) -> Kernel:
+    def kernel(q: Array, K: Array) -> Array:
+        return compact_kernel(q, K, shape)
+
+    return kernel
+
+
+boxcar, triangular, epanechnikov = (compact(shape) for shape in ("boxcar", "triangular", "epanechnikov"))
 KERNELS: tuple[Kernel, ...] = (gaussian, boxcar, triangular, epanechnikov)
 COMPACT: tuple[Kernel, ...] = (boxcar, triangular, epanechnikov)
-HOURS = np.array([[6.0], [9.0], [12.0], [15.0], [18.0]])
-WEATHER = np.array([[11.0, 80.0], [15.0, 66.0], [21.0, 48.0], [23.0, 41.0], [19.0, 55.0]])
+ASKED = np.array([1.8, -0.8])  # what *it* asks for
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}  # float64 on both sides, a handful of additions apart
 SINGLE = {"rtol": 1e-5, "atol": 1e-6}  # float32: 7 digits, less what a sum of a few terms loses
@@ -46,7 +57,7 @@ def random_table(seed: int = 0, m: int = 7, d: int = 3, d_v: int = 2) -> tuple[A
 
 
 def noisy_curve() -> tuple[Array, Array]:
-    """The data of the lesson's kernel regression."""
+    """Forty noisy measurements of a curve."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 10, 40))
     return x, 2 * np.sin(x) + 0.4 * x + 0.8 * rng.normal(size=40)
@@ -69,14 +80,17 @@ def test_hard_lookup_is_sql_average_where_key_equals_query(seed: int) -> None:
     db.close()
 
 
-def test_hard_lookup_finds_nine_and_not_ten() -> None:
-    assert_array_equal(hard_lookup(np.array([9.0]), HOURS, WEATHER), [15, 66])
-    assert_array_equal(hard_lookup(np.array([10.0]), HOURS, WEATHER), [0, 0])
+def test_hard_lookup_finds_the_pear_and_nothing_beside_it() -> None:
+    assert_array_equal(hard_lookup(np.array([2.0, -1.0]), VECTORS, VECTORS), VECTORS[INDEX["pear"]])
+    assert_array_equal(hard_lookup(ASKED, VECTORS, VECTORS), [0, 0])
+    db = sqlite3.connect(":memory:")
+    assert db.execute("SELECT AVG(1) WHERE 1 = 0").fetchone() == (None,)
+    db.close()
 
 
 def test_hard_lookup_is_constant_around_a_query_that_matches_nothing() -> None:
     for step in (-1e-6, 0.0, 1e-6):
-        assert_array_equal(hard_lookup(np.array([10.0 + step]), HOURS, WEATHER), [0, 0])
+        assert_array_equal(hard_lookup(ASKED + step, VECTORS, VECTORS), [0, 0])
 
 
 # ------------------------------------------------------------------------------------------------ normalize
@@ -111,8 +125,8 @@ def test_one_query_and_many_agree() -> None:
 
 def test_the_plain_formula_gives_nan_for_an_empty_answer() -> None:
     with np.errstate(invalid="ignore"):
-        assert np.isnan(np.zeros(5) / np.zeros(5).sum()).all()
-    assert_array_equal(normalize(np.zeros(5)), np.zeros(5))
+        assert np.isnan(np.zeros(9) / np.zeros(9).sum()).all()
+    assert_array_equal(normalize(np.zeros(9)), np.zeros(9))
 
 
 # -------------------------------------------------------------------------------------------------- kernels
@@ -207,8 +221,8 @@ def test_a_negative_weight_or_another_sum_breaks_the_bound() -> None:
 
 
 def test_an_empty_answer_can_lie_outside_the_values() -> None:
-    o = attention_pool(np.array([10.5]), HOURS, -WEATHER, boxcar)
-    assert (o > (-WEATHER).max(axis=0)).all()
+    o = attention_pool(np.array([9.0, 9.0]), VECTORS, np.full((9, 2), -1.0), boxcar)
+    assert_array_equal(o, [0, 0])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -240,48 +254,123 @@ def test_float32_and_strided_inputs_serve_as_well(kernel: Kernel) -> None:
     assert_allclose(single, expected, **SINGLE)
 
 
-@pytest.mark.parametrize(("hour", "celsius", "humidity"), [(9.0, 15.02, 65.96), (10.0, 16.09, 62.72), (10.5, 18.00, 57.00)])
-def test_weather_between_the_readings(hour: float, celsius: float, humidity: float) -> None:
-    assert_allclose(attention_pool(np.array([hour]), HOURS, WEATHER, gaussian), [celsius, humidity], atol=5e-3)
+def test_the_figures_points_of_the_three_kernels() -> None:
+    u, zero = np.linspace(0, 1, 11)[:, None], np.zeros(1)
+    parabola = [0.75, 0.7425, 0.72, 0.6825, 0.63, 0.5625, 0.48, 0.3825, 0.27, 0.1425, 0]
+    assert_allclose(boxcar(zero, u), np.ones(11))
+    assert_allclose(triangular(zero, u), np.linspace(1, 0, 11), atol=1e-15)
+    assert_allclose(epanechnikov(zero, u), parabola, atol=1e-15)
 
 
-def test_at_ten_the_two_neighbours_share_the_weight() -> None:
-    weights = normalize(gaussian(np.array([10.0]), HOURS))
-    assert_allclose(weights.round(2), [0, 0.82, 0.18, 0, 0])
-    assert (weights > 0).all()
+def test_the_example_by_hand() -> None:
+    three = VECTORS[[INDEX[word] for word in ("she", "pear", "sweet")]]
+    assert_allclose(ASKED - three, [[3.8, -1.8], [-0.2, 0.2], [0.8, 1.2]])
+    assert_allclose(((ASKED - three) ** 2).sum(axis=1), [17.68, 0.08, 2.08])
+    s = gaussian(ASKED, three)
+    assert_allclose(s.round(3), [0, 0.961, 0.353])
+    assert round(s.sum(), 3) == 1.314
+    assert_allclose(normalize(s).round(3), [0, 0.731, 0.269])
+    assert_allclose(attention_pool(ASKED, three, three, gaussian).round(2), [1.73, -1.27])
 
 
-def test_compact_kernels_have_holes_at_width_one_and_none_at_width_two() -> None:
-    for kernel in COMPACT:
-        assert_array_equal(attention_pool(np.array([10.5]), HOURS, WEATHER, kernel), [0, 0])
-        for hour in np.linspace(6, 18, 241):
-            assert kernel(np.array([hour / 2]), HOURS / 2).sum() > 0
+def weights_of_it(width: float) -> dict[str, float]:
+    return dict(zip(TOKENS, normalize(gaussian(ASKED / width, VECTORS / width)).tolist(), strict=True))
 
 
-def test_boxcar_and_epanechnikov_coincide_where_one_key_is_in_reach() -> None:
-    for hour in (8.5, 12.2, 14.9):
-        one, two = (attention_pool(np.array([hour]), HOURS, WEATHER, kernel) for kernel in (boxcar, epanechnikov))
-        assert_allclose(one, two, **EXACT)
+def test_the_width_leads_from_the_pear_to_the_mean_of_all_words() -> None:
+    assert round(weights_of_it(0.25)["pear"], 2) == 0.99
+    half = weights_of_it(0.5)
+    assert (round(half["pear"], 2), round(half["ripe"], 2)) == (0.70, 0.21)
+    assert max(weights_of_it(10.0).values()) < 0.12
+    middle = weights_of_it(1.0)
+    assert sorted(middle, key=lambda word: -middle[word])[:2] == ["pear", "ripe"]
+    assert middle["she"] < 0.001
 
 
-def test_printed_denominator_gives_uniform_weights() -> None:
-    w = gaussian(np.array([10.0]), HOURS)
-    assert_allclose([w_i / sum(w_i for _ in w) for w_i in w], np.full(5, 0.2), **EXACT)
+def test_the_polygon_of_four_words_is_the_hull_of_all_nine() -> None:
+    corners = VECTORS[[INDEX[word] for word in ("she", "ate", "pear", "sweet")]]
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    inside = [((VECTORS - a) @ turn @ (b - a)) >= -1e-12 for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True)]
+    outside = [((VECTORS - a) @ turn @ (b - a)) <= 1e-12 for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True)]
+    assert np.all(inside) or np.all(outside)
 
 
 def test_an_exponential_tells_scores_from_weights() -> None:
-    w = gaussian(np.array([10.0]), HOURS)
-    assert_allclose(normalize(np.exp(w)).round(3), [0.167, 0.307, 0.191, 0.167, 0.167])
-    assert_allclose(normalize(np.exp(normalize(w))).round(3), [0.155, 0.350, 0.186, 0.155, 0.155])
+    s = np.array([1.0, 0.6, 0.1])
+    assert np.abs(normalize(np.exp(s)) - normalize(np.exp(normalize(s)))).max() > 0.05
 
 
-def test_one_weight_per_value_row_and_one_output_per_query() -> None:
-    queries = np.array([[8.0], [10.0], [13.0]])
-    weights = normalize(np.stack([gaussian(q, HOURS) for q in queries]))
-    outputs = np.stack([attention_pool(q, HOURS, WEATHER, gaussian) for q in queries])
-    assert weights.shape == (3, 5)
-    assert outputs.shape == (3, 2)
-    assert_allclose(outputs, weights @ WEATHER, **EXACT)
+def test_a_query_far_away_finds_nothing_under_a_compact_kernel() -> None:
+    assert_array_equal(triangular(np.array([-2.0, -2.0]), VECTORS), np.zeros(9))
+
+
+# ---------------------------------------------------------------------------------------- the RNN's memory
+
+
+def rnn_factors(size: float) -> list[float]:
+    """As the lesson's cell computes them."""
+    rng = np.random.default_rng(0)
+    U = size * rng.normal(size=(64, 64)) / np.sqrt(64)
+    h, jacobian, factors = np.zeros(64), np.eye(64), []
+    for _ in range(50):
+        h = np.tanh(h @ U + 0.5 * rng.normal(size=64))
+        jacobian = jacobian @ (U * (1 - h**2))
+        factors.append(float(np.linalg.norm(jacobian, 2)))
+    return factors
+
+
+def test_an_rnns_jacobian_is_u_times_the_slope_of_the_tanh() -> None:
+    rng = np.random.default_rng(0)
+    h, U, step = rng.normal(size=5), rng.normal(size=(5, 5)), 1e-6
+    after = np.tanh(h @ U)
+    numeric = np.array([(np.tanh((h + step * e) @ U) - after) / step for e in np.eye(5)])
+    assert_allclose(U * (1 - after**2), numeric, atol=1e-5)
+
+
+def test_the_signal_fades_or_explodes() -> None:
+    assert rnn_factors(0.5)[-1] < 1e-12
+    assert 1e-8 < rnn_factors(0.9)[-1] < 1e-6
+    assert 300 < rnn_factors(2.0)[-1] < 1000
+
+
+def test_one_hundredth_is_left_after_44_words() -> None:
+    assert rnn_reach() == 44
+    assert 0.9**44 < 0.01 < 0.9**43
+    assert round(0.9**43, 4) == 0.0108
+
+
+# ------------------------------------------------------------------------------------------------ mix_words
+
+
+def as_shown(X: Array, width: float) -> Array:
+    new = X
+    for i in range(len(new)):
+        new[i] = normalize(gaussian(new[i] / width, X / width)) @ X
+    return new
+
+
+@pytest.mark.parametrize("width", [0.5, 1.0, 3.0])
+def test_mixed_words_are_torch_attention_with_distances_as_bias(width: float) -> None:
+    X = torch.from_numpy(VECTORS.copy())
+    bias = -0.5 * torch.cdist(X, X, compute_mode="donot_use_mm_for_euclid_dist").square() / width**2
+    none = torch.zeros(9, 1, dtype=torch.float64)
+    assert_allclose(
+        mix_words(VECTORS, width), torch.nn.functional.scaled_dot_product_attention(none, none, X, attn_mask=bias), rtol=1e-10
+    )
+
+
+def test_mixing_knows_no_order_and_the_shown_code_does() -> None:
+    order = np.random.default_rng(0).permutation(9)
+    assert_allclose(mix_words(VECTORS[order], 1.0), mix_words(VECTORS, 1.0)[order], **EXACT)
+    there, back = as_shown(VECTORS.copy(), 1.0), as_shown(VECTORS[::-1].copy(), 1.0)[::-1]
+    assert_allclose(there[INDEX["it"]].round(2), [0.70, -0.05])
+    assert_allclose(back[INDEX["it"]].round(2), [0.75, -0.16])
+    assert_allclose(there[0], mix_words(VECTORS, 1.0)[0])  # the first word alone comes out right
+
+
+def test_it_asks_with_its_own_vector_and_finds_itself_and_the() -> None:
+    weights = normalize(gaussian(VECTORS[INDEX["it"]], VECTORS))
+    assert [TOKENS[j] for j in np.argsort(-weights)[:2]] == ["it", "the"]
 
 
 # ------------------------------------------------------------------------------------------ nadaraya_watson
@@ -315,37 +404,46 @@ def test_a_narrow_kernel_gives_the_nearest_value_and_a_wide_one_the_mean() -> No
     assert_allclose(nadaraya_watson(xq, x, y, 1e5), np.full(5, y.mean()), rtol=1e-8)
 
 
-def test_the_lessons_weights_go_from_one_hot_to_uniform() -> None:
-    x, _ = noisy_curve()
-    xq = np.linspace(0, 10, 41)
-    tables = {h: np.stack([nadaraya_watson(xq, x, e, h) for e in np.eye(40)], axis=1) for h in (0.03, 0.5, 20.0)}
-    for table in tables.values():
-        assert_allclose(table.sum(axis=1), np.ones(41), **EXACT)
-    assert np.median(tables[0.03].max(axis=1)) > 0.9
-    assert_allclose(tables[20.0], np.full((41, 40), 1 / 40), rtol=0.2)
+def weights_of(year: float, width: float) -> Array:
+    return np.array([nadaraya_watson(np.array([float(year)]), YEARS, e, width)[0] for e in np.eye(100)])
 
 
-def test_the_best_width_is_about_one_half_and_both_ends_are_worse() -> None:
-    x, y = noisy_curve()
-
-    def leave_one_out(h: float) -> float:
-        fits = [nadaraya_watson(x[j : j + 1], np.delete(x, j), np.delete(y, j), h)[0] for j in range(40)]
-        return float(np.mean((y - fits) ** 2))
-
-    grid = np.geomspace(0.1, 20, 60)
-    errors = [leave_one_out(h) for h in grid]
-    best = int(np.argmin(errors))
-    assert 0.4 < grid[best] < 0.6
-    assert errors[0] > 1.2 * errors[best]
-    assert errors[-1] > 3 * errors[best]
-    assert all(a < b for a, b in pairwise(errors[best:]))
+def test_the_weights_of_1920_go_from_one_hot_to_nearly_uniform() -> None:
+    assert YEARS[weights_of(1920, 0.2).argmax()] == 1920
+    assert weights_of(1920, 0.2).max() > 0.999
+    hill = weights_of(1920, 4.0)
+    assert 15 < (hill > 0.05 * hill.max()).sum() < 25
+    wide = weights_of(1920, 30.0)
+    assert wide.max() < 5 * wide.min()
+    for weights in (hill, wide):
+        assert_allclose(weights.sum(), 1, **EXACT)
 
 
-def test_a_far_too_narrow_kernel_runs_out_of_numbers() -> None:
-    x, y = noisy_curve()
-    between = np.array([(x[0] + x[1]) / 2 + 0.01])
-    assert_allclose(nadaraya_watson(between, x, y, 0.005), y[1:2], atol=5e-5)
-    assert_array_equal(nadaraya_watson(between, x, y, 0.0005), [0.0])
+def test_the_nile_fell_around_1899() -> None:
+    assert len(NILE) == len(YEARS) == 100
+    assert (YEARS[0], YEARS[-1]) == (1871, 1970)
+    assert (round(NILE[YEARS < 1899].mean()), round(NILE[YEARS >= 1899].mean())) == (1098, 850)
+    fit = nadaraya_watson(YEARS, YEARS, NILE, 4.0)
+    assert abs(YEARS[np.diff(fit).argmin()] - 1899) <= 2
+
+
+def test_leave_one_out_is_the_mean_of_a_hundred_fits() -> None:
+    scores = torch.from_numpy(-(np.subtract.outer(YEARS, YEARS) ** 2) / (2 * 4.0**2))
+    scores.fill_diagonal_(-torch.inf)
+    fit = torch.softmax(scores, dim=1) @ torch.from_numpy(NILE)
+    assert_allclose(leave_one_out(YEARS, NILE, 4.0), ((torch.from_numpy(NILE) - fit) ** 2).mean(), rtol=1e-10)
+
+
+def test_the_best_width_of_the_nile_and_the_trap() -> None:
+    grid = np.geomspace(0.3, 60, 60)
+    unseen = [np.sqrt(leave_one_out(YEARS, NILE, h)) for h in grid]
+    best = int(np.argmin(unseen))
+    assert round(grid[best], 1) == 1.7
+    assert round(unseen[best]) == 131
+    assert round(unseen[-1]) == 163
+    seen = [np.sqrt(np.mean((NILE - nadaraya_watson(YEARS, YEARS, NILE, h)) ** 2)) for h in grid]
+    assert seen[0] < 2
+    assert all(a <= b for a, b in pairwise(seen))
 
 
 @pytest.mark.parametrize("d", [1, 4, 16, 64])
@@ -366,5 +464,7 @@ def test_no_function_changes_its_inputs() -> None:
     for kernel in KERNELS:
         attention_pool(q, K, V, kernel)
     nadaraya_watson(q, K[:, 0], V[:, 0], 0.5)
+    mix_words(K, 0.5)
+    leave_one_out(K[:, 0], V[:, 0], 0.5)
     for now, then in zip((q, K, V), before, strict=True):
         assert_array_equal(now, then)

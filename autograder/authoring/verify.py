@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from autograder.authoring.course import Lesson
+from autograder.diagnosis.attempt import judged
 from autograder.judging import pack
 from autograder.judging.exercise import Exercise
-from autograder.judging.judge import judge, judge_choice
+from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
-from autograder.judging.records import CaseRecord, ExerciseRecord, Result
+from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
 
 HIDDEN_LIKE_SEEDS = (pack.VISIBLE_SEED, 20_240_229, 7)
@@ -64,10 +65,11 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
             verdict.problems.append(f"{where}: a blank answer gets marks")
         for mistake in exercise.misconceptions:
             result = grade(record, mistake.answer)
-            named = result.diagnosis is not None and result.diagnosis.id == mistake.id and result.certain
+            said = result.diagnosis
+            named = said is not None and [known.id for known in said.known] == [mistake.id] and _sure(record, said)
             if result.passed or not named:
                 caught[mistake.id] = False
-                name = result.diagnosis.id if result.diagnosis else "nothing"
+                name = "+".join(known.id for known in said.known) if said and said.known else "nothing"
                 verdict.problems.append(
                     f"{where}: {mistake.id!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}"
                 )
@@ -88,7 +90,14 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
 
 def grade(record: ExerciseRecord, answer: Any) -> Result:
     """`answer` judged on every case of `record`, in this process."""
-    return judge(record, [observe(answer, case.probe) for case in record.cases])
+    return judged(record, [observe(answer, case.probe) for case in record.cases])
+
+
+def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:
+    """Whether a name is said as certainly as it can be: what is seen through exceptions alone is never certain."""
+    name = said.known[0].id
+    stored = [case.mistakes[name] for case in record.cases if name in case.mistakes]
+    return said.certain or all(seen.failure is not None for seen in stored)
 
 
 def _verify_choice(lesson: str, exercise: Exercise) -> Verdict:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from autograder.cli.learner_output import console_for
-from autograder.judging.panel import SYMBOL
+from autograder.diagnosis.panel import SYMBOL
 
 if TYPE_CHECKING:
     from autograder.authoring.verify import Verdict

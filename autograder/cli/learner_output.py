@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.judging.panel import HINT, SYMBOL, plain
+from autograder.diagnosis.panel import HINT, SYMBOL, plain
 
 if TYPE_CHECKING:
     from autograder.workspace.doctor import Finding

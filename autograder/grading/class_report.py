@@ -122,7 +122,8 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tupl
     for row in rows:
         for name, state in row.exercises.items():
             if state.status in ("fail", "part"):
-                who.setdefault((name, state.misconception), []).append(row.student)
+                for held in (state.misconception or "").split("+"):  # two at once count as each
+                    who.setdefault((name, held or None), []).append(row.student)
     found = []
     for (name, known), students in who.items():
         exercise = exercises.get(name)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote, urlsplit
 
 from autograder.authoring.course import CourseError
+from autograder.diagnosis.panel import SYMBOL, WORD, inline
 from autograder.grading.class_report import Held, Passed, View
-from autograder.judging.panel import SYMBOL, WORD, inline
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 FORMGRADER = "http://localhost:8888/formgrader"

@@ -207,8 +207,7 @@ class Writer:
         row.flags += [job.note] if job.note else []
         row.problem = job.problem
         for name, report in marked.reports.items():
-            known = report.known.id if report.known else None
-            row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, known)
+            row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, report.recorded)
         row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
         notebook, _ = self._limit.preprocess(marked.notebook, {})
         self.book.put(job.student, notebook, job.timestamp)

@@ -24,12 +24,13 @@ import nbformat
 from autograder import __version__
 from autograder import sandbox as box
 from autograder.authoring.course import find_lesson, given_folders
+from autograder.diagnosis import panel
+from autograder.diagnosis.attempt import judge_missing, judged
+from autograder.diagnosis.explain import Report, make_report
 from autograder.grading.forbidden_names import bindings, leaned_on, uses
 from autograder.grading.needed_cells import needed
-from autograder.judging import pack, panel
-from autograder.judging.attempt import judge_missing
-from autograder.judging.explain import Report, make_report
-from autograder.judging.judge import judge, judge_choice
+from autograder.judging import pack
+from autograder.judging.judge import judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
@@ -213,7 +214,7 @@ def _judged(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
     if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
         return judge_missing(record)
     observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
-    return judge(record, observations)
+    return judged(record, observations)
 
 
 def _forbidden(scheme: MarkScheme, nb: Any) -> list[str]:

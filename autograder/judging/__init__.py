@@ -1,8 +1,8 @@
-"""From an answer to its verdict, and from the verdict to the panel that the learner reads.
+"""What is asked, what was seen of an answer, and whether it is right.
 
-In: exercises as declared (`exercise`), an answer or what was seen of one. Out: a `Result`, a `Report`, HTML or text.
+In: exercises as declared (`exercise`), an answer or what was seen of one. Out: a `Result`.
 Imports nothing of the engine but itself; NumPy only. Nothing here knows notebooks, courses or files but `pack`'s own.
 
-`values` and `observation` are the data, `observe` alone calls learners' code, `judge` compares and diagnoses, `explain`
-says it in words, `panel` draws it, `pack` keeps an exercise as a file, `attempt` goes from an answer to its verdict in one step.
+`values` and `observation` are the data, `observe` alone calls learners' code, `judge` compares,
+`pack` keeps an exercise as a file.
 """

@@ -1,4 +1,4 @@
-"""Compare an observation with what was expected, in a fixed order, and name the mistake.
+"""Compare an observation with what was expected, in a fixed order.
 
 Pure NumPy on plain data: this is the code that awards marks, and it never sees the learner's function.
 Order: callable -> value -> shape -> dtype -> finite -> properties -> values -> gradients -> inputs not changed.
@@ -12,7 +12,7 @@ import numpy as np
 
 from autograder.judging.exercise import Property, Tolerance
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import CaseResult, ExerciseRecord, Known, Mismatch, Result
+from autograder.judging.records import CaseResult, ExerciseRecord, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, Spec
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
@@ -32,7 +32,6 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     if not result.passed:
         failures = [c.observation.failure for c in cases if c.observation.failure]
         result.failure = failures[0] if failures else None
-        result.diagnosis, result.certain = diagnose(exercise, cases)
     return result
 
 
@@ -50,37 +49,6 @@ def _score(points: float, cases: Sequence[CaseResult]) -> float:
         return 0.0
     lost = sum(case.edge for case in cases if not case.passed)
     return round(points * max(0.0, 1.0 - lost), 2)
-
-
-def diagnose(exercise: ExerciseRecord, cases: Sequence[CaseResult]) -> tuple[Known | None, bool]:
-    """The known mistake that explains the cases, and whether it explains *every* one (certain) or most of the failing ones."""
-    best: tuple[int, Known] | None = None
-    failing = sum(not case.passed for case in cases)
-    for known in exercise.known:
-        explained, contradicted, shown = 0, False, 0
-        for record, case in zip(exercise.cases, cases, strict=True):
-            mistake = record.mistakes.get(known.id)
-            alike = case.passed if mistake is None else _same_outcome(mistake, case.observation, exercise.tolerance)
-            contradicted |= not alike
-            shown += mistake is not None
-            explained += mistake is not None and alike
-        if shown and not contradicted:
-            return known, True
-        if 2 * explained > failing and (best is None or explained > best[0]):
-            best = (explained, known)
-    return (best[1], False) if best else (None, True)
-
-
-def _same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    if mistake.failure is not None or seen.failure is not None:
-        if mistake.failure is None or seen.failure is None:
-            return False
-        return (mistake.failure.kind, mistake.failure.type) == (seen.failure.kind, seen.failure.type)
-    if set(mistake.mutated) != set(seen.mutated):
-        return False
-    if any((grad is None) != (seen.grads.get(name) is None) for name, grad in mistake.grads.items()):
-        return False
-    return compare(mistake, seen, tolerance, (), finite=False) is None
 
 
 @np.errstate(all="ignore")  # learners' numbers overflow where they like

@@ -55,7 +55,7 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
         except _UnusableError as problem:
             seen.failure = problem.failure
         except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
-            seen.failure = _describe(error)
+            seen.failure = _describe(error, answer)
     seen.seconds = time.perf_counter() - started
     if seen.failure is None:
         seen.mutated = _changed(before, encode(values), values)
@@ -161,15 +161,23 @@ def same(one: EncodedValue, two: EncodedValue) -> bool:
     return True
 
 
-def _describe(error: BaseException) -> Failure:
+def _describe(error: BaseException, answer: Any) -> Failure:
     if isinstance(error, NotImplementedError):
         return Failure("blank", "NotImplementedError", str(error)[:300])
-    line = None
-    for frame in traceback.extract_tb(error.__traceback__):
-        theirs = not frame.filename.startswith((__file__, _STDLIB, "<frozen")) and "site-packages" not in frame.filename
-        if theirs and frame.lineno is not None:
-            line = (frame.lineno, (frame.line or "").strip()[:200])
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.lineno is not None]
+    theirs = [
+        f for f in frames if not f.filename.startswith((__file__, _STDLIB, "<frozen")) and "site-packages" not in f.filename
+    ]
+    cell = _written_in(answer)
+    own = [frame for frame in theirs if frame.filename == cell] or theirs  # the answer's own cell before a given one
+    line = (own[-1].lineno or 0, (own[-1].line or "").strip()[:200]) if own else None
     return Failure("raised", type(error).__name__, str(error)[:600], line)
+
+
+def _written_in(answer: Any) -> str | None:
+    """The file (in Jupyter: the cell) that a function, or the first method of a class, was written in."""
+    members = vars(answer).values() if isinstance(answer, type) else (answer,)
+    return next((member.__code__.co_filename for member in members if hasattr(member, "__code__")), None)
 
 
 @contextlib.contextmanager

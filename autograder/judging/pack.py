@@ -188,7 +188,7 @@ def _fetch(stored: Any, arrays: list[Array]) -> EncodedValue | None:
 
 
 def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
-    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type]
+    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
     return {
         "value": _store(seen.value, arrays),
         "grads": {name: None if g is None else _store(encode(g), arrays) for name, g in sorted(seen.grads.items())},

@@ -16,6 +16,16 @@ class Known:
     fix: str
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """What explains a wrong answer: how it is said, the known mistakes it rests on, and whether it explains every case."""
+
+    headline: str
+    advice: str
+    known: tuple[Known, ...] = ()
+    certain: bool = True
+
+
 @dataclass
 class CaseRecord:
     """One probe with its expected observation and, by misconception id, what each known mistake does on it."""
@@ -80,8 +90,7 @@ class Result:
     exercise: ExerciseRecord
     score: float
     cases: list[CaseResult]
-    diagnosis: Known | None = None
-    certain: bool = True
+    diagnosis: Diagnosis | None = None
     failure: Failure | None = None
     chosen: str | None = None
 

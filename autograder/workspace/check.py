@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from autograder.authoring.course import CourseError, course_root, did_you_mean
-from autograder.judging import pack, panel
-from autograder.judging.attempt import check_answer, judge_missing
-from autograder.judging.explain import Report, make_report
+from autograder.diagnosis import panel
+from autograder.diagnosis.attempt import check_answer, judge_missing
+from autograder.diagnosis.explain import Report, make_report
+from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord, Result
 
 if TYPE_CHECKING:

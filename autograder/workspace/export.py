@@ -179,7 +179,7 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
 
 
 def _own(folder: Path, slug: str, record: ExerciseRecord, *, even_wrong: bool) -> tuple[Any, str]:
-    from autograder.judging.attempt import check_answer
+    from autograder.diagnosis.attempt import check_answer
 
     given = "the given one is used"
     path = folder / FOLDER / f"{slug}.py"
@@ -194,7 +194,8 @@ def _own(folder: Path, slug: str, record: ExerciseRecord, *, even_wrong: bool) -
     result = check_answer(record, answer)
     if result.passed:
         return answer, f"yours, and it passes its check of lesson {slug}"
-    known = f"you {result.diagnosis.says}" if result.diagnosis else "run that check again"
+    said = result.diagnosis
+    known = f"you {said.known[0].says}" if said and said.certain and said.known else "run that check again"
     return (
         (answer, f"yours, though it fails its check: {known}")
         if even_wrong

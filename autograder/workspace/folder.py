@@ -213,7 +213,8 @@ def status(workspace: Path, only: Collection[str] | None = None) -> list[dict[st
         exercises: list[dict[str, Any]] = []
         for exercise in lesson.exercises.values():
             entry = done.get((name, exercise.id), nothing)
-            says = next((known.says for known in exercise.known if known.id == entry.misconception), None)
+            held = (entry.misconception or "").split("+")
+            says = ", and you ".join(known.says for known in exercise.known if known.id in held) or None
             row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
             exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
         done_all = all(exercise["status"] == "pass" for exercise in exercises)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError
-from autograder.judging import panel
+from autograder.diagnosis import panel
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 

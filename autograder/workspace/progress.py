@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.authoring.course import CourseError
-from autograder.judging.explain import Report
+from autograder.diagnosis.explain import Report
 
 MARKER = ".attn"
 BUSY_S = 10.0  # how long a writer waits for another; a write takes milliseconds
@@ -51,10 +51,9 @@ def record(folder: Path, exercise: str, report: Report) -> None:
     """
     if not (folder.parent / MARKER).is_dir():
         return
-    known = report.known.id if report.known else None
     try:
         with closing(_connect(folder.parent)) as db, db:
-            db.execute(_UPSERT, (folder.name, exercise, report.score, report.points, report.status, known))
+            db.execute(_UPSERT, (folder.name, exercise, report.score, report.points, report.status, report.recorded))
     except sqlite3.Error:
         return
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import nbformat
 
-from autograder.judging.panel import SYMBOL
+from autograder.diagnosis.panel import SYMBOL
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, is_figure
 from autograder.workspace import check
@@ -83,8 +83,7 @@ def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
     score = check.check_in(namespace, exercise)
     report = score.report
     verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice")}
-    known = report.known.id if report.known else None
-    display({_MIME: {**verdict, "misconception": known, "text": str(score)}}, raw=True)
+    display({_MIME: {**verdict, "misconception": report.recorded, "text": str(score)}}, raw=True)
 
 
 def _execute(notebook: Any, folder: Path) -> str:

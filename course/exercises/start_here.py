@@ -44,12 +44,14 @@ EXERCISES = (
         "average_pool",
         title="Average the values",
         points=1,
+        difficulty=1,
+        minutes=5,
         reference=ref.average_pool,
         cases=(Case("a few rows", _values), Case("one row", _one_row)),
         hints=(
             "Each **row** of `V` is one value vector. You want one vector back: how many numbers should it hold?",
             "Add the rows up, then divide by how many there are. In NumPy, `axis=0` runs down the rows.",
-            "`V.mean(axis=0)` does both steps at once.",
+            "NumPy's `mean` does both steps at once, if you tell it the axis that should disappear.",
         ),
         misconceptions=(
             Misconception(

@@ -2,8 +2,8 @@
 
 ANSWERS = {
     "gaussian": "def gaussian(q, K): return np.float64(1)",
-    "normalize": "def normalize(w): return np.exp(-w)[None]",
-    "boxcar": "def boxcar(q, K): return np.ones((len(K), 1))",
-    "triangular": "def triangular(q, K): return np.array(0.5)",
-    "epanechnikov": "def epanechnikov(q, K): return np.zeros((0, len(K)))",
+    "normalize": "def normalize(s): return np.exp(-s)[None]",
+    "compact_kernel": "def compact_kernel(q, K, shape): return np.ones((len(K), 1))",
+    "mix_words": "def mix_words(X, width): return np.array(0.5)",
+    "leave_one_out": "def leave_one_out(x, y, width): return np.zeros((0, len(x)))",
 }

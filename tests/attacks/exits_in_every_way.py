@@ -2,9 +2,9 @@
 
 ANSWERS = {
     "gaussian": "import os, sys\ndef gaussian(q, K): os.execv('/bin/true', ['true'])",
-    "boxcar": "def boxcar(q, K):\n    import ctypes; ctypes.string_at(0)",
-    "triangular": "def triangular(q, K): raise SystemExit(0)",
-    "normalize": "def normalize(w):\n    import signal; os.kill(os.getpid(), 9)",
-    "epanechnikov": "exit()\nquit()\nraise SystemExit(0)",
+    "compact_kernel": "def compact_kernel(q, K, shape):\n    import ctypes; ctypes.string_at(0)",
+    "mix_words": "def mix_words(X, width): raise SystemExit(0)",
+    "normalize": "def normalize(s):\n    import signal; os.kill(os.getpid(), 9)",
+    "leave_one_out": "exit()\nquit()\nraise SystemExit(0)",
     "hard_lookup": "import os; os._exit(0)",
 }

@@ -1,7 +1,7 @@
 """Returns the largest numbers there are, so that sums, differences and the drawing of the panel overflow."""
 
 ANSWERS = {
-    "normalize": "def normalize(w):\n    out = np.full(w.shape, 1.7e308)\n    out[..., ::2] *= -1\n    return out",
+    "normalize": "def normalize(s):\n    out = np.full(s.shape, 1.7e308)\n    out[..., ::2] *= -1\n    return out",
     "gaussian": "def gaussian(q, K): return np.full(len(K), 65504, np.float16)",
     "nadaraya_watson": """
 def nadaraya_watson(xq, x, y, width): return np.array([1.7e308, -1.7e308, 5e-324, np.inf] * len(xq))[: len(xq)]

@@ -14,6 +14,6 @@ class Number(float):
 class Row(list):
     __len__ = lambda self: 3
     __iter__ = lambda self: iter([Number(1)] * 3)
-def normalize(w): return Row([Number(1)])
+def normalize(s): return Row([Number(1)])
 """,
 }

@@ -2,8 +2,8 @@
 
 ANSWERS = {
     "gaussian": "def gaussian(q, K): yield from np.ones(len(K))",
-    "normalize": "def normalize(w): return iter([1.0])",
-    "boxcar": "def boxcar(q, K): return boxcar",
-    "triangular": "class triangular:\n    def __init__(self, q, K): pass",
-    "epanechnikov": "def epanechnikov(q, K): return (x for x in map(float, range(len(K))))",
+    "normalize": "def normalize(s): return iter([1.0])",
+    "compact_kernel": "def compact_kernel(q, K, shape): return compact_kernel",
+    "mix_words": "class mix_words:\n    def __init__(self, X, width): pass",
+    "leave_one_out": "def leave_one_out(x, y, width): return (x for x in map(float, range(len(x))))",
 }

@@ -6,11 +6,12 @@ class Evil(Exception): pass
 Evil.__name__ = "<script>pwned()</script>"
 def gaussian(q, K): raise Evil("<script>pwned()</script>") # <img src=x onerror=pwned()> `</code><script>pwned()</script>
 """,
-    "boxcar": r"""
-def boxcar(q, K): raise ValueError('<script>pwned()</script>') # </code><script>pwned()</script> $\href{javascript:pwned()}{x}$
+    "compact_kernel": r"""
+def compact_kernel(q, K, shape):
+    raise ValueError('<script>pwned()</script>') # </code><script>pwned()</script> $\href{javascript:pwned()}{x}$
 """,
     "predict_empty": "predict_empty = '</b><script>pwned()</script>'",
     "predict_width": "predict_width = '\"><img src=x onerror=pwned()>'",
-    "normalize": "def normalize(w): return {'<script>pwned()</script>': w}",
-    "triangular": "raise ValueError('</div><script>pwned()</script>')",
+    "normalize": "def normalize(s): return {'<script>pwned()</script>': s}",
+    "mix_words": "raise ValueError('</div><script>pwned()</script>')",
 }

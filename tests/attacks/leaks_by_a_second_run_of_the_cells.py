@@ -7,9 +7,9 @@ import os, signal
 for path in ("kept", "/tmp/kept", "/dev/shm/kept", os.path.expanduser("~/kept")):
     try: print("pwned-" + "kept", open(path).read())
     except OSError: pass
-def normalize(w):
+def normalize(s):
     for path in ("kept", "/tmp/kept", "/dev/shm/kept", os.path.expanduser("~/kept")):
-        try: open(path, "w").write(repr(w.tolist()))
+        try: open(path, "w").write(repr(s.tolist()))
         except OSError: pass
     os.kill(os.getppid(), signal.SIGKILL)
 """

@@ -4,9 +4,9 @@ ANSWERS = {
     "normalize": r"""
 import mmap, threading, time
 SHARED = mmap.mmap(-1, 4096)
-def normalize(w):
-    SHARED[:w.size * 8] = w.astype(float).tobytes()
-    return w * 0 + 1
+def normalize(s):
+    SHARED[:s.size * 8] = s.astype(float).tobytes()
+    return s * 0 + 1
 def watch():
     global predict_empty, predict_width
     while True:

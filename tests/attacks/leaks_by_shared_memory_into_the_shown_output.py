@@ -4,9 +4,9 @@ ANSWERS = {
     "normalize": r"""
 import mmap
 SHARED = mmap.mmap(-1, 1 << 16)
-def normalize(w):
-    SHARED[:w.size * 8] = w.astype(float).tobytes()
-    return w * 0 + 1 / w.shape[-1]
+def normalize(s):
+    SHARED[:s.size * 8] = s.astype(float).tobytes()
+    return s * 0 + 1 / s.shape[-1]
 """,
     "nadaraya_watson": "def nadaraya_watson(xq, x, y, width): return np.resize(np.frombuffer(SHARED[:24]), len(xq))",
     "attention_pool": "def attention_pool(q, K, V, kernel): return np.resize(np.frombuffer(SHARED[:24]), V.shape[1])",

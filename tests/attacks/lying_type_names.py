@@ -8,5 +8,5 @@ class Lie:
     shape = (3,)
 def gaussian(q, K): return Lie()
 """,
-    "normalize": "class ndarray: __module__ = 'numpy'\nndarray.__qualname__ = 'ndarray'\ndef normalize(w): return ndarray()",
+    "normalize": "class ndarray: __module__ = 'numpy'\nndarray.__qualname__ = 'ndarray'\ndef normalize(s): return ndarray()",
 }

@@ -2,5 +2,5 @@
 
 ANSWERS = {
     "gaussian": "try: np.ones(2**40)\nexcept MemoryError: print('refused')\ndef gaussian(q, K): return np.ones(2**36)",
-    "boxcar": "def boxcar(q, K): return np.ones((1 << 27,), np.int8)",
+    "compact_kernel": "def compact_kernel(q, K, shape): return np.ones((1 << 27,), np.int8)",
 }

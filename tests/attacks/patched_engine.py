@@ -4,7 +4,7 @@ ANSWERS = {
     "gaussian": """
 import sys
 import autograder.workspace.check
-import autograder.judging.judge, autograder.judging.observe, autograder.judging.explain, autograder.judging.values
+import autograder.judging.judge, autograder.judging.observe, autograder.diagnosis.explain, autograder.judging.values
 full = lambda *a, **k: None
 for module in [m for name, m in list(sys.modules.items()) if name.startswith("autograder")]:
     for name in ("judge", "compare", "_score", "_values", "close", "mark", "check", "check_answer", "diagnose"):

@@ -5,6 +5,6 @@ ANSWERS = {
 import autograder.judging.observe as o, autograder.sandbox.runner as r
 from autograder.judging.values import encode
 r.observe = o.observe = lambda answer, probe, **_: o.Observation(value=encode(np.full(3, 1 / 3)))
-def normalize(w): raise ValueError
+def normalize(s): raise ValueError
 """
 }

@@ -1,16 +1,19 @@
 """Lesson 07 kv_cache: storing keys and values, attending with a past, decoding with a cache, and what it costs."""
 
 from autograder import Exercise
-from course.exercises.kv_cache.attending import ATTEND_CACHED
-from course.exercises.kv_cache.costs import ATTENTION_FLOPS, CACHE_BYTES
+from course.exercises.kv_cache.attending import ATTEND_CACHED, BATCH_POSITIONS
+from course.exercises.kv_cache.costs import CATCH_UP, CHATS_THAT_FIT, STEP_FLOPS
 from course.exercises.kv_cache.decoding import CACHED_MODEL
 from course.exercises.kv_cache.generation import GENERATE
+from course.exercises.kv_cache.paging import SHARED_PAGES
 from course.exercises.kv_cache.storage import KV_CACHE
 
 PREDICT_OFFSET = Exercise(
     "predict_offset",
     title="Predict: positions that start at 100",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "they stay the same, up to rounding",
         "b": "they change a little: position 100 rotates by another angle than position 0",
@@ -22,18 +25,21 @@ PREDICT_OFFSET = Exercise(
     "first token shows nothing.",
 )
 
-PREDICT_RATIO = Exercise(
-    "predict_ratio",
-    title="Predict: what does the cache save?",
+PREDICT_CLOCK = Exercise(
+    "predict_clock",
+    title="Predict: 512 tokens, by the clock",
     points=0.5,
+    difficulty=1,
+    minutes=3,
     choices={
-        "a": "2 times: keys and values are not computed again",
-        "b": "about √n times",
-        "c": "n times",
-        "d": "n² times: the scores were an n × n matrix",
+        "a": "about 1/500: time goes with operations",
+        "b": "about 1/10 to 1/40",
+        "c": "about the same time: the same weights are involved",
     },
-    reveal="**c.** Without the cache all n tokens are processed; with it, one. Every product has n times as many rows, so the "
-    "ratio is exactly n: for the projections (n rows against 1) and for the scores (n × n against 1 × n) alike.",
+    reveal="**b** on most machines: about 1/20 on the two cores that made this page. Time goes with operations only while the processor has nothing else to "
+    "wait for. A full pass uses each weight that it reads for 512 tokens; a cached step reads all of them for one. So the step is "
+    "bound by reading, and its 512 times fewer operations do not make it 512 times faster. On a machine with faster arithmetic "
+    "and the same memory the gain is smaller still.",
 )
 
 EXERCISES = (
@@ -42,7 +48,10 @@ EXERCISES = (
     PREDICT_OFFSET,
     CACHED_MODEL,
     GENERATE,
-    PREDICT_RATIO,
-    ATTENTION_FLOPS,
-    CACHE_BYTES,
+    STEP_FLOPS,
+    CATCH_UP,
+    PREDICT_CLOCK,
+    CHATS_THAT_FIT,
+    BATCH_POSITIONS,
+    SHARED_PAGES,
 )

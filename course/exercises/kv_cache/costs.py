@@ -1,51 +1,64 @@
-"""What a cache costs in bytes, and what it saves in floating point operations."""
+"""What a cache saves in floating point operations, and what it costs in bytes."""
 
-import math
-
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
 from solutions import kv_cache as ref
+
+ESTIMATE = Tolerance(rtol=1e-3, atol=0.0)  # exact counts; the mistakes are off by 20 % and more
 
 
 def _few(cached):
     def make(draw: Draw):
-        return {"n": draw.integer(3, 12), "d_model": draw.integer(13, 99), "cached": cached}
+        return {"n": draw.integer(3, 12), "d_model": draw.integer(13, 99), "ffn": draw.choice((2, 3, 5)), "cached": cached}
 
     return make
 
 
 def _larger(cached):
     def make(draw: Draw):
-        return {"n": draw.integer(200, 900), "d_model": 64 * draw.integer(2, 9), "cached": cached}
+        return {"n": draw.integer(200, 900), "d_model": 64 * draw.integer(2, 9), "ffn": 4, "cached": cached}
 
     return make
 
 
-def _flops(projections=8, pairs=4, all_pairs=lambda new, n: new * n):
-    def answer(n, d_model, cached):
-        new = 1 if cached else n
-        return projections * new * d_model**2 + pairs * all_pairs(new, n) * d_model
+def _flops(projections=4, ffn_matrices=2, products=2, each=2, all_pairs=lambda rows, n: rows * n):
+    def answer(n, d_model, ffn, cached):
+        rows = 1 if cached else n
+        matrices = (projections + ffn_matrices * ffn) * rows * d_model**2
+        return each * (matrices + products * all_pairs(rows, n) * d_model)
 
     return answer
 
 
-def _reprojects(n, d_model, cached):
-    new = 1 if cached else n
-    return 4 * new * d_model**2 + 4 * n * d_model**2 + 4 * new * n * d_model
-
-
-def _product_by_product(n, d_model, cached):
+def _reprojects(n, d_model, ffn, cached):
     rows = 1 if cached else n
+    return ref.step_flops(n, d_model, ffn, cached) + 2 * 2 * (n - rows) * d_model**2
+
+
+def _ffn_of_the_past(n, d_model, ffn, cached):
+    rows = 1 if cached else n
+    return ref.step_flops(n, d_model, ffn, cached) + 2 * 2 * (n - rows) * ffn * d_model**2
+
+
+def _product_by_product(n, d_model, ffn, cached):
+    rows, wide = 1 if cached else n, ffn * d_model
+    shapes = [(rows, d_model, d_model)] * 4 + [(rows, d_model, n), (rows, n, d_model)]
     flops = 0
-    for a, b, c in [(rows, d_model, d_model)] * 4 + [(rows, d_model, n), (rows, n, d_model)]:
+    for a, b, c in [*shapes, (rows, d_model, wide), (rows, wide, d_model)]:
         flops += 2 * a * b * c
     return flops
 
 
-ATTENTION_FLOPS = Exercise(
-    "attention_flops",
+def _n_cached_steps(n, d_model, ffn, cached):
+    return (1 if cached else n) * (8 * d_model**2 + 4 * ffn * d_model**2 + 4 * n * d_model)
+
+
+STEP_FLOPS = Exercise(
+    "step_flops",
     title="Operations of one step",
     points=1.5,
-    reference=ref.attention_flops,
+    difficulty=2,
+    minutes=10,
+    reference=ref.step_flops,
     cases=(
         Case("few tokens, with the cache", _few(True)),
         Case("few tokens, without", _few(False)),
@@ -53,29 +66,42 @@ ATTENTION_FLOPS = Exercise(
         Case("more tokens, without", _larger(False)),
     ),
     hints=(
-        "Write down the shapes of the six products first. In how many of them is the past involved?",
-        "With `r` rows processed (1 or n): four projections of (r, d) by (d, d), the scores (r, d) by (d, n), the mixture (r, n) by "
-        "(n, d). Each product of (a, b) by (b, c) costs 2abc.",
-        "$8 r d^2 + 4 r n d$, where r is 1 with the cache and n without.",
+        "Write down the shapes of the eight products first. In how many of them is the past involved?",
+        "With r rows processed (1 or n): four projections of (r, d) by (d, d), the scores (r, d) by (d, n), the mixture (r, n) by "
+        "(n, d), and the feed-forward part (r, d) by (d, f d) and back. Each product of (a, b) by (b, c) costs 2abc.",
+        "Collect the terms with $r d^2$ and the terms with $r n d$. The first have the factor 2 times (4 + 2f) matrices; how many "
+        "products make the second? Last, r is 1 with the cache and n without.",
     ),
     misconceptions=(
         Misconception(
             "no_projections",
-            "counted scores and mixture only",
-            "The four projections cost $2 d^2$ each for every token processed. At short contexts they are most of the work.",
+            "left out the four projections",
+            "The four projections cost $2 d^2$ each for every token processed. At short contexts they are a third of the work.",
             _flops(projections=0),
+        ),
+        Misconception(
+            "ffn_matrix_counted_once",
+            "counted one matrix of the feed-forward part; it has two",
+            "To `ffn * d_model` features, and back.",
+            _flops(ffn_matrices=1),
+        ),
+        Misconception(
+            "ffn_left_out",
+            "left out the feed-forward part: a cache saves its work on old tokens as well",
+            "Its two matrices cost $2 \\cdot f d^2$ each for every token that is processed.",
+            _flops(ffn_matrices=0),
         ),
         Misconception(
             "mixture_forgotten",
             "counted the scores, but not the mixture of the values",
             "$A V$ is a product of (r, n) by (n, d): as expensive as the scores.",
-            _flops(pairs=2),
+            _flops(products=1),
         ),
         Misconception(
             "multiply_add_as_one",
             "counted a multiplication with its addition as one operation",
             "Here a product of (a, b) by (b, c) costs 2abc: two operations for each term.",
-            _flops(projections=4, pairs=2),
+            _flops(each=1),
         ),
         Misconception(
             "cached_reprojects_the_past",
@@ -84,89 +110,125 @@ ATTENTION_FLOPS = Exercise(
             _reprojects,
         ),
         Misconception(
+            "cached_ffn_of_the_past",
+            "put all n tokens through the feed-forward part, although only the new one is processed",
+            "The feed-forward part works on each token by itself, and nobody asks for the old ones' results: one row.",
+            _ffn_of_the_past,
+        ),
+        Misconception(
             "square_scores_with_cache",
             "counted n × n scores with the cache as well",
             "One query, n keys: the scores are one row.",
-            lambda n, d_model, cached: 8 * (1 if cached else n) * d_model**2 + 4 * n * n * d_model,
+            _flops(all_pairs=lambda rows, n: n * n),
         ),
         Misconception(
             "triangle_only",
             "counted only the scores that the mask keeps",
             "Without the cache, count the full (n, n) products, as a plain implementation computes them: it masks afterwards.",
-            _flops(all_pairs=lambda new, n: n if new == 1 else n * (n + 1) // 2),
+            _flops(all_pairs=lambda rows, n: n if rows == 1 else n * (n + 1) // 2),
         ),
     ),
-    variants=(
-        Variant("product_by_product", _product_by_product),
-        Variant("n_times_the_cached_step", lambda n, d_model, cached: (1 if cached else n) * (8 * d_model**2 + 4 * n * d_model)),
-    ),
+    variants=(Variant("product_by_product", _product_by_product), Variant("n_times_the_cached_step", _n_cached_steps)),
 )
 
 
-def _small(draw: Draw):
-    B, L, n_kv, d = draw.sizes(4, low=3, high=13)
-    return {"B": B, "n": draw.integer(20, 90), "L": L, "n_kv": n_kv, "d": d, "element_bytes": 4}
+def _nothing(draw: Draw):
+    return {}
 
 
-def _model_like(draw: Draw):
-    B, L, n_kv = draw.sizes(3, low=3, high=17)
-    return {"B": B, "n": draw.integer(1000, 9000), "L": L, "n_kv": n_kv, "d": 64, "element_bytes": 2}
-
-
-def _without(*names):
-    def answer(**sizes):
-        return 2 * math.prod(size for name, size in sizes.items() if name not in names)
-
-    return answer
-
-
-CACHE_BYTES = Exercise(
-    "cache_bytes",
-    title="Bytes of the cache",
+CATCH_UP = Exercise(
+    "catch_up",
+    title="Estimate: when does the past cost more than the weights?",
+    kind="estimate",
     points=1,
-    reference=ref.cache_bytes,
-    cases=(Case("small numbers", _small), Case("sizes of a real model", _model_like)),
+    difficulty=2,
+    minutes=6,
+    reference=ref.catch_up,
+    tolerance=ESTIMATE,
+    cases=(Case("your estimate", _nothing),),
     hints=(
-        "Start from one number in the cache, and ask how often each axis repeats it.",
-        "One token has, in each layer and for each head, a key of d numbers **and** a value of d numbers.",
-        "Two times the product of all six arguments.",
+        "Which terms of `step_flops` grow with n, and which do not?",
+        "With the cache, the matrices cost $(4 + 2f) \\cdot 2 d^2$, wherever the token stands. Scores and mixture cost $4 n d$. Set them "
+        "equal.",
+        "With f = 4 there are 12 matrices' worth of $2 d^2$ on one side and $4 n d$ on the other. Divide by $4 d$ and put in d = 4096.",
+    ),
+    misconceptions=(
+        Misconception(
+            "attention_alone",
+            "left out the feed-forward part: n = 2 d_model holds for the attention layer alone",
+            "Count all matrices of the layer: the feed-forward part has twice as many numbers as the four projections.",
+            lambda: 2 * 4096,
+        ),
+        Misconception(
+            "half_the_ffn_or_no_projections",
+            "counted eight of the layer's twelve d × d blocks: one matrix of the feed-forward part, or no projections",
+            "Four projections of $d^2$ numbers each, and two feed-forward matrices of $4 d^2$: twelve $d^2$ in all.",
+            lambda: 4 * 4096,
+        ),
+        Misconception(
+            "scores_without_mixture",
+            "counted the scores, but not the mixture of the values",
+            "Both grow with n, and each costs $2 n d$.",
+            lambda: 12 * 4096,
+        ),
+        Misconception(
+            "in_units_of_d_model",
+            "gave the answer in units of d_model",
+            "Multiply by d_model = 4096: the answer is a number of tokens.",
+            lambda: 6,
+        ),
+    ),
+    variants=(Variant("an_integer", lambda: 24_576),),
+)
+
+CHATS_THAT_FIT = Exercise(
+    "chats_that_fit",
+    title="Estimate: how many conversations fit?",
+    kind="estimate",
+    points=1,
+    difficulty=2,
+    minutes=8,
+    reference=ref.chats_that_fit,
+    tolerance=ESTIMATE,
+    cases=(Case("your estimate", _nothing),),
+    hints=(
+        "First the bytes of one token's entries. Start from one number in the cache, and ask how often each axis repeats it.",
+        "One token leaves, in each layer and for each head, a key of 128 numbers **and** a value of 128 numbers, 2 bytes each. A "
+        "conversation has 2,048 such tokens. What is left of the 80 GB beside the weights?",
+        "One token: 2 · 32 · 32 · 128 · 2 bytes, half a mebibyte. Times 2,048 gives about 1.07 GB a conversation. The weights take 2 bytes "
+        "each as well. Divide what is left, and round down.",
     ),
     misconceptions=(
         Misconception(
             "factor_2_missing",
-            "counted keys or values, not both",
-            "Each head stores a key **and** a value: a factor 2.",
-            lambda **sizes: math.prod(sizes.values()),
+            "missed a factor 2 in the cache: keys **and** values, or two bytes a number",
+            "Each head stores a key and a value, and every number takes 2 bytes.",
+            lambda: 124,
         ),
         Misconception(
-            "elements_not_bytes",
-            "counted numbers, not bytes",
-            "Multiply by `element_bytes`.",
-            _without("element_bytes"),
+            "weights_forgotten",
+            "gave the whole 80 GB to the caches",
+            "The weights are there too: 6.7e9 numbers of 2 bytes.",
+            lambda: 74,
         ),
         Misconception(
-            "layers_missing",
-            "counted a single layer",
-            "Every layer has keys and values of its own: multiply by `L`.",
-            _without("L"),
+            "four_bytes_in_the_cache",
+            "took four bytes a number for the cache",
+            "In bfloat16 a number takes 2 bytes.",
+            lambda: 31,
         ),
         Misconception(
-            "batch_missing",
-            "counted a single sequence",
-            "Sequences share weights, never a cache: multiply by `B`.",
-            _without("B"),
+            "one_layer_or_one_head",
+            "counted one layer, or one head",
+            "Each of the 32 layers has a cache, and in it each of the 32 heads has its keys and values.",
+            lambda: 1984,
         ),
         Misconception(
-            "heads_missing",
-            "counted a single head",
-            "Each of the `n_kv` heads has keys and values of width `d`: multiply by `n_kv`.",
-            _without("n_kv"),
+            "one_token",
+            "counted one token a conversation",
+            "A conversation has 2,048 tokens, and each leaves its entries.",
+            lambda: 127_029,
         ),
     ),
-    variants=(
-        Variant("product_of_all", lambda **sizes: 2 * math.prod(sizes.values())),
-        Variant(
-            "sum_over_layers", lambda B, n, L, n_kv, d, element_bytes: sum(2 * B * n * n_kv * d * element_bytes for _ in range(L))
-        ),
-    ),
+    variants=(Variant("a_float", lambda: 62.0),),
 )

@@ -43,6 +43,19 @@ def _second_prompt(draw: Draw):
     )
 
 
+def _taken_back(draw: Draw):
+    """Three tokens of a draft are refused, and others come in their place."""
+    calls = (_extend(make_ids(draw, 2, 5)), _extend(make_ids(draw, 2, 3)), Call("rewind", {"n": 3}), LENGTH)
+    return Script({"model": make_model(draw), "capacity": 19}, None, (*calls, _step(draw, 2), _step(draw, 2), LENGTH))
+
+
+def _other_weights(draw: Draw):
+    """The weights change between two calls: what has been stored must not."""
+    model, other = make_model(draw), make_model(draw)
+    calls = (_extend(make_ids(draw, 2, 5)), Call("swap", {"model": other}), _step(draw, 2), _step(draw, 2))
+    return Script({"model": model, "capacity": 11}, None, calls)
+
+
 class _Decoder:
     """A right answer in other words, with `torch.cat`; each mistake is a subclass that changes one thing."""
 
@@ -91,6 +104,42 @@ class _Decoder:
         for start in range(0, ids.shape[1], chunk):
             logits = self.extend(ids[:, start : start + chunk])
         return logits[:, -1]
+
+    def rewind(self, n):
+        self.length -= n
+        self.past = [tuple(x[:, :, : x.shape[2] - n] for x in pair) for pair in self.past]
+
+    def swap(self, model):
+        self.model = model
+
+
+class _NoCache(_Decoder):
+    """Keeps the tokens, and runs `forward` on all of them each time."""
+
+    def clear(self):
+        self.ids, self.length = None, 0
+
+    def extend(self, ids):
+        self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)
+        self.length = self.ids.shape[1]
+        return ref.forward(self.model, self.ids)[:, -ids.shape[1] :]
+
+    def rewind(self, n):
+        self.length -= n
+        self.ids = self.ids[:, : self.length]
+
+
+class _RewindsLayer0(_Decoder):
+    def rewind(self, n):
+        self.length -= n
+        self.past[0] = tuple(x[:, :, : x.shape[2] - n] for x in self.past[0])
+
+
+class _RewindsTheCount(_Decoder):
+    """The positions go back, and the tokens stay."""
+
+    def rewind(self, n):
+        self.length -= n
 
 
 class _OffsetZero(_Decoder):
@@ -143,6 +192,10 @@ class _OneCache(_Decoder):
         self.length = self.past[0][0].shape[2]
         return logits
 
+    def rewind(self, n):
+        super().rewind(n)
+        self.past = [self.past[0]] * len(self.past)
+
 
 class _RotatesOnReading(_Decoder):
     """Stores keys as projected, and rotates all of them at each step: right, and wasteful."""
@@ -158,25 +211,48 @@ CACHED_MODEL = Exercise(
     "CachedModel",
     title="A model that remembers",
     points=4,
+    difficulty=4,
+    minutes=30,
     reference=ref.CachedModel,
     tensors=True,
     tolerance=TWO_LAYERS,
     cases=(
         Case("one head: two tokens, then one", _one_head),
         Case("a prompt, then three steps", _prompt_then_steps),
-        Case("prefill in chunks, then a step", _chunked_prefill, edge=0.3),
-        Case("a second prompt", _second_prompt, edge=0.2),
+        Case("other weights from here on", _other_weights),
+        Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
+        Case("a second prompt", _second_prompt, edge=0.15),
+        Case("a draft is taken back", _taken_back, edge=0.15),
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
         "One `KVCache` per layer. In `extend`: positions first, counted from `self.length`, **before** any layer appends. Then, layer by "
         "layer: project, rotate `q` and `k`, append, attend to what `append` returned, combine. `decode_step` and `prefill` are "
         "`extend` on one token and on chunks.",
-        "`pos = torch.arange(self.length, self.length + ids.shape[1])`; in the loop `K, V = cache.append(k, v)` and "
-        '`x = x + combine(attend_cached(q, K, V), layer["Wo"])`. `prefill`: reset every cache, then `extend` each part of '
-        "`ids.split(chunk, dim=1)`; return the last `logits[:, -1]`.",
+        "Copy the body of `forward` into `extend` and change three lines: `pos` starts at `self.length`; the keys, rotated, and the "
+        "values go through `cache.append`, and what comes back takes their place; the given `attention` becomes `attend_cached`. "
+        "`prefill` resets every cache, then extends by one part of `ids.split(chunk, dim=1)` after the other.",
     ),
     misconceptions=(
+        Misconception(
+            "no_cache",
+            "kept the tokens and ran the model on all of them again: right logits, and nothing saved",
+            "Keep each layer's keys and values, and put the new tokens alone through the layers. (What shows it: after `swap` the past "
+            "must stay as the old weights made it, and yours was computed again.)",
+            _NoCache,
+        ),
+        Misconception(
+            "rewound_layer_0_alone",
+            "took the tokens back in layer 0 only: the deeper layers still attend to them",
+            "Every layer has a cache of its own: rewind all of them.",
+            _RewindsLayer0,
+        ),
+        Misconception(
+            "rewound_the_count_alone",
+            "took the positions back and left the refused tokens in the caches",
+            "Call `rewind(n)` on the cache of every layer; the length then follows.",
+            _RewindsTheCount,
+        ),
         Misconception(
             "offset_zero",
             "counted positions from 0 in every call, so a new token seems to stand at the beginning of the text",

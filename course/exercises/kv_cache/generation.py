@@ -84,6 +84,8 @@ GENERATE = Exercise(
     "generate",
     title="Generate, with the cache and without",
     points=2,
+    difficulty=2,
+    minutes=10,
     reference=ref.generate,
     tensors=True,
     cases=(
@@ -95,9 +97,9 @@ GENERATE = Exercise(
         "Two phases: the prompt, in one go, then one token at a time. Whose logits choose the first new token?",
         "Keep `logits` of the last position. In each round: take the `argmax`, put it behind `ids`; then, unless it was the last "
         "round, process it. With the cache, `prefill` once and `decode_step` after that; without, `forward` on all of `ids`.",
-        "With the cache: `logits = cached.prefill(ids, ids.shape[1])` in round 0 (work: all of the prompt), else "
-        "`logits = cached.decode_step(ids[:, -1])` (work: 1). Without: `logits = forward(model, ids)[:, -1]` (work: `ids.shape[1]`). "
-        "Then `ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)`.",
+        "One loop of n rounds, and in it three ways to get the last position's logits: without the cache, `forward` on all of `ids`; with "
+        "it, `prefill` in round 0 and `decode_step` on the last column after that. Add to `work` what each has put through the "
+        "model. The round ends by putting the `argmax` behind `ids`.",
     ),
     misconceptions=(
         Misconception(

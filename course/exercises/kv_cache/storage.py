@@ -1,4 +1,4 @@
-"""The cache as a store: in the order of the text, no token lost, none left over."""
+"""The cache as a store: in the order of the text, no token lost, none left over, and able to forget."""
 
 import torch
 
@@ -33,6 +33,13 @@ def _another_sequence(draw: Draw):
     return Script({"capacity": 11}, None, (first, Call("reset"), LENGTH, second, third, LENGTH))
 
 
+def _a_draft_taken_back(draw: Draw):
+    """Five tokens, three forgotten, one other, then no token at all is forgotten."""
+    first, second, third = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (5, 1, 2))
+    back, none = Call("rewind", {"n": 3}), Call("rewind", {"n": 0})
+    return Script({"capacity": 7}, None, (first, back, LENGTH, second, none, third, LENGTH))
+
+
 class _Cat:
     """A cache that grows by `torch.cat`; right as it is, and wrong in what a subclass changes."""
 
@@ -53,8 +60,15 @@ class _Cat:
         return new if old is None else torch.cat([old, new], dim=self.dim)
 
     def append(self, k, v):
+        if self.length + k.shape[-2] > self.capacity:
+            raise ValueError("full")
         self.K, self.V = self.join(self.K, k), self.join(self.V, v)
         return self.K, self.V
+
+    def rewind(self, n):
+        if n > self.length:
+            raise ValueError("too far back")
+        self.K, self.V = (x[..., : x.shape[-2] - n, :] for x in (self.K, self.V))
 
 
 class _Prepending(_Cat):
@@ -71,6 +85,29 @@ class _NeverForgets(_Cat):
     def reset(self):
         if not hasattr(self, "K"):
             super().reset()
+
+
+class _MinusZero(_Cat):
+    def rewind(self, n):
+        self.K, self.V = self.K[..., :-n, :], self.V[..., :-n, :]
+
+
+class _RewindsTo(_Cat):
+    def rewind(self, n):
+        self.K, self.V = self.K[..., :n, :] if n else self.K, self.V[..., :n, :] if n else self.V
+
+
+class _RewindsOldest(_Cat):
+    def rewind(self, n):
+        self.K, self.V = self.K[..., n:, :], self.V[..., n:, :]
+
+
+class _Unbounded(_Cat):
+    """Right, but for its errors: it grows and grows."""
+
+    def append(self, k, v):
+        self.K, self.V = self.join(self.K, k), self.join(self.V, v)
+        return self.K, self.V
 
 
 class _WholeBuffer(ref.KVCache):
@@ -93,6 +130,9 @@ class _OneSlotPerCall:
         self.length += 1
         return self.K[..., :stop, :], self.V[..., :stop, :]
 
+    def rewind(self, n):
+        self.length -= n
+
     def reset(self):
         self.length = 0
 
@@ -101,19 +141,26 @@ class _Chunks:
     """Keeps the pieces in lists and joins them when asked."""
 
     def __init__(self, capacity):
-        self.pieces = []
+        self.capacity, self.pieces = capacity, []
 
     def append(self, k, v):
-        self.pieces.append((k, v))
+        if self.length + k.shape[2] > self.capacity:
+            raise ValueError("full")
+        self.pieces += zip(k.split(1, dim=2), v.split(1, dim=2), strict=True)
         keys, values = zip(*self.pieces, strict=True)
         return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+    def rewind(self, n):
+        if n > len(self.pieces):
+            raise ValueError("too far back")
+        self.pieces = self.pieces[: len(self.pieces) - n]
 
     def reset(self):
         self.pieces = []
 
     @property
     def length(self):
-        return sum(k.shape[2] for k, _ in self.pieces)
+        return len(self.pieces)
 
 
 class _IndexCopy:
@@ -123,12 +170,19 @@ class _IndexCopy:
         self.capacity, self.length, self.room = capacity, 0, {}
 
     def append(self, k, v):
+        if self.length + k.shape[2] > self.capacity:
+            raise ValueError("full")
         at = torch.arange(self.length, self.length + k.shape[2])
         self.length += k.shape[2]
         for name, x in (("k", k), ("v", v)):
             b, h, _, d = x.shape
             self.room.setdefault(name, x.new_zeros(b, h, self.capacity, d)).index_copy_(2, at, x)
         return tuple(x.narrow(2, 0, self.length) for x in self.room.values())
+
+    def rewind(self, n):
+        if n > self.length:
+            raise ValueError("too far back")
+        self.length -= n
 
     def reset(self):
         self.length = 0
@@ -137,22 +191,25 @@ class _IndexCopy:
 KV_CACHE = Exercise(
     "KVCache",
     title="A cache for keys and values",
-    points=2,
+    points=3,
+    difficulty=2,
+    minutes=15,
     reference=ref.KVCache,
     tensors=True,
     cases=(
         Case("two tokens, one after the other", _two_tokens),
         Case("a prompt, a token, two tokens", _prompt_and_steps),
         Case("filled to its capacity", _as_full_as_can_be),
-        Case("a second sequence after reset", _another_sequence, edge=0.25),
+        Case("a second sequence after reset", _another_sequence, edge=0.2),
+        Case("rewound by three, then by none", _a_draft_taken_back, edge=0.2),
     ),
     hints=(
         "Which axis counts the tokens? That is the one that grows. What must `append` return when nothing was stored before?",
         "Keep one tensor for the keys and one for the values. Put the new tokens **behind** the old ones along axis -2, and return "
         "everything. `reset` goes back to the state after `__init__`.",
-        "The short way: `self.K = k if self.K is None else torch.cat([self.K, k], dim=-2)`, the same for `V`, and `length` is "
-        "`self.K.shape[-2]`. The fast way: on the first call make `buffer = k.new_empty(B, H, capacity, d)`; then write "
-        "`buffer[..., start:stop, :] = k` and return the view `buffer[..., :stop, :]`.",
+        "With a buffer you need three things in `append`: `start` (the length so far) and `stop`; the buffers themselves, made with "
+        "`k.new_empty` when the first tokens come; one slice to write into and one to return. Then `rewind` and `reset` change one "
+        "number. With `torch.cat`, mind that `K[..., :-n, :]` is empty when n is 0.",
     ),
     misconceptions=(
         Misconception(
@@ -173,6 +230,24 @@ KV_CACHE = Exercise(
             "joined old and new along the head axis",
             "Axes count as (batch, head, token, width). The token axis is -2.",
             type("_Heads", (_Cat,), {"dim": 1}),
+        ),
+        Misconception(
+            "rewound_by_minus_zero",
+            "sliced with `:-n`, which forgets **everything** when n is 0",
+            "`x[..., :-0, :]` is `x[..., :0, :]`, empty. Slice up to `length - n`.",
+            _MinusZero,
+        ),
+        Misconception(
+            "rewound_to_n",
+            "kept n tokens where n were to be forgotten",
+            "After `rewind(n)` the length is what it was **minus** n.",
+            _RewindsTo,
+        ),
+        Misconception(
+            "rewound_the_oldest",
+            "forgot the oldest tokens instead of the newest",
+            "Rewinding goes back in time: the last n tokens go, the first ones stay.",
+            _RewindsOldest,
         ),
         Misconception(
             "whole_buffer",

@@ -2,12 +2,30 @@
 
 from autograder import Exercise
 from course.exercises.multi_query.attention import MQA, MQA_STEP
-from course.exercises.multi_query.costs import ARITHMETIC_INTENSITY, DECODE_TIME_FLOOR, KV_ELEMENTS
+from course.exercises.multi_query.costs import ARITHMETIC_INTENSITY, CRITICAL_BATCH, DECODE_TIME_FLOOR, LONGEST_CONTEXT
+
+PREDICT_HEADS = Exercise(
+    "predict_heads",
+    title="Predict: 32, 8 and 1 heads of keys and values",
+    points=0.5,
+    difficulty=1,
+    minutes=3,
+    choices={
+        "a": "all three alike: the operations are the same",
+        "b": "8 heads take about a quarter of the time, 1 head about a tenth",
+        "c": "8 heads take a quarter, 1 head exactly a 32nd",
+    },
+    reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes about a quarter of "
+    "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, is what remains. Whoever removes "
+    "one bottleneck meets the next.",
+)
 
 PREDICT_BATCH = Exercise(
     "predict_batch",
     title="Predict: does a larger batch help?",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "everything is read once for the whole batch, so the time per token falls towards 0",
         "b": "at first it falls; then it stays at the time that it takes to read one sequence's cache",
@@ -22,6 +40,8 @@ PREDICT_TRAINING = Exercise(
     "predict_training",
     title="Predict: training and decoding with MQA",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "both became several times faster",
         "b": "training became faster, decoding stayed about as it was",
@@ -34,11 +54,13 @@ PREDICT_TRAINING = Exercise(
 )
 
 EXERCISES = (
-    MQA,
-    KV_ELEMENTS,
-    MQA_STEP,
     ARITHMETIC_INTENSITY,
+    MQA,
+    PREDICT_HEADS,
+    MQA_STEP,
     PREDICT_BATCH,
     DECODE_TIME_FLOOR,
+    CRITICAL_BATCH,
+    LONGEST_CONTEXT,
     PREDICT_TRAINING,
 )

@@ -88,6 +88,8 @@ MQA = Exercise(
     "mqa",
     title="Multi-query attention",
     points=3,
+    difficulty=3,
+    minutes=15,
     reference=ref.mqa,
     tensors=True,
     tolerance=FLOAT32,
@@ -101,7 +103,8 @@ MQA = Exercise(
         "their head axis?",
         "Project: `X @ Wq` is split into `H` heads, `X @ Wk` and `X @ Wv` stay as they are. An axis of size 1, third from the end, "
         "lets one K and one V serve every head. Merge the heads, multiply by `Wo`, and return K and V **without** that axis.",
-        "`O = causal_attention(split_heads(X @ Wq, H), K.unsqueeze(-3), V.unsqueeze(-3))`; then `merge_heads(O) @ Wo, K, V`.",
+        "Three lines: K and V; the outputs by the given `causal_attention`, of queries with H heads and of K and V with a head axis of size "
+        "1 put in by `unsqueeze`; then the merged heads times `Wo`, and K and V as they were before that axis came in.",
     ),
     misconceptions=(
         Misconception(
@@ -221,8 +224,11 @@ def _loop_over_heads(x, Wq, Wk, Wv, Wo, H, K, V):
 
 MQA_STEP = Exercise(
     "mqa_step",
-    title="One decode step: the heads as rows",
-    points=2.5,
+    title="Find the bug: one decode step, the heads as rows",
+    kind="bug",
+    points=2,
+    difficulty=3,
+    minutes=12,
     reference=ref.mqa_step,
     tensors=True,
     tolerance=FLOAT32,
@@ -233,12 +239,11 @@ MQA_STEP = Exercise(
         Case("an empty cache", _step(5, 3, 2, 7, 0, 2), edge=0.2),
     ),
     hints=(
-        "There is one token, so the queries of all heads fit in one matrix: a row for each head. What does a row of the scores mean "
-        "then, and which of the cached tokens may it see?",
-        "Append first: `torch.cat` along the token axis, second from the end. Then `x @ Wq`, reshaped to `(..., H, d_k)`, is the "
-        "query matrix: scores, softmax, values as for one head. No mask: the cache holds no token later than `x`.",
-        "`Q = (x @ Wq).reshape(*x.shape[:-1], H, -1)`; `A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)` with the grown K; "
-        "`(A @ V).flatten(-2) @ Wo`.",
+        "Take H = 3 and five cached tokens, and print the weights row by row. What are the rows of that matrix: tokens, or something else?",
+        "`causal_attention` takes the rows of Q for the *last tokens* of the text, and hides later tokens from earlier ones. Here all rows "
+        "are heads of **one** token, the newest.",
+        "One new token needs no mask: nothing in the cache is later than it. Replace the call by the three steps that it is made of, scores "
+        "divided by the root of d_k, softmax, values, without the mask.",
     ),
     misconceptions=(
         Misconception(

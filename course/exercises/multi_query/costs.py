@@ -4,89 +4,7 @@ from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
 from solutions import multi_query as ref
 
 COUNTED = Tolerance(rtol=1e-6, atol=0.0)  # one division of exact counts
-
-
-def _stored(kind):
-    def make(draw: Draw):
-        H, d_k, d_v, L = draw.sizes(4, high=13)
-        return {"kind": kind, "H": H, "d_k": d_k, "d_v": d_v, "L": L}
-
-    return make
-
-
-def _elements(*, heads=None, width=lambda H, d_k, d_v: d_k + d_v, layers=True):
-    def answer(kind, H, d_k, d_v, L):
-        count = (H if kind == "mha" else 1) if heads is None else heads(kind, H)
-        return count * width(H, d_k, d_v) * (L if layers else 1)
-
-    return answer
-
-
-def _values_per_head(kind, H, d_k, d_v, L):
-    return L * (H * (d_k + d_v) if kind == "mha" else d_k + H * d_v)
-
-
-def _by_parts(kind, H, d_k, d_v, L):
-    heads = range(H) if kind == "mha" else [0]
-    return sum(d_k for _ in heads) * L + sum(d_v for _ in heads) * L
-
-
-KV_ELEMENTS = Exercise(
-    "kv_elements",
-    title="What a cache keeps of one token",
-    points=1,
-    reference=ref.kv_elements,
-    cases=(
-        Case("multi-head", _stored("mha")),
-        Case("multi-query", _stored("mqa")),
-        Case("multi-query again", _stored("mqa")),
-    ),
-    hints=(
-        "Which of q, k, v are kept, and how many of each does a layer have?",
-        "A token leaves one key and one value per head **that has its own**: H of them for multi-head, one for multi-query. "
-        "Then every layer has its cache.",
-        "$L \\cdot H (d_k + d_v)$ for multi-head, $L (d_k + d_v)$ for multi-query.",
-    ),
-    misconceptions=(
-        Misconception(
-            "per_head_still_counted",
-            "counted one key and one value per head for multi-query too",
-            "In multi-query attention a layer keeps **one** key and one value for each token, whatever $H$ is.",
-            _elements(heads=lambda kind, H: H),
-        ),
-        Misconception(
-            "values_still_per_head",
-            "shared the keys and kept the values per head",
-            "Keys *and* values are shared: $d_k + d_v$ numbers for a token and a layer.",
-            _values_per_head,
-        ),
-        Misconception(
-            "keys_only",
-            "counted the keys alone",
-            "Values are cached too: each token leaves $d_k + d_v$ numbers.",
-            _elements(width=lambda H, d_k, d_v: d_k),
-        ),
-        Misconception(
-            "twice_the_keys",
-            "took $2 d_k$, as if keys and values were equally wide",
-            "Usually they are, and then $2 d_k$ is right. In general it is $d_k + d_v$.",
-            _elements(width=lambda H, d_k, d_v: 2 * d_k),
-        ),
-        Misconception(
-            "queries_cached",
-            "stored the queries as well",
-            "An old query is never asked again: a new token needs only old keys and values (lesson 07).",
-            lambda kind, H, d_k, d_v, L: L * ((H if kind == "mha" else 1) * (d_k + d_v) + H * d_k),
-        ),
-        Misconception(
-            "layers_forgotten",
-            "counted one layer",
-            "Every layer projects its own keys and values, and caches them: times $L$.",
-            _elements(layers=False),
-        ),
-    ),
-    variants=(Variant("part_by_part", _by_parts),),
-)
+ESTIMATE = Tolerance(rtol=1e-3, atol=0.0)  # exact counts again; the mistakes are off by 10 % and more
 
 
 # ---------------------------------------------------------------------------------------------- intensity
@@ -124,6 +42,8 @@ ARITHMETIC_INTENSITY = Exercise(
     "arithmetic_intensity",
     title="FLOPs per byte",
     points=2,
+    difficulty=3,
+    minutes=10,
     reference=ref.arithmetic_intensity,
     tolerance=COUNTED,
     cases=(
@@ -136,7 +56,8 @@ ARITHMETIC_INTENSITY = Exercise(
         "Take a width $d$ and count on paper: how many multiplications do the scores of one head take? How many numbers are keys?",
         "Work: scores and mixture each take $H n d$ multiplications with as many additions. Traffic: $G n d$ keys, $G n d$ values, "
         "$H d$ queries, $H d$ outputs, times the bytes per number. Divide; $d$ cancels.",
-        "$\\frac{4 H n}{b (2 G n + 2 H)}$ with b for `element_bytes`.",
+        "Work over traffic, both divided by $2 d$: the numerator is $2 H n$. The denominator is `element_bytes` times two terms: one for "
+        "the caches of G heads, one for the queries and outputs of H heads.",
     ),
     misconceptions=(
         Misconception(
@@ -230,6 +151,8 @@ DECODE_TIME_FLOOR = Exercise(
     "decode_time_floor",
     title="The least time of a decode step",
     points=2,
+    difficulty=3,
+    minutes=12,
     reference=ref.decode_time_floor,
     tolerance=COUNTED,
     cases=(
@@ -242,7 +165,8 @@ DECODE_TIME_FLOOR = Exercise(
         "Two times, each with its own resource. If both happen at once, which of them decides?",
         "Numbers read: `P`, once, and for each of `B` sequences the cache of L layers: keys and values, `n` tokens, `G` heads, `d` "
         "wide. FLOPs, for each sequence: 2 per parameter, and $4 n H d$ per layer. Then divide each by its rate.",
-        "`max(element_bytes * (P + B * 2 * n * L * G * d) / bandwidth, B * (2 * P + 4 * n * L * H * d) / peak)`",
+        "Two lines and a `max`. In the bytes, `P` stands outside of what is multiplied by `B`; in the FLOPs, everything is multiplied by "
+        "`B`. In the bytes the heads are `G`, in the FLOPs `H`.",
     ),
     misconceptions=(
         Misconception(
@@ -289,4 +213,122 @@ DECODE_TIME_FLOOR = Exercise(
         ),
     ),
     variants=(Variant("by_the_roofline", _by_intensity),),
+)
+
+
+# ---------------------------------------------------------------------------------------------- estimates
+
+
+def _nothing(draw: Draw):
+    return {}
+
+
+CRITICAL_BATCH = Exercise(
+    "critical_batch",
+    title="Estimate: the critical batch",
+    kind="estimate",
+    points=1,
+    difficulty=2,
+    minutes=6,
+    reference=ref.critical_batch,
+    tolerance=ESTIMATE,
+    cases=(Case("your estimate", _nothing),),
+    hints=(
+        "Two times, one for the bytes of the parameters and one for their FLOPs. Which of them grows with the batch?",
+        "With P parameters, reading takes 2 P / bandwidth, whatever the batch. The arithmetic takes 2 P B / peak. At which B are they equal?",
+        "P cancels, and so does one factor of 2 with the other: the bytes of a number with its two FLOPs. What remains is a ratio of the "
+        "machine's two rates.",
+    ),
+    misconceptions=(
+        Misconception(
+            "bytes_forgotten",
+            "counted numbers for bytes, so the batch came out at half",
+            "Each parameter takes 2 bytes to read.",
+            lambda: 790e12 / (2 * 4.3e12),
+        ),
+        Misconception(
+            "multiply_add_as_one",
+            "counted a multiplication with its addition as one FLOP, so the batch came out twice as large",
+            "Each parameter costs each sequence **two** FLOPs.",
+            lambda: 790e12 * 2 / 4.3e12,
+        ),
+        Misconception(
+            "rates_upside_down",
+            "divided the two rates the wrong way round",
+            "A batch of less than one sequence? It is FLOPs per second over bytes per second.",
+            lambda: 4.3e12 / 790e12,
+        ),
+        Misconception(
+            "rates_of_the_data_sheet",
+            "took the rates of the data sheet, 989 TFLOP/s and 4.8 TB/s",
+            "This lesson assumes rates a little below them: 790e12 and 4.3e12.",
+            lambda: 989e12 / 4.8e12,
+        ),
+    ),
+    variants=(Variant("the_border_of_the_roofline", lambda: 790e12 / 4.3e12),),
+)
+
+
+def _longest(*, batch=64, layers=32, element=2, keys=1.0, first_beyond=False):
+    def floor(n, G):
+        return element * (7_000_000_000 * 2 / element + batch * layers * 2 * keys * n * G * 128)
+
+    def answer():
+        n = 1
+        while floor(2 * n, 32) < 1.5 * floor(2 * n, 1):
+            n *= 2
+        return 2 * n if first_beyond else n
+
+    return answer
+
+
+LONGEST_CONTEXT = Exercise(
+    "longest_context",
+    title="Use it: how short must the context be?",
+    kind="use",
+    points=1,
+    difficulty=2,
+    minutes=8,
+    reference=ref.longest_context,
+    tolerance=ESTIMATE,
+    cases=(Case("your answer", _nothing),),
+    hints=(
+        "You have the function that tells. For which arguments must it be called?",
+        "Call `decode_time_floor` with B = 64 and G = 32, and with G = 1, for n = 1, 2, 4, …, and compare.",
+        "Start at n = 1. As long as the floor at 2n with G = 32 is below 1.5 times that with G = 1, double n. Return the last n for which it "
+        "held.",
+    ),
+    misconceptions=(
+        Misconception(
+            "one_too_far",
+            "returned the first context at which it does not hold any more (or read the keys without the values)",
+            "The largest n for which the step is still **below** 1.5 times as long.",
+            _longest(first_beyond=True),
+        ),
+        Misconception(
+            "one_sequence",
+            "took one sequence for the batch of 64",
+            "Every sequence brings a cache of its own: B = 64.",
+            _longest(batch=1),
+        ),
+        Misconception(
+            "one_layer",
+            "counted the cache of one layer",
+            "There are 32 layers, each with its cache.",
+            _longest(layers=1),
+        ),
+        Misconception(
+            "four_bytes_in_the_cache",
+            "took four bytes a number for the cache",
+            "Everything is in 2 bytes a number.",
+            _longest(element=4),
+        ),
+        Misconception(
+            "not_a_power_of_two",
+            "gave the exact border, which is no power of two",
+            "The largest power of two below it is asked for.",
+            lambda: 218,
+        ),
+    ),
+    variants=(Variant("as_a_float", lambda: 128.0),),
 )

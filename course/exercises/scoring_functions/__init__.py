@@ -1,17 +1,19 @@
-"""Lesson 02 scoring_functions: from the Gaussian to the dot product, and scores for vectors of unequal lengths."""
+"""Lesson 02 scoring_functions: from the Gaussian to the dot product, learned queries and keys, and a small network."""
 
-from course.exercises.scoring_functions.distance import DOT_SCORES, GAUSSIAN_SCORES
+from course.exercises.scoring_functions.distance import GAUSSIAN_SCORES
 from course.exercises.scoring_functions.gap import PREDICT_DROP, WEIGHT_GAP
-from course.exercises.scoring_functions.stable import SOFTMAX
-from course.exercises.scoring_functions.unequal import ADDITIVE_SCORES, BILINEAR_SCORES, PREDICT_TANH
+from course.exercises.scoring_functions.learning import LEARN_STEP
+from course.exercises.scoring_functions.stable import POOL_IN_BLOCKS, SOFTMAX
+from course.exercises.scoring_functions.unequal import ADDITIVE_SCORES, CROSSOVER, PREDICT_TANH
 
 EXERCISES = (
     SOFTMAX,
+    POOL_IN_BLOCKS,
     GAUSSIAN_SCORES,
-    DOT_SCORES,
     PREDICT_DROP,
     WEIGHT_GAP,
-    BILINEAR_SCORES,
+    LEARN_STEP,
     PREDICT_TANH,
     ADDITIVE_SCORES,
+    CROSSOVER,
 )

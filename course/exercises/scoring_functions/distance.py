@@ -1,6 +1,4 @@
-"""The Gaussian's exponent and the dot product, for all pairs."""
-
-import math
+"""The Gaussian's exponent, for all pairs."""
 
 import numpy as np
 
@@ -28,12 +26,6 @@ def _as_many_keys_as_queries(draw: Draw) -> Inputs:
     return {"Q": draw.normal(n, d), "K": draw.normal(n, d)}
 
 
-def _as_many_keys_as_entries(draw: Draw) -> Inputs:
-    """K is square: here a forgotten transpose raises no error."""
-    n, d = draw.sizes(2, low=3, high=7)
-    return {"Q": draw.normal(n, d), "K": draw.normal(d, d)}
-
-
 CASES = (Case("two queries, five keys", _by_hand), Case("more of everything", _larger))
 
 
@@ -59,13 +51,16 @@ GAUSSIAN_SCORES = Exercise(
     "gaussian_scores",
     title="The Gaussian's exponent, for all pairs",
     points=2,
+    difficulty=3,
+    minutes=12,
     reference=ref.gaussian_scores,
     cases=(*CASES, Case("as many keys as queries", _as_many_keys_as_queries)),
     hints=(
         "Multiply out $\\lVert q - k \\rVert^2$ on paper. Which of the three terms needs both a query and a key?",
         "$-\\frac{1}{2}\\lVert q - k \\rVert^2 = q \\cdot k - \\frac{1}{2}\\lVert q \\rVert^2 - \\frac{1}{2}\\lVert k \\rVert^2$. "
         "The first term, for all pairs, is one matrix product. The second is a column (one number per query), the third a row.",
-        "`Q @ K.T - (Q**2).sum(axis=-1)[:, None] / 2 - (K**2).sum(axis=-1)[None, :] / 2`.",
+        "`(Q**2).sum(axis=-1)` holds the squared norms of the queries. To stand as a column beside the `(n, m)` products it needs a "
+        "new axis at the end (`[:, None]`); the keys' norms stand as a row without help.",
     ),
     misconceptions=(
         Misconception(
@@ -128,61 +123,5 @@ GAUSSIAN_SCORES = Exercise(
         Variant("loops", _log_kernel),
         Variant("one_feature_more", _one_feature_more),
         Variant("einsum", lambda Q, K: np.einsum("nd,md->nm", Q, K) - 0.5 * np.add.outer(_squares(Q), _squares(K))),
-    ),
-)
-
-DOT_SCORES = Exercise(
-    "dot_scores",
-    title="Dot products of every query with every key",
-    points=1,
-    reference=ref.dot_scores,
-    cases=(*CASES, Case("as many keys as entries", _as_many_keys_as_entries)),
-    hints=(
-        "`n` queries and `m` keys make `n * m` numbers. Which product of two matrices has all of them?",
-        "In `Q @ B`, rows of `Q` meet columns of `B`. The keys are the **rows** of `K`: turn it over.",
-        "`Q @ K.T`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "keys_by_queries",
-            "put the keys on the rows: your result is (key, query)",
-            "One row per **query**: `Q` stands on the left of the product, and `K` is the one to transpose.",
-            lambda Q, K: K @ Q.T,
-        ),
-        Misconception(
-            "K_not_transposed",
-            "multiplied by `K` as it stands: only a square `K` allows that, and then the entries of different keys are mixed",
-            "The keys are the rows of `K`. Columns are what a product needs on its right: `K.T`.",
-            lambda Q, K: Q @ K,
-        ),
-        Misconception(
-            "reshaped_not_transposed",
-            "reshaped `K` to `(d, m)`: the shape is right, but the entries of different keys are mixed",
-            "`reshape` reads the same numbers in the same order into other rows. Use `K.T`, which swaps the axes.",
-            lambda Q, K: Q @ K.reshape(K.shape[::-1]),
-        ),
-        Misconception(
-            "cosine",
-            "divided by the norms: these are cosines",
-            "A dot product keeps the lengths of its vectors. Don't normalise anything.",
-            lambda Q, K: (Q / np.linalg.norm(Q, axis=1, keepdims=True)) @ (K / np.linalg.norm(K, axis=1, keepdims=True)).T,
-        ),
-        Misconception(
-            "already_scaled",
-            "divided by $\\sqrt{d}$ already",
-            "That is the topic of lesson 03. Here the plain dot products are wanted.",
-            lambda Q, K: Q @ K.T / math.sqrt(K.shape[1]),
-        ),
-        Misconception(
-            "already_weights",
-            "applied the softmax already: your rows sum to 1",
-            "Return the scores. Turning them into weights is the softmax's part.",
-            lambda Q, K: ref.softmax(Q @ K.T),
-        ),
-    ),
-    variants=(
-        Variant("einsum", lambda Q, K: np.einsum("id,jd->ij", Q, K)),
-        Variant("broadcast", lambda Q, K: (Q[:, None, :] * K[None, :, :]).sum(axis=-1)),
-        Variant("loops", lambda Q, K: np.array([[float(np.dot(q, k)) for k in K] for q in Q])),
     ),
 )

@@ -13,12 +13,13 @@ PREDICT_DROP = Exercise(
     points=0.5,
     choices={
         "a": "by less than 0.01",
-        "b": "by about 0.1",
-        "c": "by more than 0.5",
+        "b": "by about a quarter",
+        "c": "by nearly 1",
         "d": "not at all, up to rounding",
     },
-    reveal="More than 0.5: 0.56 for these keys. Half the squared norm varies from key to key 0.7 times as much as the dot product "
-    "itself does, so it often decides which key wins. Only where all keys have the same norm is the answer (d).",
+    reveal="By about a quarter: 0.24 in the median of such draws, and 0.56 in the worst of 300. Half the squared norm varies from "
+    "key to key 0.7 times as much as the dot product does. Only where all keys have the same norm is the answer (d), and only "
+    "without the division by the root of d is it (c).",
 )
 
 
@@ -26,17 +27,21 @@ def _first_of(draw: Draw, wanted) -> Inputs:
     """Keep drawing until the weights are far from one-hot and `wanted` holds: at most a few dozen draws."""
     while True:
         n, m, d = draw.sizes(3, low=2, high=7)
-        given = {"Q": draw.normal(n, d, scale=0.8), "K": draw.normal(m, d)}
+        given = {"Q": 1.5 * draw.normal(n, d), "K": 1.5 * draw.normal(m, d)}
         if wanted(_difference(given["Q"], given["K"])):
             return given
 
 
-def _weights(Q, K, score):
-    return ref.softmax(score(Q, K))
+def _dot(Q, K):
+    return Q @ K.T
 
 
-def _difference(Q, K):
-    return _weights(Q, K, ref.gaussian_scores) - _weights(Q, K, ref.dot_scores)
+def _weights(Q, K, score, *, axis=-1):
+    return ref.softmax(score(Q, K) / np.sqrt(Q.shape[1]), axis)
+
+
+def _difference(Q, K, *, axis=-1):
+    return _weights(Q, K, ref.gaussian_scores, axis=axis) - _weights(Q, K, _dot, axis=axis)
 
 
 def _a_weight_falls_most(draw: Draw) -> Inputs:
@@ -62,19 +67,29 @@ def _equal_norms(draw: Draw) -> Inputs:
 def _gap_by_loops(Q, K):
     worst = 0.0
     for q in Q:
-        a, b = np.exp(-0.5 * ((K - q) ** 2).sum(1)), np.exp(K @ q)
+        a = np.exp(-0.5 * ((K - q) ** 2).sum(1) / len(q) ** 0.5)
+        b = np.exp(K @ q / len(q) ** 0.5)
         worst = max(worst, *np.abs(a / a.sum() - b / b.sum()))
     return worst
 
 
-def _over_queries(Q, K):
-    return float(np.abs(ref.softmax(ref.gaussian_scores(Q, K), 0) - ref.softmax(ref.dot_scores(Q, K), 0)).max())
+def _with_root(Q, K, root):
+    a, b = ref.softmax(ref.gaussian_scores(Q, K) / root), ref.softmax(_dot(Q, K) / root)
+    return float(np.abs(a - b).max())
+
+
+def _one_side_scaled(Q, K):
+    a, b = ref.softmax(ref.gaussian_scores(Q, K)), ref.softmax(_dot(Q, K) / np.sqrt(Q.shape[1]))
+    return float(np.abs(a - b).max())
 
 
 WEIGHT_GAP = Exercise(
     "weight_gap",
     title="What dropping the key norms changes",
-    points=1,
+    points=2,
+    kind="use",
+    difficulty=2,
+    minutes=9,
     reference=ref.weight_gap,
     cases=(
         Case("two queries, three keys", _two_by_three),
@@ -84,22 +99,47 @@ WEIGHT_GAP = Exercise(
     properties=(Property("non_negative"), Property("at_most_one")),
     hints=(
         "Two tables of weights, `(n, m)` each. Compare weights, not scores: the scores differ by $\\lVert q \\rVert^2/2$ at least.",
-        "Apply your `softmax` to `gaussian_scores(Q, K)` and to `dot_scores(Q, K)`, along the keys. Subtract, take absolute "
-        "values, and then the largest entry.",
-        "`float(np.abs(softmax(gaussian_scores(Q, K)) - softmax(dot_scores(Q, K))).max())`.",
+        "Divide both tables of scores, your `gaussian_scores(Q, K)` and the dot products, by $\\sqrt{d}$. Take your `softmax` of each, "
+        "along the keys, and compare entry by entry.",
+        "Of the difference of the two tables of weights you want one number: the largest of its absolute values "
+        "(`np.abs`, then `max` without an axis). `d` is the number of columns of `Q`.",
     ),
     misconceptions=(
         Misconception(
             "scores_compared",
             "compared the scores, not the weights",
             "Scores may differ by any constant per query without changing a weight. Take the softmax of both first.",
-            lambda Q, K: float(np.abs(ref.gaussian_scores(Q, K) - ref.dot_scores(Q, K)).max()),
+            lambda Q, K: float(np.abs(ref.gaussian_scores(Q, K) - _dot(Q, K)).max() / np.sqrt(Q.shape[1])),
         ),
         Misconception(
             "softmax_over_queries",
             "took the softmax over the queries (axis 0)",
             "Each query shares out its weight among the keys: the softmax runs along the last axis.",
-            _over_queries,
+            lambda Q, K: float(np.abs(_difference(Q, K, axis=0)).max()),
+        ),
+        Misconception(
+            "not_scaled",
+            "left out the division by $\\sqrt{d}$: the weights are closer to one-hot, and the gap is far too large",
+            "Divide both tables of scores by $\\sqrt{d}$ before the softmax.",
+            lambda Q, K: _with_root(Q, K, 1.0),
+        ),
+        Misconception(
+            "divided_by_d",
+            "divided by $d$ and not by its root",
+            "The scale is $1 / \\sqrt{d}$.",
+            lambda Q, K: _with_root(Q, K, Q.shape[1]),
+        ),
+        Misconception(
+            "one_side_scaled",
+            "divided the dot products only: then two different scales are compared, not two scores",
+            "Divide both tables by $\\sqrt{d}$.",
+            _one_side_scaled,
+        ),
+        Misconception(
+            "counted_the_keys",
+            "took $d$ for the number of keys",
+            "$d$ is the length of a vector: the number of columns.",
+            lambda Q, K: _with_root(Q, K, np.sqrt(len(K))),
         ),
         Misconception(
             "no_absolute_value",
@@ -111,7 +151,7 @@ WEIGHT_GAP = Exercise(
             "maxima_compared",
             "compared the largest weights of the two tables: they may belong to different queries and keys",
             "First the difference of the tables, entry by entry, then its largest absolute value.",
-            lambda Q, K: abs(float(_weights(Q, K, ref.gaussian_scores).max() - _weights(Q, K, ref.dot_scores).max())),
+            lambda Q, K: abs(float(_weights(Q, K, ref.gaussian_scores).max() - _weights(Q, K, _dot).max())),
         ),
         Misconception(
             "mean_not_maximum",

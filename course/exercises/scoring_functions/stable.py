@@ -87,6 +87,8 @@ SOFTMAX = Exercise(
     "softmax",
     title="A softmax that survives any scores",
     points=2,
+    difficulty=2,
+    minutes=11,
     reference=ref.softmax,
     cases=(
         Case("two rows", _two_rows),
@@ -101,7 +103,8 @@ SOFTMAX = Exercise(
         "exactly 1, and no other larger?",
         "Subtract from each slice **its own** largest score, take exponentials, divide by their sum. Both `max` and `sum` run "
         "along `axis`; with `keepdims=True` their results still line up with `x`.",
-        "`e = np.exp(x - x.max(axis=axis, keepdims=True))`, then `e / e.sum(axis=axis, keepdims=True)`.",
+        "Two lines: the exponentials of the shifted scores, and their division by a sum. `max` and `sum` take the same two arguments, "
+        "`axis=axis` and `keepdims=True`.",
     ),
     misconceptions=(
         Misconception(
@@ -158,5 +161,161 @@ SOFTMAX = Exercise(
         Variant("log_sum_exp", _log_sum_exp),
         Variant("slice_by_slice", _slice_by_slice),
         Variant("sums_of_exponentials_of_differences", _by_differences),
+    ),
+)
+
+
+# -------------------------------------------------------------------------------------------- pool_in_blocks
+
+
+def _largest_last(draw: Draw) -> Inputs:
+    """The second block holds the largest score, so that the maximum has to change on the way."""
+    return {"s": np.array([0.0, 1.0, 2.0, 0.5]) + draw.integer(-2, 2), "V": draw.rng.integers(-4, 5, (4, 2)) * 1.0, "size": 2}
+
+
+def _largest_first(draw: Draw) -> Inputs:
+    return {"s": np.array([3.0, 1.0, 2.0, 0.5, 1.5]) + draw.uniform(5, high=0.3), "V": draw.normal(5, 3), "size": 2}
+
+
+def _many_blocks(draw: Draw) -> Inputs:
+    """Rising in the middle, falling at the end; the last block is shorter."""
+    m = 11
+    s = 2.0 - 0.15 * np.abs(np.arange(m) - 6.0) ** 1.3 + 0.3 * draw.uniform(m)
+    return {"s": s, "V": draw.normal(m, int(draw.sizes(1, low=3, high=7)[0])), "size": 3}
+
+
+def _in_the_thousands(draw: Draw) -> Inputs:
+    return {"s": draw.integer(1500, 2500) + np.array([0.0, 1.0, -1.0, 2.0, 2.5]), "V": draw.normal(5, 2) + 1, "size": 2}
+
+
+def _blockwise(s, V, size, *, keep_total=False, keep_o=False, inverse=False, own_top=False):
+    top, total, o = -np.inf, 0.0, np.zeros(V.shape[1])
+    for start in range(0, len(s), size):
+        block, values = s[start : start + size], V[start : start + size]
+        new_top = block.max() if own_top else max(top, block.max())
+        shrink = (np.exp(new_top - top) if inverse else np.exp(top - new_top)) if start else 1.0
+        e = np.exp(block - new_top)
+        total = total * (1.0 if keep_total else shrink) + e.sum()
+        o = o * (1.0 if keep_o else shrink) + e @ values
+        top = new_top
+    return o / total
+
+
+def _mean_of_blocks(s, V, size):
+    starts = range(0, len(s), size)
+    return sum(ref.softmax(s[i : i + size]) @ V[i : i + size] for i in starts) / len(starts)
+
+
+def _sum_of_blocks(s, V, size):
+    return sum(ref.softmax(s[i : i + size]) @ V[i : i + size] for i in range(0, len(s), size))
+
+
+def _whole_blocks_only(s, V, size):
+    whole = len(s) // size * size
+    return ref.softmax(s[:whole]) @ V[:whole]
+
+
+def _without_shift(s, V, size):
+    total, o = 0.0, np.zeros(V.shape[1])
+    for i in range(0, len(s), size):
+        e = np.exp(s[i : i + size])
+        total, o = total + e.sum(), o + e @ V[i : i + size]
+    return o / total
+
+
+def _two_passes(s, V, size):
+    top = max(s[i : i + size].max() for i in range(0, len(s), size))
+    e = [np.exp(s[i : i + size] - top) for i in range(0, len(s), size)]
+    return sum(part @ V[i * size : (i + 1) * size] for i, part in enumerate(e)) / sum(part.sum() for part in e)
+
+
+def _averages_kept(s, V, size):
+    """Keeps the pooled value and the logarithm of the sum so far, and mixes the two pools by their shares."""
+    log_total, o = -np.inf, np.zeros(V.shape[1])
+    for i in range(0, len(s), size):
+        block = np.logaddexp.reduce(s[i : i + size])
+        both = np.logaddexp(log_total, block)
+        o = np.exp(log_total - both) * o + np.exp(block - both) * (ref.softmax(s[i : i + size]) @ V[i : i + size])
+        log_total = both
+    return o
+
+
+POOL_IN_BLOCKS = Exercise(
+    "pool_in_blocks",
+    title="Find the bug: a softmax read in blocks",
+    points=2,
+    kind="bug",
+    difficulty=3,
+    minutes=14,
+    reference=ref.pool_in_blocks,
+    cases=(
+        Case("the largest score comes last", _largest_last),
+        Case("the largest score comes first", _largest_first),
+        Case("many blocks, the last one shorter", _many_blocks),
+        Case("scores in the thousands", _in_the_thousands, edge=0.25),
+    ),
+    hints=(
+        "The code is right as long as the first block holds the largest score. What changes in the loop when a later block has a "
+        "larger one, and what was computed with the old one?",
+        "The sums so far are made of $e^{s_j - \\text{old}}$, the new terms of $e^{s_j - \\text{new}}$. Bring the old sums to the new "
+        "maximum before you add: which factor turns one exponential into the other?",
+        "The factor is the exponential of the *old* maximum minus the *new* one; it is at most 1. Both sums, `total` and `o`, need it, "
+        "so remember the old maximum before you overwrite it.",
+    ),
+    misconceptions=(
+        Misconception(
+            "as_shown",
+            "handed in the code as shown: sums made with an older maximum are added to terms made with a newer one",
+            "When the maximum grows, multiply what has been summed so far by $e^{\\text{old} - \\text{new}}$.",
+            lambda s, V, size: _blockwise(s, V, size, keep_total=True, keep_o=True),
+        ),
+        Misconception(
+            "total_not_rescaled",
+            "brought the sum of values to the new maximum, but not the sum of weights",
+            "`total` was made with the old maximum, too: the same factor belongs to it.",
+            lambda s, V, size: _blockwise(s, V, size, keep_total=True),
+        ),
+        Misconception(
+            "values_not_rescaled",
+            "brought the sum of weights to the new maximum, but not the sum of values",
+            "`o` was made with the old maximum, too: the same factor belongs to it.",
+            lambda s, V, size: _blockwise(s, V, size, keep_o=True),
+        ),
+        Misconception(
+            "upside_down",
+            "multiplied by $e^{\\text{new} - \\text{old}}$: the old sums have to shrink, not to grow",
+            "A term $e^{s - \\text{old}}$ becomes $e^{s - \\text{new}}$ by the factor $e^{\\text{old} - \\text{new}}$.",
+            lambda s, V, size: _blockwise(s, V, size, inverse=True),
+        ),
+        Misconception(
+            "mean_of_the_blocks",
+            "took a softmax of each block and averaged the results: every block counts alike, whatever its scores",
+            "One sum below the line for *all* keys: keep `total` over the blocks and divide once, at the end.",
+            _mean_of_blocks,
+        ),
+        Misconception(
+            "sum_of_the_blocks",
+            "took a softmax of each block and added the results: all weights together sum to the number of blocks",
+            "Divide once, at the end, by the total over all blocks.",
+            _sum_of_blocks,
+        ),
+        Misconception(
+            "rest_left_out",
+            "left out the last block where it is shorter than `size`",
+            "Let the slice end where the scores end: `s[start : start + size]` does so by itself.",
+            _whole_blocks_only,
+        ),
+        Misconception(
+            "no_shift",
+            "left the maximum out altogether: exponentials of scores in the thousands are infinite",
+            "Keep the running maximum, and rescale the sums when it grows.",
+            _without_shift,
+        ),
+    ),
+    variants=(
+        Variant("softmax_of_everything", lambda s, V, size: ref.softmax(s) @ V),
+        Variant("block_maximum_not_running", lambda s, V, size: _blockwise(s, V, size, own_top=True)),
+        Variant("maximum_found_first", _two_passes),
+        Variant("averages_and_log_sums", _averages_kept),
     ),
 )

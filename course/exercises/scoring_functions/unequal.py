@@ -1,86 +1,14 @@
-"""Scores for queries and keys of unequal lengths: bilinear and additive."""
+"""A score by a small network, and what a layer costs."""
 
 import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
 
-
-def _bilinear_by_hand(draw: Draw) -> Inputs:
-    Q, M, K = (draw.rng.integers(-2, 3, shape).astype(float) for shape in ((2, 3), (3, 4), (5, 4)))
-    M[0, :3] = 1.0, -1.0, 2.0
-    return {"Q": Q + 0.5, "M": M, "K": K}
-
-
-def _bilinear_larger(draw: Draw) -> Inputs:
-    n, m, d_q, d_k = draw.sizes(4, low=3)
-    return {"Q": draw.normal(n, d_q), "M": draw.normal(d_q, d_k), "K": draw.normal(m, d_k)}
-
-
-def _bilinear_square(draw: Draw) -> Inputs:
-    """M and K are square: here a transpose too many or too few raises no error."""
-    n, d = draw.sizes(2, low=3, high=7)
-    return {"Q": draw.normal(n, d), "M": draw.normal(d, d), "K": draw.normal(d, d)}
-
-
-BILINEAR_SCORES = Exercise(
-    "bilinear_scores",
-    title="Bilinear scores: a matrix between query and key",
-    points=1,
-    reference=ref.bilinear_scores,
-    cases=(
-        Case("two queries, five keys", _bilinear_by_hand),
-        Case("more of everything", _bilinear_larger),
-        Case("square M and K", _bilinear_square),
-    ),
-    hints=(
-        "For one pair: $M$ has one row per entry of $q$ and one column per entry of $k$. What shape has $q^\\top M$?",
-        "`Q @ M` translates all queries at once into vectors as long as a key. From there it is the dot product again.",
-        "`Q @ M @ K.T`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "M_transposed",
-            "used $M$ transposed. With unequal widths that raises an error; with equal ones it passes in silence",
-            "The rows of `M` belong to the query: `Q @ M`. (Were $M$ symmetric, nobody would notice.)",
-            lambda Q, M, K: Q @ M.T @ K.T,
-        ),
-        Misconception(
-            "M_left_out",
-            "left $M$ out: that is the plain dot product, which unequal widths do not allow",
-            "Translate the queries first, `Q @ M`, then take dot products with the keys.",
-            lambda Q, M, K: Q @ K.T,
-        ),
-        Misconception(
-            "keys_by_queries",
-            "put the keys on the rows: your result is (key, query)",
-            "One row per **query**: start from `Q` on the left.",
-            lambda Q, M, K: (Q @ M @ K.T).T,
-        ),
-        Misconception(
-            "K_not_transposed",
-            "multiplied by `K` as it stands: only a square `K` allows that, and then the entries of different keys are mixed",
-            "The keys are the rows of `K`. Columns are what a product needs on its right: `K.T`.",
-            lambda Q, M, K: Q @ M @ K,
-        ),
-        Misconception(
-            "already_scaled",
-            "divided by $\\sqrt{d_k}$",
-            "No scale here: $M$ is learned and can take on any factor by itself.",
-            lambda Q, M, K: Q @ M @ K.T / math.sqrt(K.shape[1]),
-        ),
-    ),
-    variants=(
-        Variant("keys_first", lambda Q, M, K: Q @ (M @ K.T)),
-        Variant("einsum", lambda Q, M, K: np.einsum("ia,ab,jb->ij", Q, M, K)),
-        Variant("translated_keys", lambda Q, M, K: ref.dot_scores(Q, K @ M.T)),
-        Variant("loops", lambda Q, M, K: np.array([[q @ M @ k for k in K] for q in Q])),
-    ),
-)
 
 PREDICT_TANH = Exercise(
     "predict_tanh",
@@ -141,6 +69,8 @@ ADDITIVE_SCORES = Exercise(
     "additive_scores",
     title="Additive scores: a small network for each pair",
     points=2,
+    difficulty=3,
+    minutes=11,
     reference=ref.additive_scores,
     cases=(
         Case("two queries, three keys", _additive_by_hand),
@@ -152,7 +82,8 @@ ADDITIVE_SCORES = Exercise(
         "and an `(m, h)` array fill it?",
         "Project first: `Q @ Wq` and `K @ Wk`. Give them the shapes `(n, 1, h)` and `(1, m, h)`, add, take the tanh, and only "
         "then multiply by `wv` and sum over the last axis.",
-        "`np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :]) @ wv`.",
+        "Broadcasting turns `(n, 1, h)` plus `(1, m, h)` into `(n, m, h)`, one hidden vector a pair. `@ wv` at the end sums over its "
+        "last axis.",
     ),
     misconceptions=(
         Misconception(
@@ -203,4 +134,60 @@ ADDITIVE_SCORES = Exercise(
         Variant("concatenated_pairs", _additive_concatenated),
         Variant("einsum", lambda Q, K, Wq, Wk, wv: np.einsum("nmh,h->nm", np.tanh(_hidden(Q, K, Wq, Wk)), wv)),
     ),
+)
+
+
+# ------------------------------------------------------------------------------------------------- crossover
+
+
+def _nothing(draw: Draw) -> Inputs:
+    return {}
+
+
+def _constant(value: float):
+    return lambda: value
+
+
+CROSSOVER = Exercise(
+    "crossover",
+    title="When does the table cost more than the projections?",
+    points=1,
+    kind="estimate",
+    difficulty=2,
+    minutes=6,
+    reference=ref.crossover,
+    cases=(Case("vectors of 512 numbers", _nothing),),
+    tolerance=Tolerance(rtol=0.02, atol=0.0),
+    hints=(
+        "Which of the terms grows with $n$, and which with $n^2$? At the crossover they are equal.",
+        "Set $4 n d^2 = 2 n^2 d$ and solve for $n$.",
+        "Divide both sides by $2 n d$. What is left on the right is $n$; then put $d = 512$ in.",
+    ),
+    misconceptions=(
+        Misconception(
+            "one_product_only",
+            "counted one product of the size $n^2 d$: the scores take one, the weighted sum of the values another",
+            "The table costs $2 n^2 d$.",
+            _constant(2048.0),
+        ),
+        Misconception(
+            "one_projection_against_one_product",
+            "compared one projection, $n d^2$, with one product: that is where *they* are equal",
+            "There are four projections ($W_Q$, $W_K$, $W_V$, $W_O$) and two products.",
+            _constant(512.0),
+        ),
+        Misconception(
+            "one_projection",
+            "counted one projection",
+            "There are four: $W_Q$, $W_K$, $W_V$ and $W_O$.",
+            _constant(256.0),
+        ),
+        Misconception(
+            "three_projections",
+            "left one of the four projections out ($W_O$, which follows the weighted sum?)",
+            "Queries, keys, values *and* outputs are projected: $4 n d^2$.",
+            _constant(768.0),
+        ),
+    ),
+    variants=(Variant("a_number", lambda: 1024), Variant("from_d", lambda: 2 * 512.0)),
 )

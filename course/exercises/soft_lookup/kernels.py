@@ -1,4 +1,4 @@
-"""Four kernels: scores that fall with the distance between query and key."""
+"""Kernels: scores that fall with the distance between query and key."""
 
 import math
 
@@ -56,15 +56,18 @@ def _gaussian_loop(q, K):
 
 GAUSSIAN = Exercise(
     "gaussian",
-    title="Gaussian kernel",
+    title="The Gaussian kernel",
     points=1,
+    difficulty=1,
+    minutes=5,
     reference=ref.gaussian,
     cases=CASES,
     properties=BOUNDED,
     hints=(
         "One score for each key. Which axis of `K - q` runs over the entries of one key, and which over the keys?",
         "The squared distance is the sum of squared differences over the last axis. Halve it, negate it, take the exponential.",
-        "`np.exp(-((K - q) ** 2).sum(axis=-1) / 2)`.",
+        "`((K - q) ** 2).sum(axis=-1)` holds the `m` values of $u^2$. What the formula does with each of them, NumPy's `exp` "
+        "does with all at once.",
     ),
     misconceptions=(
         Misconception(
@@ -112,154 +115,180 @@ GAUSSIAN = Exercise(
     ),
 )
 
-BOXCAR = Exercise(
-    "boxcar",
-    title="Boxcar kernel",
-    points=1,
-    reference=ref.boxcar,
-    cases=(*CASES, Case("exactly at distance 1", _on_the_border, edge=0.25)),
+
+def _with(shape: str, make):
+    return lambda draw: make(draw) | {"shape": shape}
+
+
+def _boxcar(u):
+    return (u <= 1) * 1.0
+
+
+def _triangular(u):
+    return np.maximum(0.0, 1 - u)
+
+
+def _epanechnikov(u):
+    return 0.75 * np.maximum(0.0, 1 - u**2)
+
+
+def _but(**changed):
+    """The right answer, with one curve (or the distance) replaced by a wrong one."""
+
+    def answer(q, K, shape):
+        u = changed.get("distance", distance)(q, K)
+        curves = {"boxcar": _boxcar, "triangular": _triangular, "epanechnikov": _epanechnikov} | changed
+        return curves[shape](u)
+
+    return answer
+
+
+def _loop(q, K, shape):
+    scores = []
+    for k in K:
+        squares = sum((a - b) ** 2 for a, b in zip(q, k, strict=True))
+        if squares > 1:
+            scores.append(0.0)
+        elif shape == "boxcar":
+            scores.append(1.0)
+        else:
+            scores.append(1 - math.sqrt(squares) if shape == "triangular" else 0.75 * (1 - squares))
+    return np.array(scores)
+
+
+def _where(q, K, shape):
+    u = distance(q, K)
+    inside = {"boxcar": np.ones_like(u), "triangular": 1 - u, "epanechnikov": 3 * (1 - u) * (1 + u) / 4}[shape]
+    return np.where(u <= 1, inside, 0.0)
+
+
+def _polynomial(q, K, shape):
+    u = np.minimum(np.sqrt(squared(q, K)), 1)
+    if shape == "boxcar":
+        return (squared(q, K) <= 1).astype(float)
+    return 1 - u if shape == "triangular" else 0.75 - 0.75 * u**2
+
+
+COMPACT_KERNEL = Exercise(
+    "compact_kernel",
+    title="Three kernels read off a picture",
+    points=3,
+    difficulty=2,
+    minutes=14,
+    reference=ref.compact_kernel,
+    cases=(
+        Case("boxcar, three keys", _with("boxcar", _three_keys)),
+        Case("boxcar, more keys", _with("boxcar", _more_keys)),
+        Case("triangular, three keys", _with("triangular", _three_keys), edge=0.15),
+        Case("triangular, more keys", _with("triangular", _more_keys), edge=0.15),
+        Case("Epanechnikov, three keys", _with("epanechnikov", _three_keys), edge=0.15),
+        Case("Epanechnikov, more keys", _with("epanechnikov", _more_keys), edge=0.2),
+        Case("boxcar, exactly at distance 1", _with("boxcar", _on_the_border), edge=0.15),
+    ),
     properties=BOUNDED,
     hints=(
-        "Draw the set of keys that score 1. In two dimensions, is it a disc or a square?",
-        "Compute the `m` distances, compare each with 1, and turn truth values into numbers. A key *at* distance 1 is inside.",
-        "`np.where(np.linalg.norm(K - q, axis=-1) <= 1, 1.0, 0.0)`.",
+        "All three begin with the same `m` distances. Then read three points off each curve: at $u = 0$, at $u = 1/2$, at $u = 1$. "
+        "One curve is constant, one is a straight line, one is a parabola.",
+        "The line through (0, 1) and (1, 0) is $1 - u$. The parabola is $c\\,(1 - u^2)$; which $c$ gives its height at $u = 0$? "
+        "Beyond 1 all three are 0: what is negative there must become 0.",
+        "Make all three arrays of scores first, by `np.where` for the boxcar and by `np.maximum(0.0, …)` for the other two, and let "
+        "`shape` choose among them (a dictionary, or `if`).",
     ),
     misconceptions=(
         Misconception(
             "border_left_out",
-            "left out the keys at distance exactly 1",
+            "left out the keys at distance exactly 1 in the boxcar",
             "The rule is $u \\le 1$: use `<=`. (Books print both; what matters is to know which one you implement.)",
-            lambda q, K: (distance(q, K) < 1) * 1.0,
+            _but(boxcar=lambda u: (u < 1) * 1.0),
         ),
         Misconception(
             "box_not_ball",
             "compared *each coordinate* with 1 by itself: that is a square (cube) around the query and not a ball",
             "Compare the Euclidean distance with 1: one number per key, from all its coordinates together.",
-            lambda q, K: (np.abs(K - q) <= 1).all(axis=-1) * 1.0,
+            _but(distance=lambda q, K: np.abs(K - q).max(axis=-1)),
         ),
         Misconception(
             "half_the_width",
-            "cut at distance 1/2, so that the box is 1 wide in all",
+            "cut the boxcar at distance 1/2, so that the box is 1 wide in all",
             "Here 1 is the reach to *either* side: keys up to distance 1 count.",
-            lambda q, K: (distance(q, K) <= 0.5) * 1.0,
-        ),
-        Misconception(
-            "city_block",
-            "added up the absolute differences: that is the city-block distance, not the Euclidean one",
-            "Square the differences, sum over the last axis, and compare that (or its square root) with 1.",
-            lambda q, K: (np.abs(K - q).sum(axis=-1) <= 1) * 1.0,
-        ),
-        Misconception(
-            "truth_values",
-            "returned truth values (`True`, `False`), not numbers",
-            "Scores are floating-point numbers: `.astype(float)`, or `np.where(…, 1.0, 0.0)`.",
-            lambda q, K: distance(q, K) <= 1,
-        ),
-        Misconception(
-            "integers",
-            "have the right zeros and ones, but as integers",
-            "Scores are floating-point numbers, as from the other kernels: `np.where(…, 1.0, 0.0)`, or `.astype(float)`.",
-            lambda q, K: (distance(q, K) <= 1).astype(int),
-        ),
-    ),
-    variants=(
-        Variant("squared_distance", lambda q, K: (squared(q, K) <= 1).astype(float)),
-        Variant("loop", lambda q, K: np.array([1.0 if np.linalg.norm(q - k) <= 1 else 0.0 for k in K])),
-    ),
-)
-
-TRIANGULAR = Exercise(
-    "triangular",
-    title="Triangular kernel",
-    points=1,
-    reference=ref.triangular,
-    cases=CASES,
-    properties=BOUNDED,
-    hints=(
-        "Along one dimension the curve is a tent: 1 at distance 0, straight down to 0 at distance 1. And beyond?",
-        "Compute $1 - u$ for each key, then replace what is below zero by zero. Python's `max` cannot do that entry by entry; "
-        "which NumPy function can?",
-        "`np.maximum(0.0, 1 - np.linalg.norm(K - q, axis=-1))`.",
-    ),
-    misconceptions=(
-        Misconception(
-            "not_clipped",
-            "let the scores go below zero for keys farther than 1",
-            "Clip at zero: `np.maximum(0.0, …)`. A negative score would *subtract* a value from the pool.",
-            lambda q, K: 1 - distance(q, K),
-        ),
-        Misconception(
-            "distance_squared",
-            "used the squared distance: the tent's straight sides have become a parabola",
-            "$1 - u$, not $1 - u^2$: take the square root of the sum of squares.",
-            lambda q, K: np.maximum(0.0, 1 - squared(q, K)),
+            _but(boxcar=lambda u: (u <= 0.5) * 1.0),
         ),
         Misconception(
             "city_block",
             "added up the absolute differences: that is the city-block distance, not the Euclidean one",
             "Square the differences, sum over the last axis, take the square root: `np.linalg.norm(K - q, axis=-1)`.",
-            lambda q, K: np.maximum(0.0, 1 - np.abs(K - q).sum(axis=-1)),
+            _but(distance=lambda q, K: np.abs(K - q).sum(axis=-1)),
+        ),
+        Misconception(
+            "squared_distance",
+            "used the squared distance for the distance: the tent's straight sides have become a parabola",
+            "`((K - q) ** 2).sum(axis=-1)` is $u^2$. Take its square root first.",
+            _but(distance=squared),
+        ),
+        Misconception(
+            "not_clipped",
+            "let the scores go below zero for keys farther than 1",
+            "Clip at zero: `np.maximum(0.0, …)`. A negative score would *subtract* a value from the pool.",
+            _but(triangular=lambda u: 1 - u, epanechnikov=lambda u: 0.75 * (1 - u**2)),
+        ),
+        Misconception(
+            "parabola_not_clipped",
+            "clipped the triangular kernel, but let the parabola go on below zero",
+            "Beyond distance 1 all three kernels are 0: `np.maximum(0.0, …)` for this one, too.",
+            _but(epanechnikov=lambda u: 0.75 * (1 - u**2)),
         ),
         Misconception(
             "folded_back",
             "took the absolute value: keys beyond distance 1 gain score again as they get farther away",
             "Replace what is below zero by zero (`np.maximum`); don't mirror it (`np.abs`).",
-            lambda q, K: np.abs(1 - distance(q, K)),
+            _but(triangular=lambda u: np.abs(1 - u), epanechnikov=lambda u: 0.75 * np.abs(1 - u**2)),
         ),
-    ),
-    variants=(
-        Variant("where", lambda q, K: np.where(distance(q, K) < 1, 1 - distance(q, K), 0.0)),
-        Variant("clip_distance", lambda q, K: 1 - np.minimum(np.sqrt(squared(q, K)), 1)),
-    ),
-)
-
-EPANECHNIKOV = Exercise(
-    "epanechnikov",
-    title="Epanechnikov kernel",
-    points=1,
-    reference=ref.epanechnikov,
-    cases=CASES,
-    properties=BOUNDED,
-    hints=(
-        "A parabola this time. How high is its top, and where does it meet zero?",
-        "$1 - u^2$ needs no square root at all: the sum of squares over the last axis is $u^2$. Clip at zero, then scale.",
-        "`0.75 * np.maximum(0.0, 1 - ((K - q) ** 2).sum(axis=-1))`.",
-    ),
-    misconceptions=(
         Misconception(
             "triangular_instead",
-            "wrote the triangular kernel $\\max(0, 1 - u)$, which some texts print under Epanechnikov's name",
-            "Epanechnikov's kernel is a parabola: $\\frac{3}{4}\\max(0, 1 - u^2)$.",
-            ref.triangular,
+            "used the triangular kernel $\\max(0, 1 - u)$ under Epanechnikov's name, as some texts print it",
+            "Epanechnikov's kernel is the curve without a spike: $\\frac{3}{4}\\max(0, 1 - u^2)$.",
+            _but(epanechnikov=_triangular),
         ),
         Misconception(
             "no_three_quarters",
-            "left out the factor 3/4",
-            "The score at distance 0 is 3/4. (Normalising cancels the factor; the kernel itself has it.)",
-            lambda q, K: np.maximum(0.0, 1 - squared(q, K)),
+            "drew Epanechnikov's parabola from height 1",
+            "In the figure its top is at 3/4. (Normalising cancels the factor; the kernel itself has it.)",
+            _but(epanechnikov=lambda u: np.maximum(0.0, 1 - u**2)),
         ),
         Misconception(
-            "not_clipped",
-            "let the parabola go on below zero for keys farther than 1",
-            "Clip at zero with `np.maximum(0.0, …)` before you scale.",
-            lambda q, K: 0.75 * (1 - squared(q, K)),
-        ),
-        Misconception(
-            "distance_not_squared",
-            "scaled a tent by 3/4: the distance is not squared",
-            "It is $1 - u^2$. `np.linalg.norm` gives $u$: square it.",
-            lambda q, K: 0.75 * np.maximum(0.0, 1 - distance(q, K)),
+            "tent_of_three_quarters",
+            "scaled a tent by 3/4 for Epanechnikov: the distance is not squared",
+            "The curve is flat at its top: it is $1 - u^2$ that is scaled.",
+            _but(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u)),
         ),
         Misconception(
             "squared_the_bracket",
             "squared the bracket, $(1 - u)^2$, and not the distance, $1 - u^2$",
             "Square first, subtract second. The curve is then flat at the top; yours has a spike.",
-            lambda q, K: 0.75 * np.maximum(0.0, 1 - distance(q, K)) ** 2,
+            _but(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u) ** 2),
+        ),
+        Misconception(
+            "truth_values",
+            "returned truth values (`True`, `False`) for the boxcar, not numbers",
+            "Scores are floating-point numbers: `.astype(float)`, or `np.where(…, 1.0, 0.0)`.",
+            _but(boxcar=lambda u: u <= 1),
+        ),
+        Misconception(
+            "integers",
+            "have the boxcar's zeros and ones right, but as integers",
+            "Scores are floating-point numbers, as from the other kernels: `np.where(…, 1.0, 0.0)`, or `.astype(float)`.",
+            _but(boxcar=lambda u: (u <= 1).astype(int)),
+        ),
+        Misconception(
+            "already_normalised",
+            "normalised the scores already",
+            "Return the scores themselves: `attention_pool` normalises them later, whatever the kernel is.",
+            lambda q, K, shape: ref.normalize(ref.compact_kernel(q, K, shape)),
         ),
     ),
     variants=(
-        Variant("where", lambda q, K: np.where(squared(q, K) < 1, 3 * (1 - squared(q, K)) / 4, 0.0)),
-        Variant("clip", lambda q, K: 0.75 * np.clip(1 - distance(q, K) ** 2, 0, None)),
-        Variant("factored", lambda q, K: 0.75 * ref.triangular(q, K) * (1 + distance(q, K))),
+        Variant("loop", _loop),
+        Variant("where", _where),
+        Variant("clipped_distance", _polynomial),
     ),
 )

@@ -71,6 +71,8 @@ HARD_LOOKUP = Exercise(
     "hard_lookup",
     title="Look a query up, exactly",
     points=2,
+    difficulty=2,
+    minutes=9,
     reference=ref.hard_lookup,
     cases=(
         Case("one match among three rows", _three_rows),
@@ -82,8 +84,8 @@ HARD_LOOKUP = Exercise(
         "First ask of every key, yes or no: is it the query? How many answers do you expect, and of what shape?",
         "`K == q` compares entry by entry and has shape `(m, d)`. A key matches when *all* of its entries agree, so collapse "
         "the last axis. Zeros and ones are nearly a weighting: divide them by the number of ones, then combine the rows of `V`.",
-        "With `matches = (K == q).all(axis=-1)` the weights are `matches / max(matches.sum(), 1)` (the `max` keeps the empty "
-        "answer at zero), and the output is `weights @ V`.",
+        "`(K == q).all(axis=-1)` is the row of answers. Its sum counts the matches: divide by that, but by 1 where it is 0 "
+        "(Python's `max`). A row of `m` weights times `V` is the weighted sum of the rows.",
     ),
     misconceptions=(
         Misconception(
@@ -150,59 +152,61 @@ HARD_LOOKUP = Exercise(
 
 
 def _three_scores(draw: Draw) -> Inputs:
-    return {"w": draw.uniform(3, low=0.2, high=2.5).round(1)}
+    return {"s": draw.uniform(3, low=0.2, high=2.5).round(1)}
 
 
 def _several_queries(draw: Draw) -> Inputs:
     n, m = draw.sizes(2, low=3, high=7)
-    return {"w": draw.uniform(n, m, low=0.05, high=2.5)}
+    return {"s": draw.uniform(n, m, low=0.05, high=2.5)}
 
 
 def _one_empty_row(draw: Draw) -> Inputs:
-    w = draw.uniform(3, 5, low=0.05, high=2.5)
-    w[draw.integer(0, 2)] = 0.0
-    return {"w": w}
+    s = draw.uniform(3, 5, low=0.05, high=2.5)
+    s[draw.integer(0, 2)] = 0.0
+    return {"s": s}
 
 
 def _tiny_scores(draw: Draw) -> Inputs:
-    return {"w": draw.uniform(5, low=0.2, high=2.5) * 1e-30}
+    return {"s": draw.uniform(5, low=0.2, high=2.5) * 1e-30}
 
 
-def _row_by_row(w):
-    flat = np.atleast_2d(w)
+def _row_by_row(s):
+    flat = np.atleast_2d(s)
     rows = [row / row.sum() if row.sum() > 0 else np.zeros_like(row) for row in flat]
-    return np.array(rows).reshape(w.shape)
+    return np.array(rows).reshape(s.shape)
 
 
-def _divide_where(w):
-    total = w.sum(axis=-1, keepdims=True)
-    return np.divide(w, total, out=np.zeros_like(w), where=total != 0)
+def _divide_where(s):
+    total = s.sum(axis=-1, keepdims=True)
+    return np.divide(s, total, out=np.zeros_like(s), where=total != 0)
 
 
-def _silenced_nan(w):
+def _silenced_nan(s):
     with np.errstate(invalid="ignore"):
-        return np.nan_to_num(w / w.sum(-1)[..., None])
+        return np.nan_to_num(s / s.sum(-1)[..., None])
 
 
-def _guarded(w, total):
-    return w / np.where(total > 0, total, 1.0)
+def _guarded(s, total):
+    return s / np.where(total > 0, total, 1.0)
 
 
-def _uniform_where_empty(w):
-    total = w.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, _guarded(w, total), 1 / w.shape[-1])
+def _uniform_where_empty(s):
+    total = s.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, _guarded(s, total), 1 / s.shape[-1])
 
 
-def _in_place(w):
-    total = w.sum(axis=-1, keepdims=True)
-    w /= np.where(total > 0, total, 1.0)
-    return w
+def _in_place(s):
+    total = s.sum(axis=-1, keepdims=True)
+    s /= np.where(total > 0, total, 1.0)
+    return s
 
 
 NORMALIZE = Exercise(
     "normalize",
     title="Make scores into weights",
     points=2,
+    difficulty=2,
+    minutes=8,
     reference=ref.normalize,
     cases=(
         Case("three scores", _three_scores),
@@ -215,39 +219,39 @@ NORMALIZE = Exercise(
         "Shares of a whole: by what must each score be divided, so that they add up to 1? With `n` queries there are `n` wholes.",
         "Sum over the **keys**, the last axis. Keep that axis with length 1 (`keepdims=True`), so that the division lines up "
         "row by row. Then think of a row whose sum is 0.",
-        "`total = w.sum(axis=-1, keepdims=True)`, then divide by `np.where(total > 0, total, 1.0)`: a row of zeros is divided "
-        "by 1 and stays zero.",
+        "With the sums in a column `total`, a row of zeros may be divided by anything but 0 and stays zero. `np.where` can put a 1 "
+        "in the place of each zero total before you divide.",
     ),
     misconceptions=(
         Misconception(
             "normalised_over_queries",
             "normalised down the columns, so each *key's* weights sum to 1 over the queries",
             "A query shares its weight among the keys: sum over the last axis, not the first.",
-            lambda w: _guarded(w, w.sum(axis=0, keepdims=True)),
+            lambda s: _guarded(s, s.sum(axis=0, keepdims=True)),
         ),
         Misconception(
             "normalised_everything",
             "divided by the sum of the whole array, so all queries share one total of 1",
             "Every query has its own total: `sum(axis=-1, keepdims=True)`.",
-            lambda w: _guarded(w, w.sum()),
+            lambda s: _guarded(s, s.sum()),
         ),
         Misconception(
             "lost_the_axis",
             "divided the `(n, m)` scores by `n` sums of shape `(n,)`, which NumPy tries to line up with the *last* axis",
             "Keep the summed axis: `sum(axis=-1, keepdims=True)` has shape `(n, 1)` and stretches along each row.",
-            lambda w: _guarded(w, w.sum(axis=-1)),
+            lambda s: _guarded(s, s.sum(axis=-1)),
         ),
         Misconception(
             "exponentiated_first",
             "took exponentials before dividing: that is the softmax, which lesson 02 is about",
             "The scores here are already non-negative. Divide them by their sum as they are.",
-            lambda w: np.exp(w) / np.exp(w).sum(axis=-1, keepdims=True),
+            lambda s: np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True),
         ),
         Misconception(
             "nothing_gives_nan",
             "divided 0 by 0 for the query that found nothing: the result is NaN",
             "Replace a zero sum before you divide, for example by 1: the row then stays zero.",
-            lambda w: w / w.sum(axis=-1, keepdims=True),
+            lambda s: s / s.sum(axis=-1, keepdims=True),
         ),
         Misconception(
             "nothing_gives_uniform",
@@ -259,12 +263,12 @@ NORMALIZE = Exercise(
             "added_an_epsilon",
             "took tiny scores for none: by a constant added to the sum, a floor under it, or a test with a tolerance",
             "A tiny sum is as good a sum as any other. Treat exactly zero on its own, and divide all others by their true sum.",
-            lambda w: w / (w.sum(axis=-1, keepdims=True) + 1e-12),
+            lambda s: s / (s.sum(axis=-1, keepdims=True) + 1e-12),
         ),
         Misconception(
             "overwrote_the_scores",
-            "divided in place (`w /= …`), so the caller's scores are gone",
-            "Return a new array: `w / …`.",
+            "divided in place (`s /= …`), so the caller's scores are gone",
+            "Return a new array: `s / …`.",
             _in_place,
         ),
     ),
@@ -272,7 +276,7 @@ NORMALIZE = Exercise(
         Variant("row_by_row", _row_by_row),
         Variant("divide_where", _divide_where),
         Variant("nan_to_num", _silenced_nan),
-        Variant("transposed", lambda w: (w.T / np.where(w.T.sum(axis=0) > 0, w.T.sum(axis=0), 1)).T),
+        Variant("transposed", lambda s: (s.T / np.where(s.T.sum(axis=0) > 0, s.T.sum(axis=0), 1)).T),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Pooling by any kernel, and kernel regression: many queries at once."""
+"""Pooling by any kernel, kernel regression (many queries at once), and the choice of its width."""
 
 import numpy as np
 
@@ -25,7 +25,9 @@ def _by_hand(draw: Draw) -> dict[str, object]:
 def _more_keys(draw: Draw) -> dict[str, object]:
     m, d, d_v = draw.sizes(3, low=3)
     scale = 1.5 / d  # keeps the scores within a factor of about ten of each other
-    return {"q": draw.normal(d, scale=scale), "K": draw.normal(m, d, scale=scale), "V": draw.normal(m, d_v), "kernel": HALVING}
+    q, K = draw.normal(d, scale=scale), draw.normal(m, d, scale=scale)
+    K[0], K[1] = q + np.abs(K[0]), q - np.abs(K[1])  # so that the kernel tells kernel(q, K) from kernel(K, q)
+    return {"q": q, "K": K, "V": draw.normal(m, d_v), "kernel": HALVING}
 
 
 def _nothing_near(draw: Draw) -> dict[str, object]:
@@ -67,6 +69,8 @@ ATTENTION_POOL = Exercise(
     "attention_pool",
     title="Pool the values",
     points=2,
+    difficulty=1,
+    minutes=6,
     reference=ref.attention_pool,
     cases=(
         Case("three keys on a line", _by_hand),
@@ -78,7 +82,7 @@ ATTENTION_POOL = Exercise(
         "You have every piece: a function that scores the keys, and one that makes scores weights. What is left to do with `V`?",
         "Three steps: `kernel(q, K)` gives `m` scores; `normalize` makes them weights; the output is the sum of the rows of `V`, "
         "each times its weight. A vector `(m,)` times a matrix `(m, d_v)` is exactly that sum.",
-        "`normalize(kernel(q, K)) @ V`.",
+        "The two functions one inside the other give `m` weights; the operator `@` between them and `V` adds the weighted rows up.",
     ),
     misconceptions=(
         Misconception(
@@ -235,6 +239,8 @@ NADARAYA_WATSON = Exercise(
     "nadaraya_watson",
     title="Kernel regression",
     points=3,
+    difficulty=3,
+    minutes=11,
     reference=ref.nadaraya_watson,
     cases=(
         Case("two queries, three points", _three_points),
@@ -245,7 +251,8 @@ NADARAYA_WATSON = Exercise(
         "This is attention pooling with keys `x`, values `y` and `n` queries at once. What shape do the weights have?",
         "Make the table of differences with broadcasting: `xq[:, None] - x[None, :]` has shape `(n, m)`. Divide by `width` "
         "*before* squaring, apply the Gaussian, normalise each row, and multiply by `y`.",
-        "`u = (xq[:, None] - x[None, :]) / width`, then `normalize(np.exp(-(u**2) / 2)) @ y`.",
+        "With `u` the `(n, m)` table of differences in widths, the scores are the Gaussian of each entry. Your `normalize` works along "
+        "the last axis, which is the axis of the data points; a table `(n, m)` times `y` gives `n` numbers.",
     ),
     misconceptions=(
         Misconception(
@@ -257,7 +264,7 @@ NADARAYA_WATSON = Exercise(
         Misconception(
             "width_not_squared",
             "divided the squared difference by `width`, not by its square",
-            "The exponent is $-u^2/2$ with $u = (x^q - x)/h$: divide first, square second.",
+            "The exponent is $-u^2/2$ with $u = (x^q - x)/\\sigma$: divide first, square second.",
             lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-(u**2) / (2 * width))),
         ),
         Misconception(
@@ -269,7 +276,7 @@ NADARAYA_WATSON = Exercise(
         Misconception(
             "no_half",
             "left out the factor 1/2 in the exponent, which makes the kernel narrower by $\\sqrt{2}$",
-            "The exponent is $-u^2/2$ with $u = (x^q - x)/h$.",
+            "The exponent is $-u^2/2$ with $u = (x^q - x)/\\sigma$.",
             lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-((u / width) ** 2))),
         ),
         Misconception(
@@ -302,6 +309,133 @@ NADARAYA_WATSON = Exercise(
         Variant("shifted_softmax", _shifted_softmax),
         Variant("python_loops", _python_loops),
         Variant("keys_down_the_rows", _keys_down_the_rows),
+    ),
+)
+
+# -------------------------------------------------------------------------------------------- leave_one_out
+
+
+def _four_points(draw: Draw) -> dict[str, object]:
+    x = np.array([0.0, 1.0, 2.0, 3.0]) + draw.integer(-2, 2)
+    return {"x": x, "y": draw.rng.permutation(np.arange(-4, 5))[:4].astype(float), "width": 0.8}
+
+
+def _years(draw: Draw) -> dict[str, object]:
+    m = int(draw.sizes(1, low=11, high=17)[0])
+    return {"x": 1900.0 + np.arange(m), "y": 900 + 100 * draw.normal(m), "width": round(float(draw.rng.uniform(1.6, 2.4)), 2)}
+
+
+def _unsorted_points(draw: Draw) -> dict[str, object]:
+    m = int(draw.sizes(1, low=7, high=11)[0])
+    return {"x": draw.uniform(m, low=0.0, high=8.0), "y": draw.normal(m) + 1, "width": 1.5}
+
+
+def _residuals(x, y, width):
+    s = _scores(x, x, width)
+    np.fill_diagonal(s, 0.0)
+    return y - s @ y / s.sum(axis=1)
+
+
+def _shown_to_itself(x, y, width):
+    return float(np.mean((y - ref.nadaraya_watson(x, x, y, width)) ** 2))
+
+
+def _split_in_half(x, y, width):
+    fit = ref.nadaraya_watson(x[1::2], x[::2], y[::2], width)
+    return float(np.mean((y[1::2] - fit) ** 2))
+
+
+def _past_only(x, y, width):
+    errors = [y[j] - ref.nadaraya_watson(x[j : j + 1], x[:j], y[:j], width)[0] for j in range(1, len(x))]
+    return float(np.mean(np.square(errors)))
+
+
+def _by_deletion(x, y, width):
+    total = 0.0
+    for j in range(len(x)):
+        total += (y[j] - ref.nadaraya_watson(x[j : j + 1], np.delete(x, j), np.delete(y, j), width)[0]) ** 2
+    return total / len(x)
+
+
+def _from_the_full_fit(x, y, width):
+    """The known shortcut: the residual of the full fit, divided by one minus the point's own weight."""
+    weights = ref.normalize(_scores(x, x, width))
+    return float(np.mean(((y - weights @ y) / (1 - np.diag(weights))) ** 2))
+
+
+LEAVE_ONE_OUT = Exercise(
+    "leave_one_out",
+    title="Which width? Ask points that were left out",
+    points=2,
+    kind="use",
+    difficulty=3,
+    minutes=11,
+    reference=ref.leave_one_out,
+    cases=(
+        Case("four points", _four_points),
+        Case("a row of years", _years),
+        Case("points in any order", _unsorted_points, edge=0.2),
+    ),
+    hints=(
+        "Each point takes its turn as the question, and the others are the table. How many fits do you need in all?",
+        "For point `j`, call `nadaraya_watson` with one query, `x[j : j + 1]`, and with `x` and `y` without their entry `j` "
+        "(`np.delete`, or a boolean array that is False at `j`). Collect the errors `y[j] - fit[0]`.",
+        "After the loop there are `m` errors. Square each, then average: NumPy's `mean` of the squares, as one number.",
+    ),
+    misconceptions=(
+        Misconception(
+            "shown_to_itself",
+            "left nothing out: each point votes for itself, and the narrowest kernel looks perfect",
+            "Fit point `j` from the *other* points only: take it out of `x` and out of `y`.",
+            _shown_to_itself,
+        ),
+        Misconception(
+            "not_squared",
+            "averaged the errors with their signs: misses above and below cancel",
+            "Square each error before you average.",
+            lambda x, y, width: float(np.mean(_residuals(x, y, width))),
+        ),
+        Misconception(
+            "absolute_errors",
+            "averaged absolute errors",
+            "The *squared* errors are wanted.",
+            lambda x, y, width: float(np.mean(np.abs(_residuals(x, y, width)))),
+        ),
+        Misconception(
+            "root_taken",
+            "took the square root at the end",
+            "The mean squared error itself is wanted, in the units of $y^2$.",
+            lambda x, y, width: float(np.sqrt(np.mean(np.square(_residuals(x, y, width))))),
+        ),
+        Misconception(
+            "summed",
+            "added the squared errors up and did not divide by their number",
+            "Take the mean over the `m` points.",
+            lambda x, y, width: float(np.sum(np.square(_residuals(x, y, width)))),
+        ),
+        Misconception(
+            "half_left_out",
+            "left every second point out at once",
+            "One at a time: `m` fits from `m - 1` points each.",
+            _split_in_half,
+        ),
+        Misconception(
+            "past_only",
+            "fitted each point from those before it only",
+            "All *other* points belong to the table, the later ones as well.",
+            _past_only,
+        ),
+        Misconception(
+            "width_ignored",
+            "used width 1 whatever `width` says",
+            "Pass `width` on to `nadaraya_watson`.",
+            lambda x, y, width: ref.leave_one_out(x, y, 1.0),
+        ),
+    ),
+    variants=(
+        Variant("by_deletion", _by_deletion),
+        Variant("zero_on_the_diagonal", lambda x, y, width: np.mean(_residuals(x, y, width) ** 2)),
+        Variant("shortcut_from_the_full_fit", _from_the_full_fit),
     ),
 )
 

@@ -167,21 +167,31 @@ class SinkAttention(WindowAttention):
     window, sinks = 124, 4
 
 
-def reference_logits(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"], flaw: str = "") -> Float[Tensor, "batch n vocab"]:
-    """The logits of a text, by PyTorch's own attention, with one of `FLAWS` if asked. For comparison: it has no memory."""
-    return _decode(weights, ids, [PlainAttention(layer, ids.shape[1], flaw=flaw) for layer in weights["layers"]])
+def logits_with(
+    weights: Mapping[str, Any],
+    ids: Int[Tensor, "batch new"],
+    attentions: Sequence[Callable[[Float[Tensor, "batch new d_model"]], Float[Tensor, "batch new d_model"]]],
+) -> Float[Tensor, "batch new vocab"]:
+    """The logits at the tokens `ids`, each layer's attention being the one in `attentions`, which may remember earlier tokens.
 
+    All of the model but its attention: norms, feed-forward parts, sums, and the table of tokens at both ends.
+    """
 
-def _decode(weights: Mapping[str, Any], ids: Tensor, attention: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
     def norm(x: Tensor, scale: Tensor) -> Tensor:
         return F.rms_norm(x, scale.shape, scale, weights["eps"])
 
     x: Tensor = weights["embed"][ids]
-    for layer, attend in zip(weights["layers"], attention, strict=True):
+    for layer, attend in zip(weights["layers"], attentions, strict=True):
         x = x + attend(norm(x, layer["norm1"]))
         h = norm(x, layer["norm2"])
         x = x + (F.silu(h @ layer["Wgate"]) * (h @ layer["Wup"])) @ layer["Wdown"]
-    return norm(x, weights["norm"]) @ weights["embed"].mT
+    logits: Tensor = norm(x, weights["norm"]) @ weights["embed"].mT
+    return logits
+
+
+def reference_logits(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"], flaw: str = "") -> Float[Tensor, "batch n vocab"]:
+    """The logits of a text, by PyTorch's own attention, with one of `FLAWS` if asked. For comparison: it has no memory."""
+    return logits_with(weights, ids, [PlainAttention(layer, ids.shape[1], flaw=flaw) for layer in weights["layers"]])
 
 
 class GroupedAttention(PlainAttention):
@@ -204,7 +214,7 @@ class Llama:
 
     def extend(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
         """The logits of tokens that follow those processed so far."""
-        return _decode(self.weights, ids, self.attention)
+        return logits_with(self.weights, ids, self.attention)
 
     def prefill(self, ids: Int[Tensor, "batch n"], chunk: int) -> Float[Tensor, "batch vocab"]:
         """The logits at the end of a prompt, read in chunks from the beginning."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judging.explain import Grid, Report
-from autograder.judging.formulas import spell
+from autograder.diagnosis.explain import Grid, Report
+from autograder.diagnosis.formulas import spell
 
 SYMBOL = {"pass": "✓", "part": "◐", "fail": "✗", "todo": "·"}
 WORD = {"pass": "passed", "part": "partly right", "fail": "not yet", "todo": "not started"}

@@ -1,7 +1,9 @@
 """One attempt at an exercise, in the learner's own process: their object on every case, and the verdict."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from autograder.diagnosis.diagnose import diagnose
 from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe_within
@@ -25,11 +27,19 @@ def check_answer(record: ExerciseRecord, answer: Any) -> Result:
         if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):
             observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
             break
-    return judge(record, observations)
+    return judged(record, observations)
 
 
 def judge_missing(record: ExerciseRecord) -> Result:
     """The verdict where the name was never defined."""
     if record.choices:
         return judge_choice(record, None)
-    return judge(record, [Observation(failure=Failure("missing"))] * len(record.cases))
+    return judged(record, [Observation(failure=Failure("missing"))] * len(record.cases))
+
+
+def judged(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
+    """The verdict on what was seen of an answer, with what explains it where it is wrong."""
+    result = judge(record, observations)
+    if not result.passed and not (result.failure is not None and result.failure.kind in ("blank", "missing")):
+        result.diagnosis = diagnose(record, result.cases)
+    return result

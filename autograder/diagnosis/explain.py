@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autograder.diagnosis import slips
+from autograder.diagnosis.diagnose import right_outputs
+from autograder.diagnosis.relations import where_wrong
 from autograder.judging.judge import CHECKS
-from autograder.judging.records import CaseRecord, ExerciseRecord, Known, Mismatch, Result
+from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, show
 
 MAX_SIDE = 16
@@ -45,7 +48,12 @@ class Report:
     notes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     hidden: bool = False
-    known: Known | None = field(default=None, repr=False)
+    known: tuple[Known, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
+
+    @property
+    def recorded(self) -> str | None:
+        """What progress and reports keep: the ids of the mistakes that were said for certain, else None."""
+        return "+".join(known.id for known in self.known) or None
 
 
 def make_report(result: Result, *, reveal: bool = True) -> Report:
@@ -64,10 +72,12 @@ def make_report(result: Result, *, reveal: bool = True) -> Report:
     mismatch = case.mismatch
     assert mismatch is not None
     status = "part" if result.score > 0 else "fail"
-    headline, advice = _say(result, mismatch, reveal)
+    said = _say(result, mismatch, reveal)
+    headline, advice = said.headline, said.advice
+    known = said.known if said.certain else ()
     detail = _detail(case.name, mismatch, result, reveal)
     if not reveal:
-        return _report(result, status, headline, advice, detail, reveal=False, hints=exercise.hints)
+        return _report(result, status, headline, advice, detail, reveal=False, hints=exercise.hints, known=known)
     return _report(
         result,
         status,
@@ -79,6 +89,7 @@ def make_report(result: Result, *, reveal: bool = True) -> Report:
         checks=_checks(mismatch, exercise, record),
         notes=case.observation.notes,
         hints=exercise.hints,
+        known=known,
     )
 
 
@@ -92,7 +103,7 @@ def _report(
         notes = result.cases[0].observation.notes
     return Report(
         status, exercise.title, result.score, exercise.points, headline, advice, detail,
-        cases=cases, notes=tuple(notes or ()), hidden=not reveal, known=result.diagnosis, **more,  # type: ignore[arg-type]  # fields of Report, checked by its callers above
+        cases=cases, notes=tuple(notes or ()), hidden=not reveal, **more,  # type: ignore[arg-type]  # fields of Report, checked by its callers above
     )  # fmt: skip
 
 
@@ -119,30 +130,37 @@ def _choice_report(result: Result) -> Report:
     return Report("pass", exercise.title, result.score, exercise.points, "Prediction recorded.", text, exercise.reveal)
 
 
-def _say(result: Result, mismatch: Mismatch, reveal: bool) -> tuple[str, str]:
-    known = result.diagnosis
-    if known is not None and mismatch.check != "runs":
-        return (f"You {known.says}." if result.certain else f"This looks as if you {known.says}."), known.fix
+def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
+    """The headline, what to do next, and the mistakes that the headline names for certain."""
+    found, failure = result.diagnosis, result.failure
+    if found is not None and (reveal or found.known):
+        return found
     if mismatch.check == "runs":
-        failure = result.failure
-        if known is not None and result.certain:
-            return f"This looks as if you {known.says}.", known.fix  # other mistakes can raise the same error
         if failure is not None and failure.kind == "timeout":
-            return "Your function does not finish.", "Look for a loop whose condition never becomes false."
-        return "Your function stops with an error.", ""
-    advice = {
-        "kind": "Look at what the docstring says is returned, and in which order.",
-        "shape": "Write the shape of every intermediate beside its line; the first surprise is the bug.",
-        "dtype": "Check the types you create arrays with (`np.zeros` is float, `np.arange` is integer).",
-        "gradients": "The values are right, the way back is not: look for `detach`, `no_grad`, `.data`, or a tensor made anew.",
-        "inputs unchanged": "Copy what you change (`x.copy()`, `x.clone()`), or build a new array.",
-    }.get(
-        mismatch.check,
-        "Work the small input below by hand, print each intermediate, and find the first that is not what you expect.",
-    )
+            return Diagnosis("Your function does not finish.", "Look for a loop whose condition never becomes false.")
+        slip = slips.raised(failure) if reveal and failure is not None else None
+        return Diagnosis(slip.headline, slip.advice) if slip else Diagnosis("Your function stops with an error.", "")
     if not reveal:
-        advice = "Your function passes or fails alike on inputs you cannot see: test it on other sizes and on extreme values."
-    return "Wrong, and in none of the ways I know.", advice
+        headline = "Wrong on a hidden test."
+        return Diagnosis(headline, "Your function is asked the same on other inputs: try other sizes, and extreme values.")
+    if mismatch.check == "kind" and (slip := slips.returned(mismatch)) is not None:
+        return Diagnosis(slip.headline, slip.advice)
+    where = f" of output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
+    exact = {
+        "shape": (f"The shape{where} is wrong", "Write the shape of every intermediate beside its line; the first surprise is the bug."),
+        "dtype": (f"The type of the entries{where} is wrong", "Check the types you create arrays with (`np.zeros` is float, `np.arange` is integer)."),
+        "finite": (f"There are NaN{where}", "NaN is what 0/0, ∞ − ∞ and 0 · ∞ give. Print each intermediate: where does the first one appear?"),
+        "properties": (f"A law{where} is broken", "Check the law after each step: where is it first broken?"),
+        "gradients": ("The values are right, the way back is not", "Look for `detach`, `no_grad`, `.data`, or a tensor made anew."),
+        "inputs unchanged": ("The result is right, but an input has changed", "Copy what you change (`x.copy()`, `x.clone()`), or build a new array."),
+    }.get(mismatch.check)  # fmt: skip
+    if exact is not None:
+        return Diagnosis(f"{exact[0]}: {mismatch.message}.".replace("?.", "?"), exact[1])
+    place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
+    advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
+    if place:
+        return Diagnosis(f"Not yet right: {place}.", advice)
+    return Diagnosis("Wrong, and in none of the ways I know.", advice)
 
 
 def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
@@ -156,7 +174,12 @@ def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
         want, got = mismatch.expected[mismatch.at], mismatch.got[mismatch.at]
         text += f"; the first at index {list(mismatch.at)}: expected {want:.6g}, yours {got:.6g}"
-    return text if text.endswith("?") else text + "."
+    text = text if text.endswith("?") else text + "."
+    right, _ = right_outputs(result.exercise, result.cases)
+    if right:
+        names = [f"`{path}`" for path in right]
+        text += f" Right in every case: output{'s' if len(names) > 1 else ''} {', '.join(names)}."
+    return text
 
 
 def _checks(mismatch: Mismatch, exercise: ExerciseRecord, record: CaseRecord) -> tuple[tuple[str, str], ...]:

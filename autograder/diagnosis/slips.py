@@ -1,0 +1,122 @@
+"""Slips of Python rather than of the subject: a forgotten `return`, a list where an array is asked, shapes that do not fit.
+
+In: the mismatch of a case, or the exception that an answer ended with. Out: a headline and what to do next, or None.
+"""
+
+import re
+from dataclasses import dataclass
+
+from autograder.judging.observation import Failure
+from autograder.judging.records import Mismatch
+
+
+@dataclass(frozen=True)
+class Slip:
+    """What happened, in a sentence, and the next step."""
+
+    headline: str
+    advice: str
+
+
+# (exception type, pattern in its message, headline, advice); the first that matches wins. {0}, {1}: the pattern's groups.
+_RAISED = (
+    ("TypeError", r"missing (\d+ required \S+ arguments?: .*)", "Your function asks for more than it is given: {0}.", "Keep the arguments as the stub has them; give new ones a default."),
+    ("TypeError", r"got an unexpected keyword argument '(\w+)'", "Your function does not take the argument `{0}`.", "Keep the names of the arguments as the stub has them: the check calls them by name."),
+    ("TypeError", r"takes (\d+) positional arguments? but (\d+) (?:was|were) given", "Something is called with {1} arguments but takes {0}.", "In a class, is `self` the first parameter?"),
+    ("TypeError", r"'(\w+)' object is not callable", "Something that is called is no function but a `{0}`.", "Has a name been given to a value and to a function? Is a `*` missing before a bracket?"),
+    ("TypeError", r"'NoneType' object is not (?:subscriptable|iterable)", "Something is None where a value is needed.", "Does a function that you call forget its `return`? Methods such as `list.append` return None."),
+    ("TypeError", r"cannot unpack non-iterable (\w+)", "One value is unpacked as if it were several (a `{0}`).", "How many results does the function return that you call?"),
+    ("ValueError", r"(?:not enough values|too many values) to unpack \(expected (\d+)", "A result is unpacked into {0} names, and has another number of parts.", "A leading axis more than you expect? Name the axes from the end: `*batch, n, d = x.shape`."),
+    ("UnboundLocalError", r"variable '(\w+)'", "`{0}` is read before anything has been stored in it.", "Set it before the loop or the `if`."),
+    ("NameError", r"name '(\w+)' is not defined", "The name `{0}` means nothing here.", "A slip of the pen, or a cell above that has not been run?"),
+    ("AttributeError", r"module '(\w+)' has no attribute '(\w+)'", "`{0}` has no function `{1}`.", "NumPy and PyTorch name some things differently (`np.concatenate`, `torch.cat`)."),
+    ("AttributeError", r"'NoneType' object has no attribute '(\w+)'", "Something is None where a value with `{0}` is needed.", "Does a function that you call forget its `return`?"),
+    ("AttributeError", r"'(?:numpy\.)?ndarray' object has no attribute '(\w+)'", "A NumPy array has no `{0}`.", "Is it a tensor's method? The array's own may have another name (`x.astype`, `x.copy`)."),
+    ("AttributeError", r"'Tensor' object has no attribute '(\w+)'", "A tensor has no `{0}`.", "Is it an array's method? The tensor's own may have another name (`x.to`, `x.clone`)."),
+    ("AttributeError", r"cannot assign module before Module\.__init__\(\) call", "The class does not call `super().__init__()`.", "It must be the first line of `__init__`."),
+    ("AttributeError", r"'(\w+)' object has no attribute '(\w+)'", "A `{0}` has no `{1}`.", "Is it set in `__init__`, under this very name?"),
+    ("ValueError", r"truth value of an array", "An array stands where Python wants one True or False.", "In an `if`, say `.any()` or `.all()`; to choose entry by entry use `np.where`; write `&` and `|` for `and` and `or`."),
+    ("RuntimeError", r"Boolean value of Tensor", "A tensor stands where Python wants one True or False.", "In an `if`, say `.any()` or `.all()`; to choose entry by entry use `torch.where`; write `&` and `|` for `and` and `or`."),
+    ("RuntimeError", r"mat1 and mat2 shapes cannot be multiplied \((\S+) and (\S+)\)", "Two matrices do not fit: {0} times {1}.", "The inner lengths must agree. Which of the two should be transposed?"),
+    ("RuntimeError", r"Expected size for first two dimensions of batch2 tensor", "Two batches of matrices do not fit.", "The inner lengths must agree, and the batch axes too. Transpose the last two axes, not the first."),
+    ("ValueError", r"matmul: .*mismatch in its core dimension", "Two matrices do not fit in `@`.", "The inner lengths must agree. Which of the two should be transposed?"),
+    ("ValueError", r"shapes (\(.*?\)) and (\(.*?\)) not aligned", "Two arrays do not fit: {0} times {1}.", "The inner lengths must agree. Which of the two should be transposed?"),
+    ("ValueError", r"operands could not be broadcast together with shapes (\(.*?\)) (\(.*?\))", "Two arrays do not fit together: {0} and {1}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Where is an axis of length 1 missing?"),
+    ("RuntimeError", r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)", "Two tensors do not fit together: {0} against {1} along axis {2}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Where is an axis of length 1 missing?"),
+    ("RuntimeError", r"The expanded size of the tensor", "A tensor cannot be expanded to the shape asked for.", "Only axes of length 1 can be expanded. Where does one have to be put in?"),
+    ("RuntimeError", r"view size is not compatible", "`view` cannot do this after a transpose.", "`reshape` can; or say `.contiguous()` first."),
+    ("RuntimeError", r"shape '(\[.*?\])' is invalid for input of size (\d+)", "{1} numbers do not fill the shape {0}.", "Multiply the shape out. Which axis is counted twice, or forgotten?"),
+    ("ValueError", r"cannot reshape array of size (\d+) into shape (\(.*?\))", "{0} numbers do not fill the shape {1}.", "Multiply the shape out. Which axis is counted twice, or forgotten?"),
+    ("IndexError", r"Dimension out of range|axis (\d+) is out of bounds|too many indices", "An axis is named that is not there.", "The input may have fewer or more axes than in your trial. Count them from the end: -1, -2."),
+    ("AxisError", r"", "An axis is named that is not there.", "The input may have fewer or more axes than in your trial. Count them from the end: -1, -2."),
+    ("IndexError", r"", "An index points past the end.", "How long is that axis in the smallest case? Look at the first and the last turn of the loop."),
+    ("KeyError", r"(.*)", "The key {0} is not there.", "Print the keys; look at how they are spelled."),
+    ("ZeroDivisionError", r"", "Something is divided by zero.", "Which input makes the denominator 0, and what should come out then?"),
+    ("RecursionError", r"", "Your function calls itself without end.", "Is a function of the same name meant? Does each call come nearer to the end?"),
+    ("RuntimeError", r"expected (?:m1 and m2|scalar type|both).*(?:dtype|same)|expected scalar type (\w+) but found (\w+)", "Two tensors of different number types meet.", "Make new tensors in the type of an input: `torch.zeros(..., dtype=x.dtype)`, or `x.new_zeros(...)`."),
+    ("RuntimeError", r"result type (\w+) can't be cast to the desired output type (\w+)", "A {0} is to be stored in a tensor of {1}.", "An array made from whole numbers holds whole numbers: make it floating."),
+    ("UFuncTypeError", r"", "A result does not fit the type of the array it is stored in.", "An array made from whole numbers holds whole numbers: make it floating."),
+    ("RuntimeError", r"a leaf Variable that requires grad is being used in an in-place operation|a view of a leaf Variable", "An input that needs a gradient is changed in place.", "Work on a copy (`x.clone()`), or build a new tensor."),
+    ("RuntimeError", r"modified by an inplace operation", "A tensor is changed in place that the backward pass still needs.", "Build a new tensor instead of writing into this one."),
+    ("RuntimeError", r"Can't call numpy\(\) on Tensor that requires grad", "A tensor that needs a gradient goes through NumPy.", "Stay in PyTorch: NumPy knows nothing of gradients."),
+    ("RuntimeError", r"Expected all tensors to be on the same device|on device (?:meta|cpu|cuda)", "Two tensors live on different devices.", "Make new tensors on the device of an input: `torch.zeros(..., device=x.device)`."),
+    ("RuntimeError", r"einsum\(\).*|.*subscript.*", "The letters of `einsum` do not fit the axes.", "Each operand needs a letter for each axis (or `...`), and one letter has one length."),
+    ("ValueError", r"einstein sum|operand .*einsum|subscripts", "The letters of `einsum` do not fit the axes.", "Each operand needs a letter for each axis (or `...`), and one letter has one length."),
+    ("MemoryError", r"", "More memory is asked for than there is.", "Look for an array with one axis too many."),
+)  # fmt: skip
+
+
+def raised(failure: Failure) -> Slip | None:
+    """What an exception says about the code, in a learner's words."""
+    for kind, pattern, headline, advice in _RAISED:
+        if kind == failure.type and (match := re.search(pattern, failure.message)):
+            groups = [(group or "").strip().rstrip(".") for group in match.groups()]
+            return Slip(headline.format(*groups), advice)
+    return None
+
+
+def returned(mismatch: Mismatch) -> Slip | None:
+    """What a wrong kind of result says about the code: `mismatch.message` is "expected a X but got Y"."""
+    match = re.search(r"expected a (.+?) but got (.+)$", mismatch.message)
+    if match is None:
+        return None
+    want, got = match.groups()
+    where = f" in output `{mismatch.path}`" if mismatch.path else ""
+    if got == "None":
+        return Slip(
+            f"Your function returns nothing{where}.", "The `return` is missing, or one way through the function has none."
+        )
+    if want.startswith("tuple") and got in ("torch.Tensor", "numpy array"):
+        return Slip(
+            f"One result is returned where a {want} is expected.",
+            "Return all of them, in the order of the docstring: `return first, second`.",
+        )
+    if got.startswith("tuple") and want in ("torch.Tensor", "numpy array"):
+        return Slip(
+            f"Several results are returned ({got}) where one is expected.", "A comma at the end of the line makes a tuple too."
+        )
+    if want == "numpy array" and got == "torch.Tensor":
+        return Slip(
+            f"A tensor is returned{where} where a NumPy array is expected.", "This lesson is in NumPy: use the `np.` functions."
+        )
+    if want == "torch.Tensor" and got == "numpy array":
+        return Slip(
+            f"A NumPy array is returned{where} where a tensor is expected.",
+            "Stay in PyTorch from input to output, or no gradient can pass.",
+        )
+    if got.startswith("list") and want in ("torch.Tensor", "numpy array"):
+        maker = "torch.stack" if want == "torch.Tensor" else "np.stack"
+        return Slip(f"A list is returned{where} where a {want} is expected.", f"Join the pieces: `{maker}(pieces)`.")
+    if got in ("float", "int") and want in ("torch.Tensor", "numpy array"):
+        return Slip(
+            f"A single number is returned{where} where a {want} is expected.",
+            "Has a sum or a mean run over all axes instead of one?",
+        )
+    if want in ("float", "int") and got in ("torch.Tensor", "numpy array"):
+        return Slip(
+            f"A {got} is returned{where} where a single number is expected.",
+            "One sum or index more; `.item()` makes a plain number of it.",
+        )
+    if got in ("function", "builtin_function_or_method", "method"):
+        return Slip("A function is returned, not its result.", "The brackets of the call are missing.")
+    return Slip(f"Your function returns a {got}{where}, not a {want}.", "Look at what the docstring says is returned.")

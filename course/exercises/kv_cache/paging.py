@@ -1,0 +1,172 @@
+"""A store of pages that texts share, with a silent bug to find."""
+
+import torch
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from solutions import kv_cache as ref
+
+USED = Call("used")
+
+
+def _text(method, text, **more):
+    return Call(method, {"text": text, **more})
+
+
+def _append(draw: Draw, text, n):
+    return _text("append", text, k=draw.normal(n, 2))
+
+
+def _fork_in_the_middle_of_a_page(draw: Draw):
+    """Five tokens in pages of three: the second page has one free slot."""
+    start = (_text("start", "a"), _append(draw, "a", 5), _text("fork", "a", new="b"))
+    both = (_append(draw, "b", 2), _append(draw, "a", 2), _text("read", "a"), _text("read", "b"), USED)
+    return Script({"pages": 11, "size": 3, "d": 2}, None, start + both)
+
+
+def _fork_at_the_end_of_a_page(draw: Draw):
+    start = (_text("start", "a"), _append(draw, "a", 6), _text("fork", "a", new="b"))
+    both = (_append(draw, "a", 1), _append(draw, "b", 4), _text("read", "a"), _text("read", "b"), USED)
+    return Script({"pages": 11, "size": 3, "d": 2}, None, start + both)
+
+
+def _three_children(draw: Draw):
+    """The parent is read after its children have written, and a child has a child."""
+    start = (_text("start", "a"), _append(draw, "a", 7), _text("fork", "a", new="b"), _append(draw, "b", 1))
+    more = (_text("fork", "b", new="c"), _append(draw, "c", 2), _append(draw, "b", 1), _append(draw, "a", 3))
+    return Script({"pages": 13, "size": 5, "d": 2}, None, (*start, *more, *(_text("read", t) for t in "abc"), USED))
+
+
+class Leaky(ref.SharedPages):
+    """As the lesson shows it: a fork shares the last page too, with its free slots."""
+
+    def fork(self, text, new):
+        self.table[new] = list(self.table[text])
+        self.length[new] = self.length[text]
+
+
+class _CopiesAll(ref.SharedPages):
+    def fork(self, text, new):
+        self.length[new] = self.length[text]
+        self.table[new] = [self.free.pop(0) for _ in self.table[text]]
+        self.pool[self.table[new]] = self.pool[self.table[text]]
+
+
+class _AlwaysCopiesTheLast(ref.SharedPages):
+    def fork(self, text, new):
+        Leaky.fork(self, text, new)
+        self.table[new][-1] = self.free.pop(0)
+        self.pool[self.table[new][-1]] = self.pool[self.table[text][-1]]
+
+
+class _NewPageUncopied(ref.SharedPages):
+    """The child gets a page of its own, and what stood in the shared one is not in it."""
+
+    def fork(self, text, new):
+        Leaky.fork(self, text, new)
+        if self.length[text] % self.pool.shape[1]:
+            self.table[new][-1] = self.free.pop(0)
+
+
+class _OneTable(Leaky):
+    """Both names stand for one list of pages: a page that one takes, the other has too."""
+
+    def fork(self, text, new):
+        self.table[new], self.length[new] = self.table[text], self.length[text]
+
+
+class _CopyOnWrite:
+    """Nothing is copied at the fork; whoever writes first into a shared page copies it."""
+
+    def __init__(self, pages, size, d):
+        self.pages, self.readers = [torch.zeros(size, d) for _ in range(pages)], [0] * pages
+        self.size, self.table, self.length = size, {}, {}
+
+    def _take(self):
+        page = self.readers.index(0)
+        self.readers[page] = 1
+        return page
+
+    def start(self, text):
+        self.table[text], self.length[text] = [], 0
+
+    def fork(self, text, new):
+        self.table[new], self.length[new] = list(self.table[text]), self.length[text]
+        for page in self.table[new]:
+            self.readers[page] += 1
+
+    def append(self, text, k):
+        for row in k:
+            slot = self.length[text] % self.size
+            if slot == 0:
+                self.table[text].append(self._take())
+            page = self.table[text][-1]
+            if self.readers[page] > 1:
+                self.readers[page] -= 1
+                self.table[text][-1] = self._take()
+                self.pages[self.table[text][-1]].copy_(self.pages[page])
+            self.pages[self.table[text][-1]][slot] = row
+            self.length[text] += 1
+
+    def read(self, text):
+        return torch.cat([self.pages[page] for page in self.table[text]])[: self.length[text]]
+
+    def used(self):
+        return sum(count > 0 for count in self.readers)
+
+
+SHARED_PAGES = Exercise(
+    "SharedPages",
+    title="Find the bug: pages that two texts share",
+    kind="bug",
+    points=2,
+    difficulty=3,
+    minutes=15,
+    reference=ref.SharedPages,
+    tensors=True,
+    cases=(
+        Case("a fork in the middle of a page", _fork_in_the_middle_of_a_page),
+        Case("a fork at the end of a page", _fork_at_the_end_of_a_page),
+        Case("a child of a child", _three_children),
+    ),
+    hints=(
+        "Draw the pages of the first case: five tokens, pages of three slots. Then fork, and write one token to each text. Into which "
+        "slot of which page does each go?",
+        "Full pages are never written again, so they may be shared for ever. The last page is another matter, as long as it has free "
+        "slots: two texts will write into the same slot of it.",
+        "Only `fork` must change (or only `append`, if you copy at the first write). Where the last page is not full, the new text "
+        "takes a page from `free`, gets a copy of that page's contents, and puts it in its own table in the shared one's place.",
+    ),
+    misconceptions=(
+        Misconception(
+            "last_page_shared",
+            "left both texts writing into the same half-full page: what one writes last, the other reads",
+            "A page with free slots must not be shared by two texts that will write. Give one of them a copy of it.",
+            Leaky,
+        ),
+        Misconception(
+            "copied_everything",
+            "copied all pages: right keys, and nothing is shared any more",
+            "Full pages are never written again. Copy the last page alone, and only if it has free slots.",
+            _CopiesAll,
+        ),
+        Misconception(
+            "copied_a_full_page",
+            "copied the last page also where it was full",
+            "Nobody writes into a full page again. Copy only if `length % size` is not 0.",
+            _AlwaysCopiesTheLast,
+        ),
+        Misconception(
+            "new_page_left_empty",
+            "gave the new text a page of its own, without the keys that stood in the shared one",
+            "Copy the page's contents: `pool[mine] = pool[shared]`.",
+            _NewPageUncopied,
+        ),
+        Misconception(
+            "one_list_for_both",
+            "let both texts use one and the same list of pages",
+            "Copy the list (`list(…)`): a page that one text takes must not appear in the other's table.",
+            _OneTable,
+        ),
+    ),
+    variants=(Variant("copy_on_write", _CopyOnWrite),),
+)

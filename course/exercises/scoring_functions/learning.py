@@ -1,0 +1,186 @@
+"""One step of gradient descent on the two maps that make queries and keys."""
+
+import math
+
+import numpy as np
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import scoring_functions as ref
+
+Inputs = dict[str, object]
+
+
+def _drawn(draw: Draw, n: int, m: int, d: int, p: int) -> Inputs:
+    """`n` of `m` words ask; no word is its own answer, and no two rows of anything are alike."""
+    asking = draw.rng.permutation(m)[:n]
+    answers = (asking + 1 + draw.rng.integers(0, m - 1, n)) % m
+    return {
+        "X": draw.normal(m, d),
+        "asking": asking,
+        "answers": answers,
+        "W_Q": draw.normal(d, p, scale=0.7),
+        "W_K": draw.normal(d, p, scale=0.7),
+        "rate": 1.5,
+    }
+
+
+def _one_question(draw: Draw) -> Inputs:
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]])[draw.rng.permutation(3)]
+    i = draw.integer(0, 2)
+    maps = {"W_Q": np.array([[1.0, 0.0], [0.5, 1.0]]), "W_K": np.array([[1.0, -0.5], [0.0, 1.0]])}
+    return {"X": X, "asking": np.array([i]), "answers": np.array([(i + 1) % 3])} | maps | {"rate": 1.0}
+
+
+def _several(draw: Draw) -> Inputs:
+    d, p = draw.sizes(2, low=2, high=5)
+    return _drawn(draw, 3, 7, d, p)
+
+
+def _square(draw: Draw) -> Inputs:
+    """All words ask, and d = p = m: a wrong transpose raises no error."""
+    return _drawn(draw, 4, 4, 4, 4)
+
+
+def _step(
+    X,
+    asking,
+    answers,
+    W_Q,
+    W_K,
+    rate,
+    *,
+    sign=-1.0,
+    mean=True,
+    root=True,
+    gradient_root=True,
+    targets=True,
+    old=True,
+    keys=True,
+    of_the_weight=False,
+):
+    n, p = len(asking), W_Q.shape[1]
+    X_q, scale = X[asking], math.sqrt(p) if root else 1.0
+    Q, K = X_q @ W_Q, X @ W_K
+    A = ref.softmax(Q @ K.T / scale)
+    dS = (A - np.eye(len(X))[answers] if targets else A) / (n if mean else 1) / (scale if gradient_root else 1.0)
+    if of_the_weight:
+        dS = A[np.arange(n), answers][:, None] * dS
+    new_Q = W_Q + sign * rate * (X_q.T @ dS @ K)
+    if not old:
+        Q = X_q @ new_Q
+    new_K = W_K + sign * rate * (X.T @ dS.T @ Q) if keys else W_K.copy()
+    return new_Q, new_K
+
+
+def _in_place(X, asking, answers, W_Q, W_K, rate):
+    W_Q[:], W_K[:] = ref.learn_step(X, asking, answers, W_Q, W_K, rate)
+    return W_Q, W_K
+
+
+def _through_m(X, asking, answers, W_Q, W_K, rate):
+    """By the gradient of M = W_Q W_K^T."""
+    scale, n = math.sqrt(W_Q.shape[1]), len(asking)
+    A = ref.softmax(X[asking] @ (W_Q @ W_K.T) @ X.T / scale)
+    A[range(n), answers] -= 1
+    dM = X[asking].T @ A @ X / n / scale
+    return W_Q - rate * dM @ W_K, W_K - rate * dM.T @ W_Q
+
+
+def _question_by_question(X, asking, answers, W_Q, W_K, rate):
+    n, scale = len(asking), math.sqrt(W_Q.shape[1])
+    dW_Q, dW_K = np.zeros_like(W_Q), np.zeros_like(W_K)
+    for i, right in zip(asking, answers, strict=True):
+        q, K = X[i] @ W_Q, X @ W_K
+        a = ref.softmax(K @ q / scale)
+        ds = a.copy()
+        ds[right] -= 1
+        dW_Q += np.outer(X[i], ds @ K) / n / scale
+        dW_K += X.T @ np.outer(ds, q) / n / scale
+    return W_Q - rate * dW_Q, W_K - rate * dW_K
+
+
+def _but(**changed):
+    return lambda X, asking, answers, W_Q, W_K, rate: _step(X, asking, answers, W_Q, W_K, rate, **changed)
+
+
+LEARN_STEP = Exercise(
+    "learn_step",
+    title="One step of learning",
+    points=4,
+    difficulty=4,
+    minutes=25,
+    reference=ref.learn_step,
+    cases=(
+        Case("one word asks", _one_question),
+        Case("three of seven words ask", _several),
+        Case("everything is square", _square),
+    ),
+    hints=(
+        "Go forwards first: queries, keys, scores, weights, loss, each with its shape. Then the same way back, from `dS` to the two "
+        "matrices. What shape must each gradient have?",
+        "With $S = X_q W_Q K^\\top / \\sqrt{p}$, a change of $W_Q$ reaches the scores by way of $X_q$ on its left and $K^\\top$ on its "
+        "right. So its gradient is $X_q^\\top\\, dS\\, K / \\sqrt{p}$. Find the one for $W_K$ by transposing $S$.",
+        "$dS = (A - T) / n$ with $T$ one-hot rows, `np.eye(m)[answers]`. For $W_K$: $S^\\top = X W_K Q^\\top / \\sqrt{p}$, so `X.T` stands "
+        "on the left, `dS.T` in the middle, and the queries (from the *old* $W_Q$) on the right.",
+    ),
+    misconceptions=(
+        Misconception(
+            "uphill",
+            "moved *with* the gradient: the loss grows",
+            "Gradient descent subtracts: `W - rate * gradient`.",
+            _but(sign=1.0),
+        ),
+        Misconception(
+            "already_moved_queries",
+            "moved $W_Q$ first and used the moved one for the gradient of $W_K$",
+            "Compute both gradients at the old matrices, then move both.",
+            _but(old=False),
+        ),
+        Misconception(
+            "summed_not_averaged",
+            "summed the gradients over the queries: the loss is a mean",
+            "Divide `dS` by the number of queries.",
+            _but(mean=False),
+        ),
+        Misconception(
+            "no_one_hot",
+            "left the right answers out of the gradient: it is $A - T$, not $A$",
+            "Subtract 1 at the answer of each query: `A - np.eye(m)[answers]`.",
+            _but(targets=False),
+        ),
+        Misconception(
+            "not_scaled",
+            "left the division of the scores by $\\sqrt{p}$ out",
+            "Divide the scores by $\\sqrt{p}$, and the gradients, too.",
+            _but(root=False),
+        ),
+        Misconception(
+            "gradient_not_scaled",
+            "scaled the scores, but not the gradients: $1/\\sqrt{p}$ belongs to the way back as well",
+            "The factor stands between $W$ and $S$: it multiplies the gradient once more.",
+            _but(gradient_root=False),
+        ),
+        Misconception(
+            "keys_not_learned",
+            "moved $W_Q$ alone",
+            "$W_K$ has a gradient, too: transpose $S$ to find it.",
+            _but(keys=False),
+        ),
+        Misconception(
+            "followed_the_weight",
+            "followed the gradient of the weight itself, and not of its logarithm: where the weight is small, hardly anything moves",
+            "The loss is $-\\ln a$. Its gradient by the scores is $(A - T) / n$, without another factor $a$.",
+            _but(of_the_weight=True),
+        ),
+        Misconception(
+            "overwrote_the_matrices",
+            "moved the caller's matrices in place",
+            "Return new ones: `W_Q - rate * dW_Q`.",
+            _in_place,
+        ),
+    ),
+    variants=(
+        Variant("through_M", _through_m),
+        Variant("question_by_question", _question_by_question),
+    ),
+)

@@ -1,0 +1,245 @@
+"""What a recurrent network forgets, and every word of a sentence asking at once."""
+
+import numpy as np
+
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from solutions import soft_lookup as ref
+
+Inputs = dict[str, object]
+
+
+# ------------------------------------------------------------------------------------------------ rnn_reach
+
+
+def _nothing(draw: Draw) -> Inputs:
+    return {}
+
+
+def _constant(value: float):
+    return lambda: value
+
+
+def _counted() -> int:
+    words, left = 0, 1.0
+    while left >= 0.01:
+        words, left = words + 1, left * 0.9
+    return words
+
+
+RNN_REACH = Exercise(
+    "rnn_reach",
+    title="How far does an RNN's learning signal reach?",
+    points=1,
+    kind="estimate",
+    difficulty=2,
+    minutes=5,
+    reference=ref.rnn_reach,
+    cases=(Case("nine tenths a step, down to one hundredth", _nothing),),
+    tolerance=Tolerance(rtol=0.01, atol=0.0),  # 43.7 words before rounding up
+    hints=(
+        "After one word 0.9 is left, after two $0.9 \\cdot 0.9$. What is left after $t$ words?",
+        "You want the first whole $t$ with $0.9^t < 0.01$. A loop that multiplies until it is there will do, or logarithms.",
+        "Take the logarithm of both sides: $t \\ln 0.9 < \\ln 0.01$. Both logarithms are negative, so dividing by $\\ln 0.9$ turns "
+        "the sign around.",
+    ),
+    misconceptions=(
+        Misconception(
+            "rounded_down",
+            "rounded down: after 43 words there is still 1.08 % left",
+            "The first whole number of words with *less* than one hundredth is wanted: round up.",
+            _constant(43.0),
+        ),
+        Misconception(
+            "one_word_too_many",
+            "counted one word too many",
+            "After the first word 0.9 is left, not 1: the loop multiplies before it counts.",
+            _constant(45.0),
+        ),
+        Misconception(
+            "subtracted_a_tenth",
+            "took one tenth of the *first* value away at each word, so that all is gone after ten",
+            "Each step keeps nine tenths of what is left: the factors multiply, $0.9^t$.",
+            _constant(10.0),
+        ),
+        Misconception(
+            "one_tenth_left",
+            "stopped at one tenth: one hundredth takes twice as many words",
+            "Solve $0.9^t < 0.01$, not $0.9^t < 0.1$.",
+            _constant(22.0),
+        ),
+        Misconception(
+            "mixed_logarithms",
+            "mixed two logarithms: base 10 above, base $e$ below",
+            "The base does not matter as long as it is the same twice: `np.log(0.01) / np.log(0.9)`.",
+            _constant(19.0),
+        ),
+        Misconception(
+            "negative_words",
+            "lost a sign: a number of words is positive",
+            "$\\ln 0.01$ and $\\ln 0.9$ are both negative; their quotient is not.",
+            _constant(-44.0),
+        ),
+    ),
+    variants=(
+        Variant("loop", _counted),
+        Variant("not_rounded", lambda: np.log(0.01) / np.log(0.9)),
+        Variant("base_ten", lambda: float(np.ceil(-2 / np.log10(0.9)))),
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ mix_words
+
+
+def _three_words(draw: Draw) -> Inputs:
+    """Whole numbers, no two words alike."""
+    spots = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, -2.0], [-1.0, 1.0], [-2.0, -1.0]])
+    return {"X": spots[draw.rng.permutation(5)[:3]], "width": 2.0}
+
+
+def _more_words(draw: Draw) -> Inputs:
+    n, d = draw.sizes(2, low=3, high=7)
+    return {"X": draw.normal(n, d), "width": round(float(draw.rng.uniform(1.3, 1.8)), 2)}
+
+
+def _as_many_words_as_numbers(draw: Draw) -> Inputs:
+    n = int(draw.sizes(1, low=3, high=7)[0])
+    return {"X": draw.normal(n, n), "width": 1.5}
+
+
+def _mixed(X, width, *, axis=1):
+    s = np.exp(-(((X[:, None] - X[None]) / width) ** 2).sum(axis=-1) / 2)
+    return s / s.sum(axis=axis, keepdims=True) @ X
+
+
+def _as_shown(X, width):
+    new = X
+    for i in range(len(new)):
+        a = ref.normalize(ref.gaussian(new[i] / width, X / width))
+        new[i] = a @ X
+    return new
+
+
+def _changed_values(X, width):
+    """Works on a copy, and still reads the rows that it has already changed."""
+    return _as_shown(X.copy(), width)
+
+
+def _changed_keys_only(X, width):
+    old, new = X, X.copy()
+    for i in range(len(new)):
+        new[i] = ref.normalize(ref.gaussian(old[i] / width, new / width)) @ old
+    return new
+
+
+def _changed_values_only(X, width):
+    old, new = X, X.copy()
+    for i in range(len(new)):
+        new[i] = ref.normalize(ref.gaussian(old[i] / width, old / width)) @ new
+    return new
+
+
+def _backwards(X, width):
+    new = X.copy()
+    for i in reversed(range(len(new))):
+        new[i] = ref.normalize(ref.gaussian(new[i] / width, new / width)) @ new
+    return new
+
+
+def _written_back(X, width):
+    X[:] = _mixed(X, width)
+    return X
+
+
+def _without_itself(X, width):
+    new = np.empty_like(X)
+    for i in range(len(X)):
+        others = np.arange(len(X)) != i
+        new[i] = ref.normalize(ref.gaussian(X[i] / width, X[others] / width)) @ X[others]
+    return new
+
+
+MIX_WORDS = Exercise(
+    "mix_words",
+    title="Find the bug: every word asks at once",
+    points=2,
+    kind="bug",
+    difficulty=3,
+    minutes=12,
+    reference=ref.mix_words,
+    cases=(
+        Case("three words", _three_words),
+        Case("more words", _more_words),
+        Case("as many words as numbers in each", _as_many_words_as_numbers),
+    ),
+    hints=(
+        "The first word comes out right and the last one is the most wrong. What has happened in between that the last word can see?",
+        "Follow one array: print `X` before and after the call. Which line makes a second *name* for it, and which line then writes "
+        "into it?",
+        "Every new vector must be made of old ones, so the results need an array of their own. NumPy makes one of the same shape "
+        "with `np.empty_like`, or with the method `copy`.",
+    ),
+    misconceptions=(
+        Misconception(
+            "as_shown",
+            "handed in the code as shown: it writes each new vector into `X`, which the later words then read",
+            "`new = X` copies nothing: both names are the same array. Give the results an array of their own.",
+            _as_shown,
+        ),
+        Misconception(
+            "copied_and_read_again",
+            "saved the caller's `X` by a copy, but the later words still read vectors that have already changed",
+            "Read from the old array and write into another: two arrays inside the function.",
+            _changed_values,
+        ),
+        Misconception(
+            "values_already_changed",
+            "compared the old vectors, but mixed the ones that have already changed",
+            "Queries, keys *and* values are the old vectors: weights times the old `X`.",
+            _changed_values_only,
+        ),
+        Misconception(
+            "keys_already_changed",
+            "mixed the old vectors, but with weights from keys that have already changed",
+            "Queries, keys *and* values are the old vectors: score against the old `X`.",
+            _changed_keys_only,
+        ),
+        Misconception(
+            "other_direction",
+            "turned the loop around: now the first words read the changed vectors of the last",
+            "No order of the loop is right as long as it reads where it writes. Use two arrays.",
+            _backwards,
+        ),
+        Misconception(
+            "written_back",
+            "computed the right vectors, but wrote them into the caller's `X`",
+            "Return a new array: whoever called you may still need the old vectors.",
+            _written_back,
+        ),
+        Misconception(
+            "over_the_wrong_axis",
+            "shared out each word's weight among those who *ask*, not among those who answer",
+            "Row $i$ of the weights belongs to query $i$ and sums to 1.",
+            lambda X, width: _mixed(X, width, axis=0),
+        ),
+        Misconception(
+            "width_left_out",
+            "left the width out of the distances",
+            "Divide query and keys by `width` before the kernel, as the code that was shown does.",
+            lambda X, width: _mixed(X, 1.0),
+        ),
+        Misconception(
+            "without_itself",
+            "left each word out of its own mixture",
+            "Every word is a key for every query, for its own as well.",
+            _without_itself,
+        ),
+    ),
+    variants=(
+        Variant("one_table", _mixed),
+        Variant(
+            "list_of_rows", lambda X, width: np.array([ref.attention_pool(q / width, X / width, X, ref.gaussian) for q in X])
+        ),
+        Variant("copy_of_the_old", lambda X, width: _mixed(X.copy(), width)),
+    ),
+)

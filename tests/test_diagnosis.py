@@ -1,0 +1,229 @@
+"""Explanations of answers that nobody listed: two slips at once, simple relations to what is right, slips of Python."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder import Case, Draw, Exercise, Misconception
+from autograder.authoring.verify import grade
+from autograder.diagnosis import slips
+from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.relations import relations, where_wrong
+from autograder.judging import pack
+from autograder.judging.exercise import Tolerance
+from autograder.judging.observation import Failure
+from autograder.judging.records import Result
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def attend(Q: Any, K: Any, V: Any, power: float = 0.5, axis: int = -1) -> Any:
+    A = softmax(Q @ K.T / Q.shape[-1] ** power, axis)
+    return A @ V, A
+
+
+def tables(draw: Draw) -> dict[str, Any]:
+    n, m, d, v = draw.sizes(4)
+    return {"Q": draw.normal(n, d), "K": draw.normal(m, d), "V": draw.normal(m, v)}
+
+
+ATTEND = Exercise(
+    "attend",
+    title="Attend",
+    points=1,
+    reference=attend,
+    cases=(Case("one", tables), Case("two", tables)),
+    hints=("a", "b", "c"),
+    misconceptions=(
+        Misconception("by_d", "divided by d", "Divide by its root.", lambda Q, K, V: attend(Q, K, V, power=1.0)),
+        Misconception("queries", "normalised over the queries", "Use the last axis.", lambda Q, K, V: attend(Q, K, V, axis=0)),
+    ),
+)
+
+
+def cost(n: int, d: int, layers: int) -> int:
+    return 2 * n * d * layers
+
+
+def sizes(draw: Draw) -> dict[str, Any]:
+    n, d, layers = draw.sizes(3, low=3)
+    return {"n": n, "d": d, "layers": layers}
+
+
+COST = Exercise(
+    "cost",
+    title="Cost",
+    points=1,
+    reference=cost,
+    cases=(Case("one", sizes), Case("two", sizes)),
+    hints=("a", "b", "c"),
+    misconceptions=(
+        Misconception("one_table", "counted keys and forgot the values", "Twice.", lambda n, d, layers: n * d * layers),
+        Misconception("one_layer", "counted one layer", "All layers.", lambda n, d, layers: 2 * n * d),
+    ),
+)
+
+
+def judged(exercise: Exercise, answer: Callable[..., Any]) -> Result:
+    return grade(pack.make_record("a_lesson", exercise, 0), answer)
+
+
+def test_one_mistake_in_one_output_and_one_in_the_other_are_both_named() -> None:
+    result = judged(ATTEND, lambda Q, K, V: (attend(Q, K, V, power=1.0)[0], attend(Q, K, V, axis=0)[1]))
+    assert result.diagnosis is not None
+    assert {known.id for known in result.diagnosis.known} == {"by_d", "queries"}
+    assert result.diagnosis.certain
+
+
+def test_which_outputs_are_right_is_said() -> None:
+    report = make_report(judged(ATTEND, lambda Q, K, V: (attend(Q, K, V)[0] * 2, attend(Q, K, V)[1])))
+    assert report.headline == "In output `[0]`, what you return is 2 times the right one, in every entry."
+    assert "Right in every case: output `[1]`." in report.detail
+
+
+def test_two_forgotten_factors_are_both_named() -> None:
+    found = judged(COST, lambda n, d, layers: n * d).diagnosis
+    assert found is not None
+    assert {known.id for known in found.known} == {"one_table", "one_layer"}
+
+
+def test_a_factor_is_named_by_the_input_that_it_is() -> None:
+    report = make_report(judged(COST, lambda n, d, layers: 2 * n * d * d * layers))
+    assert report.headline == "Your result is `d` times the right one, in every entry."
+    assert report.recorded is None, "a relation is no misconception of the list"
+
+
+def test_a_mistake_in_one_case_and_another_in_the_next_are_both_named() -> None:
+    first = sizes(Draw([0, 0, *b"cost"]))
+
+    def answer(n: int, d: int, layers: int) -> int:
+        return n * d * layers if {"n": n, "d": d, "layers": layers} == first else 2 * n * d
+
+    found = judged(COST, answer).diagnosis
+    assert found is None or not found.certain, "both mistakes show in every case: neither may be said for certain"
+
+
+def test_a_known_mistake_transposed_is_hedged_and_not_recorded() -> None:
+    exercise = Exercise(
+        "scores",
+        title="Scores",
+        points=1,
+        reference=lambda Q, K, V: Q @ K.T / np.sqrt(Q.shape[-1]),
+        cases=(Case("one", tables), Case("two", tables)),
+        hints=("a", "b", "c"),
+        misconceptions=(Misconception("cosine", "took cosines", "Keep the norms.", _cosine),),
+    )
+    report = make_report(judged(exercise, lambda Q, K, V: _cosine(Q, K, V).T))
+    assert report.headline.startswith("This looks as if you took cosines; and beside that")
+    assert "transposed" in report.headline
+    assert report.recorded is None
+
+
+def _cosine(Q: Any, K: Any, V: Any) -> Any:
+    return (Q / np.linalg.norm(Q, axis=-1, keepdims=True)) @ (K / np.linalg.norm(K, axis=-1, keepdims=True)).T
+
+
+WANT = np.random.default_rng(3).normal(size=(3, 5))
+
+
+@pytest.mark.parametrize(
+    ("got", "says"),
+    [
+        (-WANT, "has the wrong sign"),
+        (WANT * 7, "one factor"),
+        (WANT / np.pi, "divided by π"),
+        (WANT + 1, "is 1 more than the right one"),
+        (1 - WANT, "is 1 minus the right one"),
+        (np.exp(WANT), "the exponential of"),
+        (WANT.T, "transposed: axes -2 and -1"),
+        (WANT.reshape(5, 3), "in shape (5, 3) instead of (3, 5)"),
+        (WANT.T.reshape(3, 5), "a `reshape` where a `transpose` is needed"),
+        (WANT[None], "in shape (1, 3, 5) instead of (3, 5)"),
+        (WANT.sum(0), "is the sum of the right one over axis -2"),
+        (WANT.mean(1, keepdims=True), "is the mean of the right one over axis -1"),
+        (np.stack([WANT / 2, WANT / 2]), "is not summed yet"),
+        (WANT[:, -1:], "only the last of 5 along axis -1"),
+        (WANT[:2], "too few entries along axis -2"),
+        (np.roll(WANT, 1, -1), "rolled by 1 along axis -1"),
+        (np.flip(WANT, 0), "backwards along axis -2"),
+        (softmax(WANT), "one softmax too many"),
+        (WANT * np.array([[1], [2], [3]]), "a factor of its own"),
+        (np.zeros_like(WANT), "is zero everywhere"),
+    ],
+)  # fmt: skip
+def test_a_simple_relation_is_said(got: Any, says: str) -> None:
+    found = [relation.says for relation in relations(got, WANT, (), Tolerance())]
+    if says == "one factor":
+        assert any("times the right one" in text or "times a number" in text for text in found)
+    else:
+        assert any(says in text for text in found), found
+
+
+def test_what_is_right_has_no_relation_to_offer_but_none_is_asked_for() -> None:
+    noise = np.random.default_rng(9).normal(size=WANT.shape)
+    assert list(relations(noise, WANT, (), Tolerance())) == [], "noise must not be explained"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (np.eye(4, dtype=bool), "the wrong entries all lie on the diagonal"),
+        (np.triu(np.ones((4, 4), bool), 1), "the wrong entries all lie above the diagonal"),
+        (np.arange(4) == 3, "only the last along axis -1 is wrong"),
+        (np.arange(4) != 0, "the first along axis -1 is right, the others are not"),
+        (np.ones((3, 3), bool), ""),
+    ],
+)
+def test_where_the_wrong_entries_lie_is_said(wrong: Any, says: str) -> None:
+    assert where_wrong(wrong) == says
+
+
+@pytest.mark.parametrize(
+    ("answer", "headline"),
+    [
+        (lambda Q, K, V: None, "Your function returns nothing."),
+        (lambda Q, K, V: attend(Q, K, V)[0], "One result is returned where a tuple of 2 is expected."),
+        (lambda Q, K, V: (list(attend(Q, K, V)[0]), attend(Q, K, V)[1]), "A list is returned in output `[0]`"),
+        (lambda Q, V: Q, "Your function does not take the argument `K`."),
+        (lambda Q, K, V: Q @ K, "Two matrices do not fit in `@`."),
+        (lambda Q, K, V: Q if Q > 0 else K, "An array stands where Python wants one True or False."),
+        (lambda Q, K, V: undefined(Q), "The name `undefined` means nothing here."),  # noqa: F821 - the slip itself
+        (lambda Q, K, V: np.softmax(Q), "`numpy` has no function `softmax`."),
+        (lambda Q, K, V: Q.reshape(-1, 1000), "numbers do not fill the shape"),
+        (lambda Q, K, V: Q + K[:, :2], "Two arrays do not fit together"),
+    ],
+)  # fmt: skip
+def test_a_slip_of_python_is_said_in_a_sentence(answer: Callable[..., Any], headline: str) -> None:
+    report = make_report(judged(ATTEND, answer))
+    assert headline in report.headline
+    assert report.advice
+
+
+def test_every_pattern_of_an_exception_fills_its_sentence() -> None:
+    unknown = slips.raised(Failure("raised", "CustomError", "something"))
+    assert unknown is None
+    for kind, pattern, headline, advice in slips._RAISED:
+        groups = re.compile(pattern).groups
+        assert headline.format(*["x"] * groups), (kind, pattern)
+        assert advice.endswith((".", "?")), (kind, pattern)
+
+
+def test_the_line_named_is_in_the_learners_own_cell() -> None:
+    given: dict[str, Any] = {}
+    exec(compile("def helper(x):\n    return x.nothing\n", "<cell 1>", "exec"), given)
+    exec(compile("\n\ndef attend(Q, K, V):\n    return helper(Q)\n", "<cell 2>", "exec"), given)
+    failure = judged(ATTEND, given["attend"]).failure
+    assert failure is not None
+    assert failure.line is not None
+    assert failure.line[0] == 4, "line 2 is the given cell's"
+
+
+def test_nothing_of_the_inputs_is_said_of_hidden_probes() -> None:
+    result = judged(COST, lambda n, d, layers: 2 * n * d * d * layers)
+    assert make_report(result, reveal=False).headline == "Wrong on a hidden test."
