@@ -1,7 +1,7 @@
 """Lesson 12: smaller caches for a trained model: pooled layers, fewer bits, latents, fewer rotations."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int

@@ -1,5 +1,6 @@
 """The diagrams of lessons 11 and 12."""
 
+import itertools
 import math
 
 from attention_course.drawing import Drawing, Part
@@ -8,10 +9,11 @@ from attention_course.drawing import Drawing, Part
 def decoder() -> Drawing:
     """A decoder of the Llama family, beside it the attention of a layer; each part with the lesson in which it was written."""
     d = Drawing(
-        alt="The decoder. Tokens become rows of the embedding. Thirty layers follow, each adding attention and a feed-forward layer "
-        "to the stream, a norm before each. After a last norm the embedding turns rows into logits. Beside it the attention of a "
-        "layer: three projections, rotated queries and keys, the cache, grouped attention, the last projection. Yours are the "
-        "rotation (06), the cache (07), the grouped attention (09), and today the attention (11.1) and the decoder (11.2)."
+        alt="The decoder. Tokens become rows of the embedding. Thirty layers follow, each adding attention and a "
+        "feed-forward layer to the stream, a norm before each. After a last norm the embedding turns rows "
+        "into logits. Beside it the attention of a layer: three projections, rotated queries and keys, the "
+        "cache, grouped attention, the last projection. Yours are the rotation (06), the cache (07), the "
+        "grouped attention (09), and today the attention (11.1) and the decoder (11.2)."
     )
     ids = d.text("tokens, n")
     embed = d.box("embedding", above=ids, gap=18)
@@ -25,7 +27,7 @@ def decoder() -> Drawing:
     logits = d.box("embedding^T", above=last, gap=18)
     out = d.text("logits, n × 49,152", above=logits, gap=18)
     chain = [ids, embed, norm1, attend, add1, norm2, ffn, add2, last, logits, out]
-    for a, b in zip(chain, chain[1:], strict=False):
+    for a, b in itertools.pairwise(chain):
         d.arrow(a.top, b.bottom)
     x = embed.centre[0] - 92
     for norm, add in ((norm1, add1), (norm2, add2)):  # the stream goes on unchanged
@@ -70,9 +72,9 @@ def _attention(d: Drawing, beside: Part) -> Part:
 def bill() -> Drawing:
     """The cache of one conversation, and beside it what is allowed, to one scale."""
     d = Drawing(
-        alt="The cache of one conversation as a pile of 30 sheets, one for each layer. A sheet has a row for each of 8,192 tokens and "
-        "384 columns: keys and values of 3 groups, 64 features each. Each number has 16 bits. Together 189 MB; the budget is 100 MB, "
-        "a little more than half of it."
+        alt="The cache of one conversation as a pile of 30 sheets, one for each layer. A sheet has a row for each "
+        "of 8,192 tokens and 384 columns: keys and values of 3 groups, 64 features each. Each number has 16 "
+        "bits. Together 189 MB; the budget is 100 MB, a little more than half of it."
     )
     pile = d.stack(6, (8, 12), role="cache", cell=18)
     d.brace(pile, "8,192 tokens", side="left")
@@ -86,8 +88,8 @@ def bill() -> Drawing:
 def lines_of_levels() -> Drawing:
     """Which numbers share their levels: those of a token, or those of a channel."""
     d = Drawing(
-        alt="Two matrices of keys, tokens by features. Left, per token: the numbers of a row share their levels. Right, per channel: "
-        "the numbers of a column share theirs, within a block of 64 tokens."
+        alt="Two matrices of keys, tokens by features. Left, per token: the numbers of a row share their levels. "
+        "Right, per channel: the numbers of a column share theirs, within a block of 64 tokens."
     )
     row, column = [(2, j) for j in range(8)], [(i, 5) for i in range(8)]
     left = d.matrix((8, 8), "per token", role="key", cell=20, sizes=("64 tokens", "64 features"), highlight=row)
@@ -98,9 +100,10 @@ def lines_of_levels() -> Drawing:
 def two_ellipses() -> Drawing:
     """Inputs and outputs of a matrix with the entries 1 and 2 on its diagonal, where the first input is the large one."""
     d = Drawing(
-        alt="Left, the inputs: an ellipse three wide and half high. Right, the outputs: an ellipse three wide and one high, although "
-        "the weight of the second direction is twice that of the first. Plain SVD keeps the vertical direction and loses 9 of 10; "
-        "the choice that knows the inputs keeps the horizontal one and loses 1 of 10."
+        alt="Left, the inputs: an ellipse three wide and half high. Right, the outputs: an ellipse three wide and "
+        "one high, although the weight of the second direction is twice that of the first. Plain SVD keeps "
+        "the vertical direction and loses 9 of 10; the choice that knows the inputs keeps the horizontal one "
+        "and loses 1 of 10."
     )
     turn = [2 * math.pi * k / 60 for k in range(60)]
     one = d.axes(size=230, limit=3.6, xlabel="x_1", ylabel="x_2")
@@ -118,9 +121,10 @@ def two_ellipses() -> Drawing:
 def latent_path() -> Drawing:
     """A decode step with a cache of latents and rotary positions: what stands between the query and W_UK."""
     d = Drawing(
-        alt="A token's row becomes a latent, which goes into the cache. From the cache a path goes through W_UK and a rotation to the "
-        "scores, where it meets the rotated query: the rotation stands between the query and W_UK. Another path leads to the "
-        "averages, and behind them stands W_UV with nothing between."
+        alt="A token's row becomes a latent, which goes into the cache. From the cache a path goes through W_UK "
+        "and a rotation to the scores, where it meets the rotated query: the rotation stands between the "
+        "query and W_UK. Another path leads to the averages, and behind them stands W_UV with nothing "
+        "between."
     )
     x = d.vector(6, "x", role="input", cell=16)
     down = d.box("W_{DKV}", role="cache", right_of=x, gap=34)
@@ -142,8 +146,9 @@ def latent_path() -> Drawing:
 def fast_and_slow() -> Drawing:
     """A key whose fast pairs turn and whose slow pairs stand still."""
     d = Drawing(
-        alt="A key of 32 pairs of features, fast pairs left, slow pairs right. The 16 fast ones turn and must be cached rotated. The 16 "
-        "slow ones stand still, so they come out of the latent, and their part of W_UK is absorbed into the query."
+        alt="A key of 32 pairs of features, fast pairs left, slow pairs right. The 16 fast ones turn and must be "
+        "cached rotated. The 16 slow ones stand still, so they come out of the latent, and their part of W_UK "
+        "is absorbed into the query."
     )
     fast = d.vector(16, "16 fast pairs turn", role="position", cell=18)
     slow = d.vector(16, "16 slow pairs stand still", role="key", cell=18, gap=0)
