@@ -1,12 +1,21 @@
-"""Lesson 04: masks for padding and for the future, attention that obeys them, and cross-attention."""
+"""Lesson 04: masks for padding, the future and packed texts, attention that obeys them, and cross-attention."""
 
-from collections.abc import Sequence
+import math
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from solutions.scaled_dot_product import scaled_scores
+
+
+def cheating_loss() -> float:
+    r"""The mean loss, in nats, of the perfect cheat that the lesson describes.
+
+    >>> 0 <= cheating_loss() <= math.log(17)
+    True
+    """
+    return math.log(17) / 32
 
 
 def padding_mask(lengths: Int[Tensor, " batch"], m: int) -> Bool[Tensor, "batch 1 key"]:
@@ -46,61 +55,6 @@ def causal_mask(n_q: int, n_k: int) -> Bool[Tensor, "query key"]:
     return torch.arange(n_k) <= torch.arange(n_q)[:, None] + (n_k - n_q)
 
 
-def combine_masks(masks: Sequence[Bool[Tensor, "..."]]) -> Bool[Tensor, "..."]:
-    r"""The mask that keeps exactly the pairs that **every** one of `masks` keeps:
-    $M_{ij} = \bigwedge_r M^{(r)}_{ij}$.
-
-    There is at least one mask. Shapes may differ and are broadcast against each other.
-    No input is changed.
-
-    >>> real = torch.tensor([True, True, False])
-    >>> combine_masks([real, torch.tensor([[True, False, True], [True, True, True]])])
-    tensor([[ True, False, False],
-            [ True,  True, False]])
-    """
-    keep = masks[0]
-    for mask in masks[1:]:
-        keep = keep & mask
-    return keep
-
-
-def apply_mask(
-    S: Float[Tensor, "... query key"],
-    keep: Bool[Tensor, "..."],
-) -> Float[Tensor, "... query key"]:
-    r"""The scores with $-\infty$ where `keep` is False: $S_{ij}$ where `keep`, else
-    $-\infty$.
-
-    `keep` broadcasts to the shape of `S`. A new tensor: `S` itself is not changed.
-
-    >>> apply_mask(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([True, False, True]))
-    tensor([[1., -inf, 3.]])
-
-    Source: Vaswani et al. (2017), section 3.2.3.
-    """
-    return S.masked_fill(~keep, float("-inf"))
-
-
-def additive_mask(
-    keep: Bool[Tensor, "..."],
-    dtype: torch.dtype,
-) -> Float[Tensor, "..."]:
-    r"""The tensor $B$ for which "scores plus $B$" is "scores, masked by `keep`": 0
-    where kept, $-\infty$ elsewhere.
-
-    It has the shape and the device of `keep` and the given floating `dtype`, of which
-    float16 is one (largest number 65504).
-
-    >>> additive_mask(torch.tensor([[True, False]]), torch.float16)
-    tensor([[0., -inf]], dtype=torch.float16)
-
-    Source: `attn_mask` of `torch.nn.functional.scaled_dot_product_attention`, where it
-    is a float mask.
-    """
-    zeros = torch.zeros(keep.shape, dtype=dtype, device=keep.device)
-    return zeros.masked_fill(~keep, float("-inf"))
-
-
 def masked_sdpa(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
@@ -130,9 +84,58 @@ def masked_sdpa(
     # a row that may see nothing sees everything, so that no NaN arises; then its
     # weights are set to zero
     dead = ~keep.any(-1, keepdim=True)
-    S = apply_mask(scaled_scores(Q, K), keep | dead)
+    S = scaled_scores(Q, K).masked_fill(~(keep | dead), -math.inf)
     A = torch.softmax(S, dim=-1).masked_fill(dead, 0.0)
     return A @ V, A
+
+
+def causal_layer(
+    X: Float[Tensor, "... query d_model"],
+    W_Q: Float[Tensor, "d_model d_k"],
+    W_K: Float[Tensor, "d_model d_k"],
+    W_V: Float[Tensor, "d_model d_model"],
+) -> Float[Tensor, "... query d_model"]:
+    r"""$X$ plus causal self-attention of the normalised tokens.
+
+    Each token is normalised to mean 0 and variance 1 by **its own** features: divisor
+    $d_{model}$, and 1e-5 added to the variance. Queries, keys and values are made from
+    the normalised tokens; $X$ itself is added as it is. No output depends on a later
+    token.
+
+    >>> X = torch.tensor([[1.0, -1.0], [3.0, -3.0]])
+    >>> zero, eye = torch.zeros(2, 1), torch.eye(2)
+    >>> causal_layer(X, zero, zero, eye)
+    tensor([[ 2.0000, -2.0000],
+            [ 4.0000, -4.0000]])
+
+    Source: Ba et al. (2016), "Layer Normalization", for the normalisation.
+    """
+    n = X.shape[-2]
+    mean = X.mean(dim=-1, keepdim=True)
+    variance = X.var(dim=-1, keepdim=True, correction=0)
+    Z = (X - mean) / (variance + 1e-5).sqrt()
+    S = scaled_scores(Z @ W_Q, Z @ W_K)
+    S = S.masked_fill(~causal_mask(n, n).to(X.device), -math.inf)
+    A = torch.softmax(S, dim=-1)
+    return X + A @ (Z @ W_V)
+
+
+def packed_mask(documents: Int[Tensor, " position"]) -> Bool[Tensor, "query key"]:
+    r"""A mask for one row of tokens in which several documents stand one after the other,
+    so that each document is processed as if it were alone: True = keep.
+
+    `documents[i]` is the number of the document to which position $i$ belongs, or -1
+    for a blank. Within its document a token sees itself and all earlier tokens. What a
+    blank sees does not matter. It has the device of `documents`.
+
+    >>> packed_mask(torch.tensor([0, 0, 1]))
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [False, False,  True]])
+    """
+    n = len(documents)
+    same = documents[:, None] == documents
+    return same & causal_mask(n, n).to(documents.device)
 
 
 def cross_attention(

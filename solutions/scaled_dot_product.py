@@ -1,4 +1,4 @@
-"""Lesson 03: scaled dot-product attention, its index notation, its softmax Jacobian and its backward pass."""
+"""Lesson 03: scaled dot-product attention, self-attention, its index notation, softmax Jacobian and backward pass."""
 
 import math
 
@@ -11,9 +11,10 @@ def scaled_scores(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
 ) -> Float[Tensor, "... query key"]:
-    r"""The scaled scores $S_{ij} = q_i \cdot k_j \,/\, \sqrt{d_k}$: one row per query,
-    one column per key.
+    r"""The dot product of each query with each key, divided so that its standard deviation
+    is 1 at every width $d_k$: one row per query, one column per key.
 
+    That holds for vectors whose entries are independent, with mean 0 and variance 1.
     Any number of leading axes (batch, heads) is carried along. The result has the
     device and the dtype of the inputs.
 
@@ -27,28 +28,16 @@ def scaled_scores(
     return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
 
 
-def score_variance(d: int, trials: int, seed: int) -> float:
-    r"""The empirical variance $\frac{1}{T} \sum_t (s_t - \bar{s})^2$ of `trials`
-    unscaled dot products $s_t = q_t \cdot k_t$.
+def score_size() -> float:
+    r"""The standard deviation of the **unscaled** score $q \cdot k$ under the conditions
+    that the lesson states: a number without a unit.
 
-    Each $q_t$ and $k_t$ has `d` independent standard normal entries. So that two people
-    get the same number, the draw is fixed: one CPU
-    `torch.Generator().manual_seed(seed)`; from it first all queries, then all keys,
-    each as **one** `torch.randn` of shape (trials, d) in float64. The divisor is
-    `trials`, and $\bar{s}$ is the mean of the drawn $s_t$.
-
-    >>> score_variance(64, 1, seed=0)
-    0.0
-    >>> 50 < score_variance(64, 5000, seed=0) < 80
+    >>> 0 < score_size() < 100
     True
 
     Source: Vaswani et al. (2017), section 3.2.1, footnote 4.
     """
-    generator = torch.Generator().manual_seed(seed)
-    q = torch.randn(trials, d, generator=generator, dtype=torch.float64)
-    k = torch.randn(trials, d, generator=generator, dtype=torch.float64)
-    s = (q * k).sum(-1)
-    return float((s - s.mean()).square().mean())
+    return 1.5 * 0.8 * math.sqrt(64)
 
 
 def sdpa(
@@ -73,12 +62,69 @@ def sdpa(
     return A @ V, A
 
 
-def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
-    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial z_l$ of
-    the softmax $a = \mathrm{softmax}(z)$.
+def self_attention(
+    X: Float[Tensor, "... query d_model"],
+    W_Q: Float[Tensor, "d_model d_k"],
+    W_K: Float[Tensor, "d_model d_k"],
+    W_V: Float[Tensor, "d_model d_v"],
+) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query query"]]:
+    r"""Output and weights $(O, A)$ of one sequence that attends to itself: every token of
+    `X` asks, and every token is looked up.
 
-    Row $j$ belongs to the weight $a_j$, column $l$ to the score $z_l$. Finite also
-    where `z` holds entries in the thousands.
+    Rows are tokens, and a projection acts from the right. The widths $d_{model}$, $d_k$
+    and $d_v$ may all differ. Any number of leading axes of `X` is carried along, and the
+    three matrices are shared by all of them. Gradients flow to all four inputs.
+
+    >>> X, none = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 3)
+    >>> O, A = self_attention(X, none, none, torch.tensor([[2.0], [6.0]]))
+    >>> O, A
+    (tensor([[4.],
+            [4.]]), tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]]))
+
+    Source: Vaswani et al. (2017), sections 3.2.2 and 3.2.3, one head.
+    """
+    return sdpa(X @ W_Q, X @ W_K, X @ W_V)
+
+
+def choose_projections() -> tuple[Float[Tensor, "2 d_k"], Float[Tensor, "2 d_k"]]:
+    r"""Two matrices $(W_Q, W_K)$ of shape (2, d_k), the width $d_k$ being yours, which make
+    the words of the lesson's sentence look where the lesson asks.
+
+    >>> W_Q, W_K = choose_projections()
+    >>> W_Q.shape == W_K.shape and len(W_Q) == 2
+    True
+    """
+    # the row of W_Q says which way that feature's query points, in the plane of the keys:
+    # it = (1, 0) looks along (1, 0), and pear = (2, -1) along 2 (1, 0) - (2, 1) = (0, -1)
+    return 12.0 * torch.tensor([[1.0, 0.0], [2.0, 1.0]]), torch.eye(2)
+
+
+def head_statistics(
+    Q: Float[Tensor, "... query d_k"],
+    K: Float[Tensor, "... key d_k"],
+) -> tuple[Float[Tensor, "... query"], Float[Tensor, "... query"]]:
+    r"""For each query: the standard deviation of its scaled scores over the keys, and the
+    entropy of its weights, $-\sum_j a_j \ln a_j$, in nats.
+
+    The standard deviation divides by the number of keys. A weight of 0 counts nothing
+    in the entropy (its limit is 0), so both numbers are finite for scores in the
+    thousands too.
+
+    >>> head_statistics(torch.zeros(1, 3), torch.eye(2, 3))
+    (tensor([0.]), tensor([0.6931]))
+    """
+    S = scaled_scores(Q, K)
+    entropy = torch.special.entr(torch.softmax(S, dim=-1)).sum(-1)
+    return S.std(dim=-1, correction=0), entropy
+
+
+def softmax_jacobian(s: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
+    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial s_l$ of
+    the softmax $a = \mathrm{softmax}(s)$.
+
+    Row $j$ belongs to the weight $a_j$, column $l$ to the score $s_l$. Finite also
+    where `s` holds entries in the thousands.
 
     >>> softmax_jacobian(torch.zeros(2))
     tensor([[ 0.2500, -0.2500],
@@ -87,7 +133,7 @@ def softmax_jacobian(z: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
     Source: Bridle (1990), "Probabilistic Interpretation of Feedforward Classification
     Network Outputs".
     """
-    a = torch.softmax(z, dim=-1)
+    a = torch.softmax(s, dim=-1)
     return torch.diag(a) - torch.outer(a, a)
 
 

@@ -135,8 +135,7 @@ def mix_words(X: Float[np.ndarray, "n d"], width: float) -> Float[np.ndarray, "n
 
     The weights of word $i$ are the Gaussian's, $a_{ij} \propto \exp(-u_{ij}^2 / 2)$
     over $j$, with the distance $u_{ij} = \lVert x_i - x_j \rVert_2 / \sigma$ in units
-    of `width`, $\sigma > 0$. All words change at once: every new vector is made of the
-    old ones. `X` itself is not changed.
+    of `width`, $\sigma > 0$. Listed in another order, the words get the same vectors.
 
     >>> mix_words(np.array([[0.0, 0.0], [2.0, 0.0]]), 2.0).round(3)
     array([[0.755, 0.   ],

@@ -2,20 +2,24 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from autograder import Case, Draw, Exercise, Misconception
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception
 from autograder.authoring.verify import grade
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.leaning import leans_on
 from autograder.diagnosis.relations import relations, where_wrong
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Tolerance
 from autograder.judging.observation import Failure
 from autograder.judging.records import Result
+from autograder.workspace import check
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
@@ -227,3 +231,78 @@ def test_the_line_named_is_in_the_learners_own_cell() -> None:
 def test_nothing_of_the_inputs_is_said_of_hidden_probes() -> None:
     result = judged(COST, lambda n, d, layers: 2 * n * d * d * layers)
     assert make_report(result, reveal=False).headline == "Wrong on a hidden test."
+
+
+def test_an_answer_that_leans_on_a_failing_one_is_told_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = Exercise(
+        "inner", title="Inner", points=1, reference=lambda n, d, layers: n * d, cases=COST.cases, hints=("a", "b", "c")
+    )
+    held = pack.make("a_lesson", "A lesson", (inner, COST))
+    monkeypatch.setattr(check, "_packs", lambda: [held])
+    cells: dict[str, Any] = {}
+    exec(compile("def inner(n, d, layers):\n    raise NotImplementedError()\n", "<cell 1>", "exec"), cells)
+    exec(compile("def cost(n, d, layers):\n    return 2 * inner(n, d, layers) * layers\n", "<cell 2>", "exec"), cells)
+    report = check.check_in(cells, "cost").report
+    assert report.status == "fail", "it is written, so it is not `not started`"
+    assert report.headline == "`cost` calls your `inner`, which does not pass its own check yet."
+    exec(compile("def inner(n, d, layers):\n    return n * d\n", "<cell 1>", "exec"), cells)
+    assert check.check_in(cells, "cost") == 1
+
+
+def test_leaning_is_found_through_helpers_and_methods() -> None:
+    cells: dict[str, Any] = {}
+    source = ("def a(): pass", "def b(): return helper()", "def helper(): return [a() for _ in range(2)]")
+    exec("\n".join(source) + "\nclass C:\n    def m(self): return b()\n", cells)
+    assert leans_on(cells["b"], cells, {"a", "b", "C"}, own="b") == ["a"]
+    assert leans_on(cells["C"], cells, {"a", "b", "C"}, own="C") == ["b", "a"]
+    assert leans_on(cells["a"], cells, {"a", "b"}, own="a") == []
+
+
+STEPS = Exercise(
+    "attend",
+    title="Attend",
+    points=1,
+    reference=attend,
+    recipe=attend,
+    cases=(Case("one", tables), Case("two", tables)),
+    hints=("a", "b", "c"),
+    misconceptions=(
+        Misconception("by_d", "divided by d", "Divide by its root.", Instead(power=1.0)),
+        Misconception("queries", "normalised over the queries", "Use the last axis.", Instead(axis=0)),
+        Misconception("doubled", "doubled the queries", "Once.", Before(lambda Q, K, V: {"Q": 2 * Q})),
+        Misconception("turned", "returned the weights first", "Outputs first.", After(lambda out, Q, K, V: (out[1], out[0]))),
+        Misconception("whole", "took the mean", "Weigh.", lambda Q, K, V: (np.tile(V.mean(0), (len(Q), 1)), Q @ K.T)),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("both", "answer"),
+    [
+        ({"by_d", "queries"}, lambda Q, K, V: attend(Q, K, V, power=1.0, axis=0)),
+        ({"doubled", "queries"}, lambda Q, K, V: attend(2 * Q, K, V, axis=0)),
+        ({"by_d", "turned"}, lambda Q, K, V: attend(Q, K, V, power=1.0)[::-1]),
+        ({"doubled", "by_d"}, lambda Q, K, V: attend(2 * Q, K, V, power=1.0)),
+    ],
+)
+def test_two_steps_taken_otherwise_are_both_named(both: set[str], answer: Callable[..., Any]) -> None:
+    found = judged(STEPS, answer).diagnosis
+    assert found is not None
+    assert {known.id for known in found.known} == both
+    assert found.certain
+
+
+def test_each_step_alone_keeps_its_own_name() -> None:
+    for mistake in STEPS.misconceptions:
+        found = judged(STEPS, answer_of(STEPS, mistake.answer)).diagnosis
+        assert found is not None
+        assert [known.id for known in found.known] == [mistake.id]
+
+
+def test_a_pair_survives_the_file(tmp_path: Path) -> None:
+    made = pack.make("a_lesson", "A lesson", (STEPS,))
+    pack.save(made, tmp_path / "x.probes.npz")
+    read = pack.load(tmp_path / "x.probes.npz").exercises["attend"]
+    found = grade(read, lambda Q, K, V: attend(Q, K, V, power=1.0, axis=0)).diagnosis
+    assert found is not None
+    assert len(found.known) == 2

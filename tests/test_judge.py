@@ -1,5 +1,9 @@
 """The judge: order of checks, tolerance, diagnosis, partial credit. Small exercises of its own, nothing about attention."""
 
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
 from autograder.authoring.verify import blank, grade, verify_exercise
+from autograder.diagnosis.explain import effort
 from autograder.judging import pack
 from autograder.judging.judge import close
 from autograder.judging.observation import Failure, Observation, Probe
@@ -316,3 +321,147 @@ def test_a_crashed_probe_is_a_failure_not_a_pass() -> None:
 def test_a_bad_declaration_says_what_was_expected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _exercise(**changes)
+
+
+# ------------------------------------------------------------------------- behaviour, exceptions, several programs
+
+
+def sorted_pair(output: Any, limit: float) -> Any:
+    """A behaviour for the tests below: which of two numbers is the larger, and whether both stay within the limit."""
+    found = np.asarray(output, dtype=float)
+    if found.shape != (2,):
+        raise ValueError(f"expected two numbers, got shape {found.shape}")
+    return {"order": bool(found[0] < found[1]), "within": np.abs(found) <= limit}
+
+
+def _design(**changes: Any) -> Exercise:
+    return _exercise(
+        reference=lambda limit: np.array([0.0, limit]),
+        cases=(Case("limit", lambda draw: {"limit": 1 + draw.integer(1, 5)}),),
+        behaviour="given_for_tests:sorted_pair",
+        properties=(),
+        misconceptions=(
+            Misconception("beyond", "went beyond the limit", "stay within", lambda limit: np.array([0.0, 2 * limit])),
+            Misconception("three", "returned three numbers", "return two", lambda limit: np.zeros(3)),
+        ),
+        variants=(Variant("another", lambda limit: [-1, 0.5]),),
+        **changes,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The behaviour in a package that can be imported, as a course's given ones can."""
+    package = types.ModuleType("given_for_tests")
+    vars(package)["sorted_pair"] = sorted_pair
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+
+
+def test_a_behaviour_is_compared_and_not_what_was_returned() -> None:
+    verdict = verify_exercise("lesson", _design())
+    assert not verdict.problems
+    assert verdict.caught == 2
+    assert _grade(lambda limit: (0.1, 0.2), _design()).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda limit: np.zeros((2, 2)), "expected two numbers, got shape (2, 2)"),
+        (lambda limit: "abc", "could not convert"),
+        (lambda limit: {"a": 1}, "what was returned cannot be used (TypeError"),
+        (lambda limit: object(), "expected numbers or arrays, got a object"),
+        (lambda limit: np.zeros(2_000_000), "expected at most 1000000 numbers"),
+        (lambda limit: None, "expected two numbers, got shape ()"),
+    ],
+)
+def test_what_has_no_behaviour_is_wrong_with_the_reason_and_never_an_error_of_the_judge(answer: Any, says: str) -> None:
+    result = _grade(answer, _design())
+    assert result.score == 0
+    assert result.worst is not None
+    mismatch = result.worst[1].mismatch
+    assert mismatch is not None
+    assert mismatch.check == "shape"
+    assert mismatch.message.startswith(says)
+
+
+def test_a_behaviour_that_is_not_to_be_had_is_said_where_the_pack_is_made() -> None:
+    with pytest.raises(ValueError, match="Install the packages of this course"):
+        pack.make_record("lesson", replace(_design(), behaviour="no_such_package:f"), 0)
+
+
+def test_a_behaviour_travels_in_the_pack(tmp_path: Path) -> None:
+    made = pack.make("lesson", "Lesson", [_design(kind="design", difficulty=4, minutes=12)])
+    pack.save(made, tmp_path / "a.probes.npz")
+    found = pack.load(tmp_path / "a.probes.npz").exercises["weigh"]
+    assert (found.behaviour, found.kind, found.difficulty, found.minutes) == ("given_for_tests:sorted_pair", "design", 4, 12)
+    assert effort(found) == "difficulty ●●●●○ · about 12 minutes · design"
+    assert grade(found, lambda limit: [0, 1]).passed
+
+
+def _root(x: np.ndarray) -> np.ndarray:
+    if (x < 0).any():
+        raise ValueError("expected no negative entry")
+    return np.sqrt(x)
+
+
+def _raising() -> Exercise:
+    return _exercise(
+        reference=_root,
+        cases=(
+            Case("positive", lambda draw: {"x": draw.uniform(3)}),
+            Case("negative", lambda draw: {"x": -1 - draw.uniform(2)}, raises=ValueError),
+        ),
+        properties=(),
+        misconceptions=(
+            Misconception("silent", "returned NaN for a negative number", "raise", lambda x: np.sqrt(np.abs(x)) + 0 * x),
+            Misconception("other error", "raised a TypeError", "raise ValueError", _type_error),
+        ),
+        variants=(Variant("a kind of it", _unicode_error),),
+    )
+
+
+def _type_error(x: np.ndarray) -> np.ndarray:
+    if (x < 0).any():
+        raise TypeError("no")
+    return np.sqrt(x)
+
+
+def _unicode_error(x: np.ndarray) -> np.ndarray:
+    if (x < 0).any():
+        raise UnicodeError("a kind of ValueError")
+    return np.sqrt(x)
+
+
+def test_a_case_may_expect_an_exception() -> None:
+    assert not verify_exercise("lesson", _raising()).problems
+    result = _grade(lambda x: np.sqrt(np.maximum(x, 0)), _raising())
+    assert result.diagnosis is not None
+    assert result.diagnosis.known[0].id == "silent"  # it does not raise, whatever it returns instead
+    assert _grade(blank, _raising()).score == 0
+
+
+def test_who_always_raises_gets_nothing() -> None:
+    def always(x: Any) -> Any:
+        raise ValueError("expected something else")
+
+    assert _grade(always, _raising()).score == 0
+    with pytest.raises(ValueError, match="a value"):
+        replace(_raising(), cases=_raising().cases[1:])
+
+
+def test_the_reference_must_raise_what_its_case_says() -> None:
+    wrong = replace(_raising(), reference=lambda x: np.abs(x), misconceptions=(), variants=())
+    with pytest.raises(ValueError, match="expected the reference to raise ValueError, but it returned a value"):
+        pack.make_record("lesson", wrong, 0)
+
+
+def test_several_programs_with_one_mistake_are_caught_under_its_one_name() -> None:
+    twice = Misconception("columns", "normalised the columns", "axis=-1", lambda z: _softmax(z.T).T, also=(lambda z: 2 * z,))
+    exercise = _exercise(misconceptions=(twice,))
+    verdict = verify_exercise("lesson", exercise)
+    assert (verdict.misconceptions, verdict.caught, verdict.problems) == (1, 1, [])
+    for answer in twice.answers().values():
+        found = _grade(answer, exercise).diagnosis
+        assert found is not None
+        assert found.known[0].id == "columns"

@@ -1,6 +1,8 @@
 """Lesson 04: the references against independent oracles, and every number that the lesson's text states."""
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jaxtyping
@@ -14,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
-from autograder.authoring import course, verify
+from autograder.authoring import course
 from autograder.judging import pack
 from solutions import device
 from solutions import masking as reference
-from solutions.masking import additive_mask, apply_mask, causal_mask, combine_masks, cross_attention, masked_sdpa, padding_mask
+from solutions.masking import causal_layer, causal_mask, cheating_loss, cross_attention, masked_sdpa, packed_mask, padding_mask
 from solutions.scaled_dot_product import scaled_scores, sdpa
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
@@ -77,31 +79,16 @@ def test_a_causal_mask_is_the_builtin_bias_at_the_lower_right(n_q: int, n_k: int
     assert_close(masked_sdpa(q, k, v, causal_mask(n_q, n_k))[0], expected, **DOUBLE)
 
 
-def test_combined_masks_keep_what_every_mask_keeps_in_any_order_and_leave_them_alone() -> None:
-    masks = [random_mask(2, 5, 7, seed=1), random_mask(5, 7, seed=2), padding_mask(torch.tensor([3, 6]), 7)]
-    before = [mask.clone() for mask in masks]
-    keep = combine_masks(masks)
-    assert keep.equal(masks[0] * masks[1] * masks[2])
-    assert keep.equal(combine_masks(masks[::-1]))
-    assert combine_masks(masks[:1]).equal(masks[0])
-    assert all(mask.equal(old) for mask, old in zip(masks, before, strict=True))
-
-
-# ---------------------------------------------------------------------------------------------- scores
-
-
-def test_apply_mask_writes_minus_infinity_exactly_where_the_mask_is_false() -> None:
-    scores, keep = normal(2, 5, 7), random_mask(2, 1, 7, seed=3)
-    masked = apply_mask(scores, keep)
-    assert masked.isneginf().equal(~keep.expand(2, 5, 7))
-    assert masked.where(keep, 0.0).equal(scores.where(keep, 0.0))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_adding_the_additive_mask_is_applying_the_mask_in_every_precision(dtype: torch.dtype) -> None:
-    scores, keep = normal(5, 7).to(dtype), random_mask(5, 7)
-    assert additive_mask(keep, dtype).dtype == dtype
-    assert (scores + additive_mask(keep, dtype)).equal(apply_mask(scores, keep))
+def test_a_packed_row_is_its_documents_alone_and_blanks_do_not_matter() -> None:
+    documents = torch.tensor([3, 3, 3, 7, 7, 0, -1, -1])
+    q, k, v = triple(n=8, m=8)
+    packed = masked_sdpa(q, k, v, packed_mask(documents))[0]
+    for number in (3, 7, 0):
+        own = documents == number
+        n = int(own.sum())
+        assert_close(packed[own], masked_sdpa(q[own], k[own], v[own], causal_mask(n, n))[0], **DOUBLE)
+    one = packed_mask(torch.zeros(5, dtype=torch.long))
+    assert one.equal(causal_mask(5, 5))
 
 
 # ---------------------------------------------------------------------------------------------- attention
@@ -193,19 +180,20 @@ def test_results_follow_the_device_of_the_inputs() -> None:
     keep = padding_mask(lengths, 7)
     q, k, v = (x.to(device()) for x in triple(2, dtype=torch.float32))
     square = torch.eye(3, device=device())
-    results = [keep, combine_masks([keep, keep]), apply_mask(scaled_scores(q, k), keep), additive_mask(keep, torch.float16)]
+    results = [keep, packed_mask(lengths), causal_layer(q, *(square,) * 3)]
     results += [*masked_sdpa(q, k, v, keep), *cross_attention(q, k, square, square, square, keep)]
     assert all(x.device.type == device().type for x in results)
 
 
 def test_annotated_shapes_hold_at_run_time() -> None:
-    names = ("padding_mask", "causal_mask", "combine_masks", "apply_mask", "additive_mask", "masked_sdpa", "cross_attention")
+    names = ("padding_mask", "causal_mask", "packed_mask", "masked_sdpa", "causal_layer", "cross_attention", "cheating_loss")
     checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
     q, k, v = triple(2)
     keep = checked["padding_mask"](torch.tensor([3, 7]), 7)
-    both = checked["combine_masks"]([keep, checked["causal_mask"](5, 7)])
-    checked["apply_mask"](scaled_scores(q, k), both)
-    checked["additive_mask"](both, torch.float16)
+    both = keep & checked["causal_mask"](5, 7)
+    checked["packed_mask"](torch.tensor([0, 0, 1, -1]))
+    checked["cheating_loss"]()
+    checked["causal_layer"](q, normal(3, 4), normal(3, 4), normal(3, 3))
     checked["masked_sdpa"](q, k, v, both)
     checked["cross_attention"](q, k, normal(3, 4), normal(3, 4), normal(3, 2), both)
     with pytest.raises(jaxtyping.TypeCheckError):
@@ -275,10 +263,10 @@ def test_minus_1e9_gives_an_empty_row_the_mean_of_all_values_or_no_mask_at_all()
 def test_minus_infinity_alone_is_nan_and_nan_to_num_comes_too_late() -> None:
     leaves, keep = empty_row()
     q, k, v = leaves
-    filled = torch.softmax(apply_mask(scaled_scores(q, k), keep), dim=-1) @ v
+    filled = torch.softmax(scaled_scores(q, k).masked_fill(~keep, -INFINITY), dim=-1) @ v
     assert filled[1].isnan().all()
     assert finite(filled.nan_to_num(), leaves) == [True, True, False]
-    added = torch.softmax(scaled_scores(q, k) + additive_mask(keep, q.dtype), dim=-1) @ v
+    added = torch.softmax(scaled_scores(q, k) + torch.zeros(2, 3).masked_fill(~keep, -INFINITY), dim=-1) @ v
     assert finite(added.nan_to_num(), leaves) == [False, False, False]
     builtin = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
     assert builtin[1].item() == 0
@@ -295,9 +283,7 @@ def test_the_switch_is_causal_sees_the_first_key_only() -> None:
 
 def test_left_blanks_under_a_causal_mask_leave_two_queries_with_nothing() -> None:
     right = padding_mask(torch.tensor([3]), 5)
-    empty = [
-        (~combine_masks([real, causal_mask(5, 5)]).any(-1)[0]).nonzero().flatten().tolist() for real in (right, right.flip(-1))
-    ]
+    empty = [(~(real & causal_mask(5, 5)).any(-1)[0]).nonzero().flatten().tolist() for real in (right, right.flip(-1))]
     assert empty == [[], [0, 1]]
 
 
@@ -325,12 +311,140 @@ def test_only_a_causal_mask_before_the_softmax_does_not_leak() -> None:
     assert (ahead.diagonal(1) > 0.01).all()
 
 
-def test_the_toy_translation_crosses_and_ignores_blanks() -> None:
-    features, sharp = torch.eye(4), 2.5 * torch.eye(4)
-    source = torch.cat([features[[0, 2, 1, 3]], torch.zeros(2, 4)])
-    _, weights = cross_attention(features, source, sharp, sharp, features, padding_mask(torch.tensor([4]), 6)[0])
+def test_by_hand_the_mask_before_the_softmax_shares_out_one_and_the_usual_mistakes_do_not() -> None:
+    scores = torch.tensor([0, math.log(2), math.log(5)], dtype=torch.float64)
+    keep = torch.tensor([True, True, False])
+
+    def weights(values: Tensor) -> list[float]:
+        return [round(24 * a, 9) for a in torch.softmax(values, dim=-1).tolist()]
+
+    assert weights(scores) == [3, 6, 15]
+    assert weights(scores.masked_fill(~keep, -INFINITY)) == [8, 16, 0]
+    assert weights(scores * keep) == [6, 12, 6]
+    assert (torch.softmax(scores, dim=-1) * keep).sum().item() == pytest.approx(3 / 8)
+
+
+def test_dropped_weights_sum_to_one_on_average_only_and_the_builtin_drops_whenever_it_is_told() -> None:
+    torch.manual_seed(0)
+    weights = sdpa(*triple())[1]
+    dropped = torch.stack([F.dropout(weights, 0.5) for _ in range(4000)])
+    assert (dropped[0].sum(-1) - 1).abs().max() > 0.1
+    assert_close(dropped.mean(0).sum(-1), torch.ones(5, dtype=torch.float64), rtol=0, atol=0.05)
+    q, k, v = triple(1)
+    assert not torch.equal(*(F.scaled_dot_product_attention(q, k, v, dropout_p=0.5) for _ in range(2)))
+
+
+def test_gpt_2_and_bert_drop_a_tenth_of_the_weights() -> None:
+    transformers = pytest.importorskip("transformers")
+    assert transformers.GPT2Config().attn_pdrop == 0.1
+    assert transformers.BertConfig().attention_probs_dropout_prob == 0.1
+
+
+# ---------------------------------------------------------------------------------------------- models that are trained
+
+WORDS, LENGTH, WIDTH = 17, 32, 64
+
+
+def predict(p: dict[str, Tensor], text: Tensor, keep: Tensor, late: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The lesson's one-layer model; `late` masks the weights instead of the scores."""
+    x = p["E"][text] + p["P"][: text.shape[-1]]
+    n = text.shape[-1]
+    weights = torch.softmax(scaled_scores(x @ p["Q"], x @ p["K"]).masked_fill(~keep[:n, :n], -INFINITY), dim=-1)
+    weights = weights if late is None else weights * late[:n, :n]
+    return weights @ x @ p["V"] @ p["O"], weights
+
+
+@cache
+def trained(ahead: int | None, steps: int = 300) -> tuple[float, float, float]:
+    """Loss on fresh random texts, loss without a future, weight on the next token; `ahead=None` masks after the softmax."""
+    g = torch.Generator().manual_seed(0)
+    shapes = {"E": (WORDS, WIDTH), "P": (LENGTH, WIDTH)} | dict.fromkeys("QKV", (WIDTH, WIDTH)) | {"O": (WIDTH, WORDS)}
+    p = {name: torch.randn(shape, generator=g) for name, shape in shapes.items()}
+    p = {name: (x if name in "EP" else x / 8).requires_grad_() for name, x in p.items()}
+    square = torch.ones(LENGTH, LENGTH)
+    keep = square.bool() if ahead is None else square.tril(ahead).bool()
+    late = square.tril() if ahead is None else None
+    adam = torch.optim.Adam(p.values(), lr=0.01)
+    for _ in range(steps):
+        text = torch.randint(WORDS, (32, LENGTH + 1), generator=g)
+        adam.zero_grad()
+        F.cross_entropy(predict(p, text[:, :-1], keep, late)[0].mT, text[:, 1:]).backward()
+        adam.step()
+    fresh = torch.randint(WORDS, (512, LENGTH + 1), generator=g.manual_seed(1))
+    with torch.no_grad():
+        guess, weights = predict(p, fresh[:, :-1], keep, late)
+        cut = [F.cross_entropy(predict(p, fresh[:, :t], keep, late)[0][:, -1], fresh[:, t]) for t in range(1, LENGTH + 1)]
+        on_next = weights.diagonal(1, -2, -1).mean().item()
+        return F.cross_entropy(guess.mT, fresh[:, 1:]).item(), torch.stack(cut).mean().item(), on_next
+
+
+def test_on_random_text_a_causal_model_learns_nothing_and_one_that_sees_ahead_seems_perfect() -> None:
+    chance = math.log(WORDS)
+    assert chance == pytest.approx(2.833, abs=5e-4)
+    assert trained(0) == pytest.approx((2.835, 2.83, 0.0), abs=0.01)
+    loss, honest, on_next = trained(1)
+    assert loss == pytest.approx(0.097, abs=0.005)
+    assert honest > chance + 1
+    assert on_next > 0.99
+    assert cheating_loss() == pytest.approx(chance / 32)
+    assert cheating_loss() == pytest.approx(loss, rel=0.15)
+
+
+def test_a_mask_after_the_softmax_is_enough_to_beat_what_cannot_be_beaten() -> None:
+    loss, honest, on_next = trained(None, steps=600)
+    assert on_next == 0
+    assert loss < math.log(WORDS) - 0.02  # 512 * 32 tokens: a standard error of about 0.005 at most
+    assert honest > math.log(WORDS) + 0.5
+
+
+def leaky_layer(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
+    z = (x - x.mean(-2, keepdim=True)) / (x.var(-2, keepdim=True, correction=0) + 1e-5).sqrt()
+    n = x.shape[-2]
+    return x + masked_sdpa(z @ w_q, z @ w_k, z @ w_v, causal_mask(n, n))[0]
+
+
+def test_the_broken_layer_leaks_and_the_repaired_one_is_layer_normalisation() -> None:
+    x, matrices = normal(5, 8), [normal(8, 8, seed=seed) / math.sqrt(8) for seed in (1, 2, 3)]
+
+    def above(layer: Callable[..., Tensor]) -> float:
+        jacobian = torch.autograd.functional.jacobian(lambda y: layer(y, *matrices), x)
+        return float(jacobian.norm(dim=(1, 3)).triu(1).max())
+
+    assert above(leaky_layer) > 0.1
+    assert above(causal_layer) == 0
+    z = F.layer_norm(x, (8,), eps=1e-5)
+    q, k, v = (z @ w for w in matrices)
+    expected = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+    assert_close(causal_layer(x, *matrices), x + expected, **DOUBLE)
+
+
+def test_a_translator_learns_where_to_look_and_the_order_of_the_source_does_not_matter() -> None:
+    g = torch.Generator().manual_seed(0)
+    places, table = torch.randn(4, 16, generator=g), torch.randn(12, 16, generator=g)
+    w_q, w_k, w_v = (torch.randn(16, 16, generator=g) / 4 for _ in range(3))
+    u = torch.randn(16, 12, generator=g) / 4
+    leaves = [x.requires_grad_() for x in (places, table, w_q, w_k, w_v, u)]
+    adam = torch.optim.Adam(leaves, lr=0.01)
+    real = torch.tensor([True] * 4 + [False] * 2)
+
+    def translate(source: Tensor) -> tuple[Tensor, Tensor]:
+        padded = torch.cat([table[source], torch.zeros(*source.shape[:-1], 2, 16)], dim=-2)
+        return cross_attention(places, padded, w_q, w_k, w_v, real)
+
+    for _ in range(300):
+        words = 3 * torch.arange(4) + torch.randint(3, (64, 4), generator=g)
+        order = torch.rand(64, 4, generator=g).argsort(-1)
+        output, _ = translate(words.gather(1, order))
+        adam.zero_grad()
+        F.cross_entropy((output @ u).mT, words).backward()
+        adam.step()
+    source = torch.tensor([0, 6, 3, 9])  # le chat noir dort
+    output, weights = translate(source)
+    assert (output @ u).argmax(-1).tolist() == [0, 3, 6, 9]  # the black cat sleeps
     assert weights.argmax(-1).tolist() == [0, 2, 1, 3]
+    assert weights[1:3].amax(-1).min() > 0.9
     assert weights[:, 4:].eq(0).all()
+    assert_close(translate(source.flip(0))[0], output, rtol=1e-4, atol=1e-4)
 
 
 # ---------------------------------------------------------------------------------------------- errata
@@ -391,11 +505,6 @@ def test_probes_hold_the_rows_that_their_names_promise(seed: int) -> None:
         assert not empty.all()
     q, k, _, keep = (torch.from_numpy(x) for x in cases["a forbidden key with a huge score"].probe.inputs.arrays)
     scores = scaled_scores(q.double(), k.double())
-    assert (apply_mask(scores, ~keep).amax(-1) - apply_mask(scores, keep).amax(-1)).min() > 750  # beyond exp in float64
-
-
-@pytest.mark.parametrize(("dtype", "passes"), [(torch.float16, True), (torch.float32, False), (torch.float64, False)])
-def test_the_check_of_the_additive_mask_sees_its_precision(dtype: torch.dtype, passes: bool) -> None:
-    exercise = next(e for e in course.find_lesson("masking").exercises() if e.id == "additive_mask")
-    record = pack.make_record("masking", exercise, pack.VISIBLE_SEED)
-    assert verify.grade(record, lambda keep, **_: additive_mask(keep, dtype)).passed is passes
+    assert (
+        scores.masked_fill(keep, -INFINITY).amax(-1) - scores.masked_fill(~keep, -INFINITY).amax(-1)
+    ).min() > 750  # beyond exp in float64

@@ -9,6 +9,7 @@ import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course.thread import INDEX, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,17 @@ from autograder.authoring import course
 from autograder.judging import pack
 from solutions import device
 from solutions import scaled_dot_product as reference
-from solutions.scaled_dot_product import scaled_scores, score_variance, sdpa, sdpa_backward, sdpa_einsum, softmax_jacobian
+from solutions.scaled_dot_product import (
+    choose_projections,
+    head_statistics,
+    scaled_scores,
+    score_size,
+    sdpa,
+    sdpa_backward,
+    sdpa_einsum,
+    self_attention,
+    softmax_jacobian,
+)
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off
@@ -122,14 +133,27 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     q, k, v = triple(2, 3)
     checked = {
         name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name))
-        for name in ("scaled_scores", "sdpa", "sdpa_einsum", "sdpa_backward", "softmax_jacobian", "score_variance")
+        for name in (
+            "scaled_scores",
+            "score_size",
+            "sdpa",
+            "self_attention",
+            "choose_projections",
+            "sdpa_einsum",
+            "sdpa_backward",
+            "softmax_jacobian",
+            "head_statistics",
+        )
     }
     checked["scaled_scores"](q, k)
     checked["sdpa"](q, k, v)
     checked["sdpa_backward"](q, k, v, normal(2, 3, 5, 2))
     checked["sdpa_einsum"](*(x[0].transpose(0, 1) for x in (q, k, v)))
     checked["softmax_jacobian"](normal(5))
-    checked["score_variance"](3, 5, 0)
+    checked["score_size"]()
+    checked["choose_projections"]()
+    checked["head_statistics"](q, k)
+    checked["self_attention"](q, normal(3, 4), normal(3, 4), normal(3, 2))
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["sdpa"](q, v, k)
 
@@ -203,16 +227,8 @@ def test_a_common_shift_of_the_keys_gets_no_gradient() -> None:
 
 @pytest.mark.parametrize("d", [4, 64, 512])
 def test_the_variance_of_a_dot_product_is_d(d: int) -> None:
-    assert score_variance(d, 5000, seed=0) == pytest.approx(d, rel=0.08)  # 4 standard errors, sqrt((2 + 6/d) / 5000)
-
-
-def test_score_variance_repeats_and_follows_the_stated_draw() -> None:
-    g = torch.Generator().manual_seed(7)
-    q = torch.randn(11, 5, generator=g, dtype=torch.float64)
-    k = torch.randn(11, 5, generator=g, dtype=torch.float64)
-    expected = torch.linalg.vecdot(q, k).var(correction=0).item()
-    assert score_variance(5, 11, 7) == score_variance(5, 11, 7) == pytest.approx(expected, rel=1e-12)
-    assert not torch.equal(torch.randn(11, generator=g.manual_seed(7)), q.flatten()[:11].float())  # float32 is another stream
+    q, k = torch.randn(2, 5000, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (q * k).sum(-1).var().item() == pytest.approx(d, rel=0.08)  # 4 standard errors, sqrt((2 + 6/d) / 5000)
 
 
 @pytest.mark.parametrize(("d", "share"), [(4, 0.270), (64, 0.314), (512, 0.317)])
@@ -317,13 +333,124 @@ def test_divided_by_d_the_gradient_fades_like_one_over_root_d() -> None:
     assert first / last == pytest.approx(4, rel=0.1)
 
 
-def test_tokens_of_the_heat_map_look_where_the_text_says() -> None:
-    noun, verb, modifier = 2 * torch.eye(3)
-    keys = torch.stack([noun, verb, modifier, modifier, noun])  # Eve ate a ripe pear
-    queries = torch.stack([verb, noun, noun, noun, verb])
-    _, weights = sdpa(queries, keys, torch.eye(5))
-    assert weights[1, [0, 4]].sum() > 0.85
-    assert weights[3, 4] == weights[3, 0] > 5 * weights[4, 3]
+def test_the_row_worked_by_hand() -> None:
+    x = torch.tensor(VECTORS[[INDEX["she"], INDEX["pear"], INDEX["it"]]])
+    dots = (x @ x.T)[2]
+    assert dots.tolist() == [-2, 2, 1]
+    assert_close(dots / math.sqrt(2), torch.tensor([-1.41, 1.41, 0.71]).double(), rtol=0, atol=0.005)
+    assert_close((dots / math.sqrt(2)).exp(), torch.tensor([0.24, 4.11, 2.03]).double(), rtol=0, atol=0.005)
+    assert (dots / math.sqrt(2)).exp().sum().item() == pytest.approx(6.38, abs=0.005)
+    output, weights = sdpa(x, x, x)
+    assert_close(weights[2], torch.tensor([0.04, 0.64, 0.32]).double(), rtol=0, atol=0.005)
+    assert_close(output[2], torch.tensor([1.53, -0.61]).double(), rtol=0, atol=0.005)
+    assert_close(weights[1], torch.tensor([0.00, 0.89, 0.11]).double(), rtol=0, atol=0.005)
+
+
+def test_self_attention_is_one_bilinear_form_and_symmetric_only_without_it() -> None:
+    x, w_q, w_k, w_v = normal(5, 4), normal(4, 2, seed=1), normal(4, 2, seed=2), normal(4, 3, seed=3)
+    form = w_q @ w_k.T
+    assert torch.linalg.matrix_rank(form) == 2
+    weights = torch.softmax(x @ form @ x.T / math.sqrt(2), dim=-1)
+    output = self_attention(x, w_q, w_k, w_v)
+    assert_close(output, (weights @ x @ w_v, weights), **DOUBLE)
+    plain, formed = scaled_scores(x, x), scaled_scores(x @ w_q, x @ w_k)
+    assert_close(plain, plain.T, **DOUBLE)
+    assert (formed - formed.T).abs().max() > 0.1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(5)))
+def test_self_attention_of_permuted_tokens_is_permuted(order: list[int]) -> None:
+    x, matrices = normal(5, 4), [normal(4, 2, seed=seed) for seed in (1, 2, 3)]
+    assert_close(self_attention(x[order], *matrices)[0], self_attention(x, *matrices)[0][order], **DOUBLE)
+
+
+def test_the_chosen_projections_make_it_look_at_pear_and_pear_elsewhere() -> None:
+    x = torch.tensor(VECTORS, dtype=torch.float32)
+    _, weights = self_attention(x, *choose_projections(), torch.eye(2))
+    assert weights[INDEX["it"], INDEX["pear"]] > 0.9
+    assert weights[INDEX["pear"], INDEX["sweet"]] > 0.9
+    scores = x @ x.T
+    assert scores[INDEX["it"], INDEX["pear"]] == scores[INDEX["pear"], INDEX["it"]]
+
+
+def test_the_estimate_is_the_root_of_64_variances() -> None:
+    assert score_size() == pytest.approx(9.6)
+    q, k = torch.randn(2, 100_000, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (1.5 * q * 0.8 * k).sum(-1).std().item() == pytest.approx(9.6, rel=0.01)
+
+
+def test_head_statistics_are_those_of_scipy_free_loops() -> None:
+    q, k, _ = triple(2)
+    spread, entropy = head_statistics(q, k)
+    scores, weights = scaled_scores(q, k), sdpa(q, k, k)[1]
+    for b in range(2):
+        for i in range(5):
+            mean = sum(scores[b, i].tolist()) / 7
+            variance = sum((s - mean) ** 2 for s in scores[b, i].tolist()) / 7
+            assert spread[b, i].item() == pytest.approx(math.sqrt(variance))
+            assert entropy[b, i].item() == pytest.approx(-sum(a * math.log(a) for a in weights[b, i].tolist()))
+
+
+def broken_einsum(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    scores = torch.einsum("iba,jba->ijb", q, k) / math.sqrt(q.shape[1])
+    weights = torch.softmax(scores, dim=-1)
+    return torch.einsum("ijb,jbc->ibc", weights, v), weights.permute(2, 0, 1)
+
+
+def test_the_broken_einsum_runs_has_the_right_shapes_and_two_mistakes() -> None:
+    q, k, v = (x.transpose(0, 1) for x in triple(2))
+    output, weights = broken_einsum(q, k, v)
+    assert (output.shape, weights.shape) == tuple(x.shape for x in sdpa_einsum(q, k, v))
+    assert (output - sdpa_einsum(q, k, v)[0]).abs().max() > 0.1
+    assert broken_einsum(q[:, :1], k[:, :1], v[:, :1])[1].eq(1).all()  # a batch of one: every weight is 1
+    assert_close(weights.sum(0), torch.ones(5, 7, dtype=torch.float64))  # they sum to 1 over the batch
+
+
+# ---------------------------------------------------------------------------------------------- the model that learns
+
+
+@cache
+def learn(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """The lesson's little model, by another hand: the share of right answers and the entropy of the weights at each step."""
+    g = torch.Generator().manual_seed(seed)
+    table = torch.randn(24, 32, generator=g)
+    w_q, w_k, w_v, w_o = (torch.randn(32, width, generator=g) / math.sqrt(32) for width in (d_k, d_k, 32, 8))
+    leaves = [x.requires_grad_() for x in (table, w_q, w_k, w_v, w_o)]
+    adam = torch.optim.Adam(leaves, lr=learning_rate)
+    right, entropy = [], []
+    for _ in range(200):
+        letters = torch.rand(64, 16, generator=g).argsort(-1)[:, :8]
+        digits = torch.randint(8, (64, 8), generator=g)
+        x = (table[letters] + table[16 + digits]) / math.sqrt(2)
+        scores = torch.einsum("bik,bjk->bij", table[letters[:, :1]] @ w_q, x @ w_k) / divide_by
+        weights = torch.softmax(scores, dim=-1)
+        guess = (weights @ (x @ w_v))[:, 0] @ w_o
+        adam.zero_grad()
+        F.cross_entropy(guess, digits[:, 0]).backward()
+        adam.step()
+        right.append((guess.argmax(-1) == digits[:, 0]).double().mean())
+        entropy.append(torch.special.entr(weights.detach()).sum(-1).mean())
+    return torch.stack(right), torch.stack(entropy)
+
+
+def last(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: int = 0) -> float:
+    return learn(d_k, divide_by, learning_rate, seed)[0][-50:].mean().item()
+
+
+def test_without_the_scale_a_wide_model_learns_slowly_and_with_it_every_width_learns() -> None:
+    assert last(4) > 0.99
+    assert last(64) == pytest.approx(0.8, abs=0.1)
+    assert last(1024) < 0.5
+    assert all(last(1024, seed=seed) < 0.7 for seed in (1, 2))
+    assert [last(1024, learning_rate=1e-3, seed=seed) for seed in range(3)] == pytest.approx([0.84, 0.38, 0.77], abs=0.08)
+    assert all(last(d, math.sqrt(d)) > 0.98 for d in (4, 64, 1024))
+
+
+def test_the_unscaled_wide_model_has_chosen_before_it_has_learned() -> None:
+    first = {d: learn(d)[1][0].item() for d in (4, 1024)}
+    assert first == pytest.approx({4: 1.42, 1024: 0.05}, abs=0.02)
+    assert math.log(8) == pytest.approx(2.08, abs=0.005)
 
 
 # ---------------------------------------------------------------------------------------------- errata

@@ -13,12 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from autograder.judging.exercise import Exercise
 
 
 class CourseError(Exception):
     """Something about the course's files is wrong; the message says what was expected, where, and what next."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the message. Our own source would explain nothing to a learner."""
+        return [str(self)]
 
 
 def spare_grammars() -> None:
@@ -54,6 +59,7 @@ class Lesson:
         root = str(course_root().parent)
         if root not in sys.path:
             sys.path.insert(0, root)
+        sys.path += [str(folder) for folder in given_folders() if str(folder) not in sys.path]
         try:
             module = importlib.import_module(f"course.exercises.{self.slug}")
         except ModuleNotFoundError as error:
@@ -84,11 +90,15 @@ def course_root() -> Path:
     )
 
 
-@functools.cache
+def setting(name: str, default: Any) -> Any:
+    """What course.toml says about `name`."""
+    path = course_root() / "course.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")).get(name, default) if path.exists() else default
+
+
 def given_folders() -> tuple[Path, ...]:
     """The folders whose packages lessons are given (`given` in course.toml): what released cells and the sandbox may import."""
-    path = course_root() / "course.toml"
-    named = tomllib.loads(path.read_text(encoding="utf-8")).get("given", []) if path.exists() else []
+    named = setting("given", [])
     return tuple(course_root() / name for name in ([named] if isinstance(named, str) else named))
 
 

@@ -6,12 +6,11 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.course import CourseError, Lesson, did_you_mean
+from autograder.authoring.workload import announce
 from autograder.judging.exercise import Exercise
 from autograder.notebooks.roles import CHECK, exercise_of, grade_id
 
 _DEFAULTS = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
-
-
 _LANGUAGE = {"name": "python", "mimetype": "text/x-python", "file_extension": ".py"}
 
 
@@ -41,6 +40,7 @@ def read_lesson(lesson: Lesson) -> Any:
         raise CourseError(
             f"{lesson.path.name}: expected an answer cell and a check cell for {missing}. Add both, or delete the exercise."
         )
+    announce(notebook, exercises)
     notebook.metadata = nbformat.from_dict({"kernelspec": dict(notebook.metadata["kernelspec"]), "language_info": _LANGUAGE})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook

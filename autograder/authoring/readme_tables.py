@@ -8,10 +8,7 @@ from pathlib import Path
 
 from autograder.authoring.course import CourseError, Lesson, course_root
 from autograder.authoring.verify import Verdict, verify_lesson
-
-# The estimate of a lesson's minutes, stated where it is printed: reading, thinking, writing.
-WORDS_A_MINUTE = 160
-MINUTES = {"exercise": 7, "prediction": 1, "written": 6}
+from autograder.authoring.workload import minutes
 
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
@@ -68,19 +65,6 @@ def objectives(lesson: Lesson) -> list[str]:
     items = re.split(r"\n\s*[-*] ", match[1])
     goals = [re.sub(r"\s+", " ", item).strip(" .;,:…") for item in items]
     return [goal.replace("|", "\\|") for goal in goals if goal]
-
-
-def minutes(lesson: Lesson) -> int:
-    """An estimate, to the next five minutes: words read at 160 a minute, 7 an exercise, 1 a prediction, 6 a written question."""
-    text = lesson.path.read_text(encoding="utf-8")
-    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    exercises = lesson.exercises()
-    predictions = sum(bool(exercise.choices) for exercise in exercises)
-    written = len(re.findall(r"\*\*Model answer\.?\*\*", text))
-    work = (
-        (len(exercises) - predictions) * MINUTES["exercise"] + predictions * MINUTES["prediction"] + written * MINUTES["written"]
-    )
-    return 5 * -(-(len(prose.split()) // WORDS_A_MINUTE + work) // 5)
 
 
 def glossary() -> str:

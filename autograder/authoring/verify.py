@@ -13,6 +13,7 @@ import numpy as np
 from autograder.authoring.course import Lesson
 from autograder.diagnosis.attempt import judged
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
@@ -52,6 +53,7 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
     if exercise.choices:
         return _verify_choice(lesson, exercise)
     verdict = Verdict(lesson, exercise.id, len(exercise.misconceptions), 0, len(exercise.variants), 0, True)
+    programs = [(mistake, name, answer) for mistake in exercise.misconceptions for name, answer in mistake.answers().items()]
     caught = {m.id: True for m in exercise.misconceptions}
     full = {v.id: True for v in exercise.variants}
     for seed in seeds:
@@ -63,20 +65,16 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
         if grade(record, blank).score != 0:
             verdict.blank_zero = False
             verdict.problems.append(f"{where}: a blank answer gets marks")
-        for mistake in exercise.misconceptions:
-            result = grade(record, mistake.answer)
+        for mistake, program, answer in programs:
+            result = grade(record, answer_of(exercise, answer))
             said = result.diagnosis
             named = said is not None and [known.id for known in said.known] == [mistake.id] and _sure(record, said)
             if result.passed or not named:
                 caught[mistake.id] = False
                 name = "+".join(known.id for known in said.known) if said and said.known else "nothing"
-                verdict.problems.append(
-                    f"{where}: {mistake.id!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}"
-                )
-            elif (margin := max(_margin(record, case, mistake.id) for case in record.cases)) < MARGIN:
-                verdict.problems.append(
-                    f"{where}: {mistake.id!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)"
-                )
+                verdict.problems.append(f"{where}: {program!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}")
+            elif (margin := max(_margin(record, case, program) for case in record.cases)) < MARGIN:
+                verdict.problems.append(f"{where}: {program!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)")
         for variant in exercise.variants:
             result = grade(record, variant.answer)
             if not result.passed:

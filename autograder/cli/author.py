@@ -20,6 +20,13 @@ def register(add: Add) -> None:
     verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
     verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
     verify.add_argument("--json", action="store_true", help="print JSON")
+    verify.add_argument("--blind", type=Path, metavar="FILE", help="what is said of the labelled answers in FILE")
+
+    style = add(
+        "style", _style, "Say what a lesson's text still lacks: alternative texts, headings, short sentences, sources, symbols."
+    )
+    style.add_argument("lessons", nargs="*", help="lessons (default: all)")
+    style.add_argument("--only", choices=["figure", "exercise", "sentence", "claim", "symbol"], help="one of the rules")
 
     book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
     book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
@@ -35,11 +42,12 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from autograder.authoring import build, readme_tables
+    from autograder.authoring import build, readme_tables, style
 
     chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = build.check(chosen)
+        problems += [str(one) for lesson in chosen for one in style.findings(lesson)] if style.enforced() else []
         stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
@@ -51,9 +59,21 @@ def _build(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _style(arguments: argparse.Namespace) -> int:
+    from autograder.authoring.style import findings
+
+    found = [one for lesson in _chosen(arguments.lessons) for one in findings(lesson) if arguments.only in (None, one.rule)]
+    for one in found:
+        print(one)
+    print(f"{len(found)} to mend" if found else "nothing to mend")
+    return 1 if found else 0
+
+
 def _verify(arguments: argparse.Namespace) -> int:
     from autograder.authoring.verify import Verdict, verify_lesson
 
+    if arguments.blind is not None:
+        return _blind(arguments)
     verdicts: list[Verdict] = []
     for lesson in _chosen(arguments.lessons):
         verdicts += verify_lesson(lesson)
@@ -72,6 +92,21 @@ def _verify(arguments: argparse.Namespace) -> int:
 
         print_verdicts(verdicts, total)
     return 1 if any(v.problems for v in verdicts) else 0
+
+
+def _blind(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from autograder.cli.instructor_output import print_blind
+    from autograder.grading import blind
+    from autograder.sandbox.tiers import choose_tier
+
+    told = list(blind.ask(blind.read(arguments.blind), choose_tier()))
+    if arguments.json:
+        print(json.dumps([asdict(one) for one in told], indent=1))
+    else:
+        print_blind(told)
+    return 0
 
 
 def _book(arguments: argparse.Namespace) -> int:

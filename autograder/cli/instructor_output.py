@@ -14,6 +14,7 @@ from autograder.diagnosis.panel import SYMBOL
 
 if TYPE_CHECKING:
     from autograder.authoring.verify import Verdict
+    from autograder.grading.blind import Told
     from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
 
 
@@ -116,3 +117,20 @@ def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]
 
 def _what(name: str, state: "ExerciseRow") -> str:
     return f"{SYMBOL[state.status]} {name}: {escape(state.misconception or state.headline)}"
+
+
+def print_blind(told: "Sequence[Told]") -> None:
+    """Each answer with what was said of it, then the counts."""
+    from autograder.grading.blind import OUTCOMES, tally
+
+    console = Console()
+    for one in told:
+        label = "right" if one.answer.right else " ".join(("wrong", *one.answer.tags))
+        console.print(f"[bold]{one.answer.lesson}.{one.answer.exercise}[/] {escape(label)}: {escape(one.answer.truth)}")
+        console.print(f"  {one.outcome} ({one.score:g}): {escape(one.headline)}", highlight=False)
+    table = Table("answers", "number", *OUTCOMES, title="attn verify --blind")
+    for group, counts in tally(told).items():
+        total = counts.total()
+        if total:
+            table.add_row(group, str(total), *(f"{counts[name]} ({counts[name] / total:.0%})" for name in OUTCOMES))
+    console.print(table)

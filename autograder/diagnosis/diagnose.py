@@ -16,10 +16,10 @@ from autograder.diagnosis.relations import Relation, leaves, relations, sizes
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation
+from autograder.judging.pack import PAIR
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
-PAIR = "+"  # joins the ids of two mistakes whose composition is stored in a pack
 ENOUGH = 4  # that many entries cannot agree by chance
 VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
 
@@ -36,9 +36,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
     found = _one(exercise, cases) or _composed(exercise, cases) or _here_and_there(exercise, cases)
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = (
-            _two_terms(exercise, failing)
-            or _by_output(exercise, cases)
-            or _mistake_and_relation(exercise, failing, tolerance)
+            _two_terms(exercise, failing) or _by_output(exercise, cases) or _mistake_and_relation(exercise, failing, tolerance)
         )
     return found or _most(exercise, cases)
 
@@ -60,7 +58,8 @@ def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tu
 
 def _one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     for known in exercise.known:
-        if _explains(known.id, cases, exercise.tolerance):
+        programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
+        if any(_explains(name, cases, exercise.tolerance) for name in programs):
             return _named(cases, known)
     return None
 
@@ -112,7 +111,7 @@ def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance, *, where_s
         mistake = record.mistakes.get(name)
         if mistake is None and not result.passed and where_stored:
             continue
-        if not (result.passed if mistake is None else same_outcome(mistake, result.observation, tolerance)):
+        if not (result.passed if mistake is None else _same(record, mistake, result.observation, tolerance)):
             return False
         shown += mistake is not None
     return shown > 0
@@ -120,7 +119,14 @@ def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance, *, where_s
 
 def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
     record, result = case
-    return not result.passed and name in record.mistakes and same_outcome(record.mistakes[name], result.observation, tolerance)
+    return not result.passed and name in record.mistakes and _same(record, record.mistakes[name], result.observation, tolerance)
+
+
+def _same(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+    """`same_outcome`, but where an exception is expected it does not matter what was returned instead."""
+    if record.expected.failure is not None and mistake.failure is None:
+        return seen.failure is None
+    return same_outcome(mistake, seen, tolerance)
 
 
 def _named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnosis:

@@ -5,13 +5,14 @@ which check failed and, where the outputs match a known mistake, its name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from autograder.diagnosis import slips
 from autograder.diagnosis.diagnose import right_outputs
 from autograder.diagnosis.relations import where_wrong
+from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, show
@@ -48,7 +49,9 @@ class Report:
     notes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     hidden: bool = False
+    following: tuple[tuple[str, str], ...] = ()  # what to do next: texts, each with a link or ""
     known: tuple[Known, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
+    effort: str = ""
 
     @property
     def recorded(self) -> str | None:
@@ -56,8 +59,24 @@ class Report:
         return "+".join(known.id for known in self.known) or None
 
 
+def effort(exercise: Exercise | ExerciseRecord) -> str:
+    """How hard an exercise is, how long it takes and of which kind it is.
+
+    >>> effort(Exercise("p", "Guess", 1, choices={"a": "so"}))
+    'about 1 minute · prediction'
+    """
+    minutes = f"about {exercise.minutes:g} minute{'' if exercise.minutes == 1 else 's'}"
+    if exercise.choices:
+        return f"{minutes} · prediction"
+    return f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)} · {minutes} · {exercise.kind}"
+
+
 def make_report(result: Result, *, reveal: bool = True) -> Report:
     """The report of `result`; `reveal=False` where its probes are hidden ones."""
+    return replace(_made(result, reveal), effort=effort(result.exercise))
+
+
+def _made(result: Result, reveal: bool) -> Report:
     exercise = result.exercise
     if exercise.choices:
         return _choice_report(result)
@@ -132,6 +151,12 @@ def _choice_report(result: Result) -> Report:
 
 def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     """The headline, what to do next, and the mistakes that the headline names for certain."""
+    if result.below is not None:
+        first = Diagnosis(f"`{result.exercise.id}` calls your `{result.below}`, which does not pass its own check yet.", "")
+        then = _say(replace(result, below=None), mismatch, reveal)
+        return replace(
+            first, advice=f"Mend `{result.below}` first, then check this one again. What is seen here: {then.headline}"
+        )
     found, failure = result.diagnosis, result.failure
     if found is not None and (reveal or found.known):
         return found

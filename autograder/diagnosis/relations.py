@@ -229,24 +229,23 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relati
 
 def _moved(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relation]:
     """The right entries, shifted or reversed along an axis."""
-    same = (lambda a, b: bool((a == b).all())) if want.dtype.kind == "b" else (lambda a, b: _near(a, b, tolerance))
     for axis in range(-1, -want.ndim - 1, -1):
         length = want.shape[axis]
         if length < 2:
             continue
-        if same(got, np.flip(want, axis)):
+        if _near(got, np.flip(want, axis), tolerance):
             yield Relation(
                 f"is the right one backwards along axis {axis}", "Turn the order round, or run through it from the other end."
             )
         for step in (1, -1, 2, -2):
             if abs(step) >= length:
                 continue
-            if same(got, np.roll(want, step, axis)):
+            if _near(got, np.roll(want, step, axis), tolerance):
                 yield Relation(
                     f"is the right one rolled by {abs(step)} along axis {axis}", "An index is off: where do you begin to count?"
                 )
             kept, moved = _overlap(want, got, step, axis)
-            if length > 2 and kept.size > 1 and same(moved, kept) and not same(got, want):
+            if length > 2 and kept.size > 1 and _near(moved, kept, tolerance) and not _near(got, want, tolerance):
                 ahead = "later" if step > 0 else "earlier"
                 yield Relation(
                     f"is the right one, {abs(step)} {ahead} along axis {axis}",
@@ -264,18 +263,13 @@ def _overlap(want: Array, got: Array, step: int, axis: int) -> tuple[Array, Arra
 
 def _rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relation]:
     """The right numbers in other places or in another shape."""
-    same = (
-        (lambda a, b: a.shape == b.shape and bool((a == b).all()))
-        if want.dtype.kind == "b"
-        else (lambda a, b: _near(a, b, tolerance))
-    )
     if got.size != want.size:
         return
     if 2 <= want.ndim == got.ndim <= 5:
         for axes in itertools.permutations(range(want.ndim)):
             if axes == tuple(range(want.ndim)):
                 continue
-            if same(got, want.transpose(axes)):
+            if _near(got, want.transpose(axes), tolerance):
                 changed = [axis for axis, old in enumerate(axes) if axis != old]
                 if len(changed) == 2:
                     a, b = (axis - want.ndim for axis in changed)
@@ -289,7 +283,7 @@ def _rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relat
                         "Bring the axes back into order with `transpose` or `permute`.",
                     )
                 return
-    if got.shape != want.shape and same(got.reshape(want.shape), want):
+    if got.shape != want.shape and _near(got.reshape(want.shape), want, tolerance):
         yield Relation(
             f"holds the right numbers in shape {got.shape} instead of {want.shape}",
             "Only the shape is off: a missing or extra axis (`keepdims`, `unsqueeze`, `squeeze`, `reshape`).",
@@ -298,14 +292,14 @@ def _rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relat
     if want.ndim >= 2 and got.shape == want.shape:
         for axis in range(want.ndim):
             order = np.moveaxis(want, axis, -1)
-            if same(got, order.reshape(want.shape)):
+            if _near(got, order.reshape(want.shape), tolerance):
                 yield Relation(
                     "holds the right numbers in a wrong order: a `reshape` where a `transpose` is needed (or one without the other)",
                     "`reshape` never moves a number past another. To exchange axes, transpose; then reshape.",
                 )
                 return
     flat_got, flat_want = np.sort(got, axis=None), np.sort(want, axis=None)
-    if want.dtype.kind != "b" and want.size > 2 and len(np.unique(want)) > 2 and same(flat_got, flat_want):
+    if want.dtype.kind != "b" and want.size > 2 and len(np.unique(want)) > 2 and _near(flat_got, flat_want, tolerance):
         yield Relation(
             "holds exactly the right numbers, in other places",
             "Nothing is computed wrongly; something is put in the wrong place: look at axes, order and `reshape`.",

@@ -28,6 +28,7 @@ _RAISED = (
     ("TypeError", r"cannot unpack non-iterable (\w+)", "One value is unpacked as if it were several (a `{0}`).", "How many results does the function return that you call?"),
     ("ValueError", r"(?:not enough values|too many values) to unpack \(expected (\d+)", "A result is unpacked into {0} names, and has another number of parts.", "A leading axis more than you expect? Name the axes from the end: `*batch, n, d = x.shape`."),
     ("UnboundLocalError", r"variable '(\w+)'", "`{0}` is read before anything has been stored in it.", "Set it before the loop or the `if`."),
+    ("NotImplementedError", r"", "Something that your function calls is not written yet.", "Solve the exercise that it calls first."),
     ("NameError", r"name '(\w+)' is not defined", "The name `{0}` means nothing here.", "A slip of the pen, or a cell above that has not been run?"),
     ("AttributeError", r"module '(\w+)' has no attribute '(\w+)'", "`{0}` has no function `{1}`.", "NumPy and PyTorch name some things differently (`np.concatenate`, `torch.cat`)."),
     ("AttributeError", r"'NoneType' object has no attribute '(\w+)'", "Something is None where a value with `{0}` is needed.", "Does a function that you call forget its `return`?"),

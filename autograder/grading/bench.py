@@ -17,7 +17,7 @@ from typing import Any
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, Lesson, course_root
 from autograder.grading import demo
-from autograder.grading.mark import read_release, setup_for
+from autograder.grading.mark import given_paths, read_release, setup_for
 from autograder.judging.exercise import Exercise
 from autograder.sandbox import Limits, choose_tier
 
@@ -133,6 +133,6 @@ def _scores(root: Path, lesson: Lesson) -> dict[str, float]:
 
 def _worker_memory(root: Path, lesson: Lesson) -> float:
     """What a warm sandbox for the lesson holds in memory, in MiB; submissions share it until they write."""
-    setup = setup_for(read_release(root, lesson.name), Limits())
+    setup = setup_for(read_release(root, lesson.name), Limits(), given_paths())
     with setup.sandbox(choose_tier()) as sandbox:
         return sandbox.memory_bytes() / 2**20

@@ -12,6 +12,7 @@ import ast
 import hashlib
 import json
 import secrets
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -73,6 +74,7 @@ class MarkScheme:
     visible: pack.Pack
     hidden: pack.Pack
     limits: box.Limits
+    given: tuple[str, ...] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -83,7 +85,7 @@ class MarkScheme:
     @cached_property
     def setup(self) -> "Setup":
         """What its sandboxes must have ready."""
-        return setup_for(self.released, self.limits)
+        return setup_for(self.released, self.limits, self.given)
 
 
 @dataclass
@@ -102,7 +104,7 @@ def read_release(root: Path, assignment: str) -> Any:
     return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
 
 
-def setup_for(released: Any, limits: box.Limits) -> Setup:
+def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
     """The modules that the locked cells of a release import are imported once, and not again for each submission."""
     locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
     found: dict[str, None] = {}
@@ -111,7 +113,7 @@ def setup_for(released: Any, limits: box.Limits) -> Setup:
             found |= dict.fromkeys(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found[node.module] = None
-    return Setup(tuple(found), limits, tuple(str(folder) for folder in given_folders()))
+    return Setup(tuple(found), limits, tuple(given))
 
 
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
@@ -119,12 +121,18 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
     lesson = find_lesson(assignment)
     hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
-    return MarkScheme(assignment, read_release(root, assignment), visible, hidden, limits or box.Limits())
+    return MarkScheme(assignment, read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths())
+
+
+def given_paths() -> tuple[str, ...]:
+    """The folders of the packages that this course gives its lessons."""
+    return tuple(map(str, given_folders()))
 
 
 def mark(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "") -> Marked:
     """Mark a submission given as the bytes of its file; None where it could not be read, and `unreadable` says why."""
     started = time.perf_counter()
+    sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells: list[Cell] = []
     if data is not None:
         try:

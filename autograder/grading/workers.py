@@ -13,7 +13,7 @@ from typing import Any
 
 from autograder import __version__
 from autograder.authoring.course import CourseError
-from autograder.grading.mark import Marked, MarkScheme, Setup, mark, setup_for
+from autograder.grading.mark import Marked, MarkScheme, Setup, given_paths, mark, setup_for
 from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
@@ -94,7 +94,12 @@ class Workers:
     """Who marks: this machine's threads, or the workers of the cluster at `scheduler`; started when there is something to do."""
 
     def __init__(self, stack: ExitStack, released: Any, limits: Limits, unsafe: bool, workers: int | None, scheduler: str | None):
-        self._stack, self._setup, self._unsafe, self._scheduler = stack, setup_for(released, limits), unsafe, scheduler
+        self._stack, self._setup, self._unsafe, self._scheduler = (
+            stack,
+            setup_for(released, limits, given_paths()),
+            unsafe,
+            scheduler,
+        )
         self._workers = workers or os.cpu_count() or 1
         self._executor: Executor | None = None
         self._scheme: Any = None

@@ -4,6 +4,7 @@ Nothing here knows about attention. An `Exercise` names the reference that answe
 and lists the mistakes it can recognise and the right answers that must pass.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,7 +13,21 @@ import numpy as np
 
 from autograder.judging.values import Array, Code
 
-__all__ = ["Call", "Case", "Code", "Draw", "Exercise", "Misconception", "Property", "Script", "Tolerance", "Variant"]
+__all__ = [
+    "After",
+    "Before",
+    "Call",
+    "Case",
+    "Code",
+    "Draw",
+    "Exercise",
+    "Instead",
+    "Misconception",
+    "Property",
+    "Script",
+    "Tolerance",
+    "Variant",
+]
 
 Kind = Literal["write", "bug", "design", "estimate", "use"]
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
@@ -81,12 +96,14 @@ class Case:
     `grad` names inputs whose gradients are compared too (under a fixed random cotangent).
     `edge` is the share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
     and a wrong core scores zero whatever the edges do, so a constant or a stub cannot collect marks on them.
+    `raises` is the exception that a right answer ends with on these inputs (one of Python's own, or a kind of it).
     """
 
     name: str
     make: Callable[[Draw], dict[str, Any] | Script]
     grad: tuple[str, ...] = ()
     edge: float = 0.0
+    raises: type[Exception] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,14 +123,44 @@ class Property:
     output: int | None = None
 
 
+class Instead:
+    """A step taken otherwise: settings of the exercise's `recipe`, as in `Instead(axis=-2)`."""
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+
+
+@dataclass(frozen=True)
+class Before:
+    """A slip before the right computation: `change(**inputs)` returns the inputs that it takes by mistake."""
+
+    change: Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class After:
+    """A slip after the right computation: `change(result, **inputs)` returns what comes out by mistake."""
+
+    change: Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class Misconception:
-    """A mistake that learners make, with an `answer` that makes it. `says` completes "You …", `fix` is the next step."""
+    """A mistake that learners make, with an `answer` that makes it. `says` completes "You …", `fix` is the next step.
+
+    `answer` is a whole wrong answer, or one step (`Instead`, `Before`, `After`): steps are also tried two at a time.
+    `also` are other programs with the same mistake: each is recognised, all under the one name.
+    """
 
     id: str
     says: str
     fix: str
     answer: Any
+    also: tuple[Any, ...] = ()
+
+    def answers(self) -> dict[str, Any]:
+        """Each of its programs by the name under which a pack keeps its outputs: the id, then `id#1`, `id#2`, …"""
+        return {self.id: self.answer, **{f"{self.id}#{number}": answer for number, answer in enumerate(self.also, 1)}}
 
 
 @dataclass(frozen=True)
@@ -134,9 +181,13 @@ class Exercise:
     `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
     made, not for being right) and `reveal` is what the panel then says about it.
 
+    `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
     `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
     something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
-    (an evening), `minutes` how long it takes somebody who has read the text before it.
+    (an evening), `minutes` how long it takes somebody who has read the text before it (not said: 7, and 1 for a prediction).
+
+    `behaviour` names a given function, "package.module:function", for exercises with many right answers: what it returns for
+    `(output, **inputs)` is compared, and not the output. See `autograder.judging.behaviour`.
     """
 
     id: str
@@ -154,33 +205,50 @@ class Exercise:
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
+    recipe: Any = None
     kind: Kind = "write"
     difficulty: int = 2
-    minutes: float = 7.0
+    minutes: float = 0.0
+    behaviour: str = ""
+    stated: bool = field(init=False, default=True)  # whether the author said how long it takes
 
     def __post_init__(self) -> None:
         where = f"exercise {self.id!r}"
         if not self.id.isidentifier():
             raise ValueError(f"{where}: expected an identifier (it is the name the learner defines), got {self.id!r}.")
-        if not 1 <= self.difficulty <= 5 or self.minutes <= 0:
+        object.__setattr__(self, "stated", self.minutes > 0)
+        object.__setattr__(self, "minutes", self.minutes or (1.0 if self.choices else 7.0))
+        if not 1 <= self.difficulty <= 5 or self.minutes < 0:
             raise ValueError(f"{where}: expected difficulty 1 to 5 and minutes > 0, got {self.difficulty}, {self.minutes}.")
         if self.points <= 0:
             raise ValueError(f"{where}: expected points > 0, got {self.points}.")
         if self.choices:
             return
+        if self.behaviour:
+            self._check_behaviour(where)
         if self.reference is None or not self.cases:
             raise ValueError(f"{where}: expected a reference and at least one case, or choices.")
-        if not any(case.edge == 0 for case in self.cases):
-            raise ValueError(f"{where}: expected at least one core case (edge=0); every case is an edge case.")
+        if not any(case.edge == 0 and case.raises is None for case in self.cases):
+            raise ValueError(
+                f"{where}: expected at least one core case (edge=0) with a value; every case is an edge case or raises."
+            )
+        if any(case.raises is NotImplementedError for case in self.cases):
+            raise ValueError(f"{where}: expected no NotImplementedError: it is what an unwritten answer raises.")
         if sum(case.edge for case in self.cases) > 1:
             raise ValueError(f"{where}: expected edge shares that sum to at most 1.")
         if len(self.hints) != 3 or not all(hint.strip() for hint in self.hints):
             raise ValueError(f"{where}: expected three non-empty hints (nudge, method, nearly the answer).")
         for kind, ids in (
             ("case", [case.name for case in self.cases]),
-            ("misconception", [m.id for m in self.misconceptions]),
+            ("misconception", [name for m in self.misconceptions for name in m.answers()]),
             ("variant", [v.id for v in self.variants]),
         ):
             for name in ids:
                 if ids.count(name) > 1:
                     raise ValueError(f"{where}: {kind} {name!r} is declared twice.")
+
+    def _check_behaviour(self, where: str) -> None:
+        if not re.fullmatch(r"[a-zA-Z_][\w.]*:[a-zA-Z_]\w*", self.behaviour):
+            raise ValueError(f"{where}: expected behaviour='package.module:function', got {self.behaviour!r}.")
+        if any(case.grad for case in self.cases):
+            raise ValueError(f"{where}: expected no `grad` beside `behaviour`: the gradients are of what was returned.")

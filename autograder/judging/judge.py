@@ -5,11 +5,13 @@ Order: callable -> value -> shape -> dtype -> finite -> properties -> values -> 
 The first check that fails decides; later ones are *skipped*, not failed.
 """
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Property, Tolerance
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseResult, ExerciseRecord, Mismatch, Result
@@ -25,12 +27,13 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
         raise ValueError(f"{exercise.id}: expected {len(exercise.cases)} observations, got {len(observations)}.")
     cases = []
     for record, seen in zip(exercise.cases, observations, strict=True):
+        seen = shown(exercise.behaviour, seen, record.probe)
         mismatch = compare(record.expected, seen, exercise.tolerance, exercise.properties)
         size = sum(array.size for array in record.probe.inputs.arrays)
         cases.append(CaseResult(record.name, record.edge, mismatch, seen, size))
     result = Result(exercise, _score(exercise.points, cases), cases)
     if not result.passed:
-        failures = [c.observation.failure for c in cases if c.observation.failure]
+        failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
         result.failure = failures[0] if failures else None
     return result
 
@@ -56,8 +59,10 @@ def compare(
     expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
     """The first check that fails, or None. `finite=False` lets NaN match NaN silently (mistakes may be NaN)."""
+    if expected.failure is not None:
+        return _raising(expected.failure, seen)
     if seen.failure is not None:
-        return Mismatch("runs", _failure_text(seen.failure))
+        return Mismatch("shape" if seen.failure.kind == UNFIT else "runs", _failure_text(seen.failure))
     if expected.value is None or seen.value is None:
         return Mismatch("runs", "nothing was returned")
     if (problem := _structure(expected.value, seen.value)) is not None:
@@ -90,6 +95,27 @@ def compare(
     return None
 
 
+def _raising(wanted: Failure, seen: Observation) -> Mismatch | None:
+    """The verdict where a right answer ends with the exception `wanted`."""
+    if seen.failure is None:
+        return Mismatch("values", f"expected a {wanted.type} to be raised, but something was returned")
+    if seen.failure.kind != "raised":
+        return Mismatch("runs", _failure_text(seen.failure))
+    if not is_kind_of(seen.failure.type, wanted.type):
+        return Mismatch("values", f"expected a {wanted.type} to be raised, got {_failure_text(seen.failure)}")
+    return None
+
+
+def is_kind_of(name: str, wanted: str) -> bool:
+    """Whether the exception called `name` is the one called `wanted`, or one of Python's own kinds of it.
+
+    >>> is_kind_of("IndexError", "LookupError"), is_kind_of("KeyError", "ValueError")
+    (True, False)
+    """
+    one, other = getattr(builtins, name, None), getattr(builtins, wanted, None)
+    return name == wanted or (isinstance(one, type) and isinstance(other, type) and issubclass(one, other))
+
+
 def _failure_text(failure: Failure) -> str:
     where = f" at your line {failure.line[0]}: `{failure.line[1]}`" if failure.line else ""
     return {
@@ -98,6 +124,7 @@ def _failure_text(failure: Failure) -> str:
         "timeout": f"no answer within {failure.message}: an endless loop?",
         "weights": f"the given weights do not fit your module: {failure.message}",
         "crashed": "the process ended while your function ran",
+        UNFIT: failure.message or "what was returned does not fit",
     }.get(failure.kind, f"{failure.type}: {failure.message}{where}")
 
 

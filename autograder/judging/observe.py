@@ -162,8 +162,6 @@ def same(one: EncodedValue, two: EncodedValue) -> bool:
 
 
 def _describe(error: BaseException, answer: Any) -> Failure:
-    if isinstance(error, NotImplementedError):
-        return Failure("blank", "NotImplementedError", str(error)[:300])
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.lineno is not None]
     theirs = [
         f for f in frames if not f.filename.startswith((__file__, _STDLIB, "<frozen")) and "site-packages" not in f.filename
@@ -171,7 +169,14 @@ def _describe(error: BaseException, answer: Any) -> Failure:
     cell = _written_in(answer)
     own = [frame for frame in theirs if frame.filename == cell] or theirs  # the answer's own cell before a given one
     line = (own[-1].lineno or 0, (own[-1].line or "").strip()[:200]) if own else None
+    if isinstance(error, NotImplementedError) and (not theirs or _is_stub(theirs[-1], answer, cell)):
+        return Failure("blank", "NotImplementedError", str(error)[:300])
     return Failure("raised", type(error).__name__, str(error)[:600], line)
+
+
+def _is_stub(frame: traceback.FrameSummary, answer: Any, cell: str | None) -> bool:
+    """Whether the frame that says "not implemented" is the answer's own, and not that of a function that it calls."""
+    return cell is None or (frame.filename == cell and (isinstance(answer, type) or frame.name == answer.__name__))
 
 
 def _written_in(answer: Any) -> str | None:

@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from autograder.judging.behaviour import find, shown
+from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
-from autograder.judging.judge import judge
+from autograder.judging.judge import compare, is_kind_of, judge
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array, EncodedValue, Spec, encode
 
 FORMAT = 1
+PAIR = "+"  # joins the ids of two mistakes that are made at once
+MOST_ENTRIES = 400  # of the output of a pair of mistakes, so that packs stay small
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
 
@@ -59,6 +63,8 @@ def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = 
 
 def make_record(lesson: str, exercise: Exercise, seed: int) -> ExerciseRecord:
     """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception."""
+    if exercise.behaviour:
+        find(exercise.behaviour)
     cases = [_make_case(lesson, exercise, case, index, seed) for index, case in enumerate(exercise.cases)]
     return ExerciseRecord(
         id=exercise.id,
@@ -73,6 +79,10 @@ def make_record(lesson: str, exercise: Exercise, seed: int) -> ExerciseRecord:
         reveal=exercise.reveal,
         forbid=exercise.forbid,
         timeout_s=exercise.timeout_s,
+        kind=exercise.kind,
+        difficulty=exercise.difficulty,
+        minutes=exercise.minutes,
+        behaviour=exercise.behaviour,
     )
 
 
@@ -88,19 +98,46 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     if expected.failure is None and case.grad and expected.value is not None:
         probe = Probe(inputs, case.grad, _cotangent(expected.value, draw))
         expected = observe(exercise.reference, probe, dtype="float64")
-    if expected.failure is not None:
+    expected = shown(exercise.behaviour, expected, probe)
+    if case.raises is not None:
+        expected = _expected_failure(where, expected, case.raises)
+    elif expected.failure is not None:
         raise ValueError(f"{where}: the reference itself failed: {expected.failure.type}: {expected.failure.message}.")
     if expected.mutated:
         raise ValueError(f"{where}: the reference changes its input {expected.mutated}.")
     record = CaseRecord(case.name, probe, case.edge, expected)
     probing = ExerciseRecord(exercise.id, "", 1.0, [record], (), (), exercise.properties, exercise.tolerance)
-    for mistake in exercise.misconceptions:
-        seen = observe(mistake.answer, probe, dtype="float64")
+    for name, answer in (pair for mistake in exercise.misconceptions for pair in mistake.answers().items()):
+        seen = shown(exercise.behaviour, observe(answer_of(exercise, answer), probe, dtype="float64"), probe)
         seen.notes, seen.seconds = (), 0.0
         if not judge(probing, [seen]).cases[0].passed:
-            record.mistakes[mistake.id] = seen
+            record.mistakes[name] = seen
+    for one, two, function in pairs(exercise) if case.raises is None else ():
+        seen = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
+        if _worth_storing(seen, record, one, two, exercise.tolerance):
+            assert seen.value is not None
+            # single precision is enough to recognise a pair, and keeps the pack small
+            arrays = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in seen.value.arrays]
+            record.mistakes[f"{one}{PAIR}{two}"] = Observation(EncodedValue(seen.value.spec, arrays))
     expected.notes, expected.seconds = (), 0.0
     return record
+
+
+def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) -> Observation:
+    """What is expected where the reference has to raise `wanted`. Raises ValueError where it does not."""
+    if seen.failure is None or seen.failure.kind != "raised" or not is_kind_of(seen.failure.type, wanted.__name__):
+        got = "returned a value" if seen.failure is None else f"ended with {seen.failure.type or seen.failure.kind}"
+        raise ValueError(f"{where}: expected the reference to raise {wanted.__name__}, but it {got}.")
+    return Observation(failure=Failure("raised", wanted.__name__))
+
+
+def _worth_storing(seen: Observation, record: CaseRecord, one: str, two: str, tolerance: Tolerance) -> bool:
+    """Whether a pair of mistakes gives something of its own: not the right result, and not what one of them gives alone."""
+    if seen.failure is not None or seen.value is None or sum(a.size for a in seen.value.arrays) > MOST_ENTRIES:
+        return False
+    alone = [record.mistakes[name] for name in (one, two) if name in record.mistakes]
+    others = [Observation(other.value) for other in [record.expected, *alone] if other.value is not None]
+    return all(compare(other, Observation(seen.value), tolerance, (), finite=False) is not None for other in others)
 
 
 def _as_tensors(tree: EncodedValue) -> EncodedValue:
@@ -232,6 +269,10 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
         "reveal": exercise.reveal,
         "forbid": list(exercise.forbid),
         "timeout_s": exercise.timeout_s,
+        "kind": exercise.kind,
+        "difficulty": exercise.difficulty,
+        "minutes": exercise.minutes,
+        "behaviour": exercise.behaviour,
     }
 
 
@@ -256,4 +297,5 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         reveal=item["reveal"],
         forbid=tuple(item["forbid"]),
         timeout_s=item["timeout_s"],
+        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour") if name in item},
     )

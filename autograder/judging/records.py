@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from autograder.judging.exercise import Property, Tolerance
+from autograder.judging.exercise import Kind, Property, Tolerance
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
 
@@ -28,7 +28,7 @@ class Diagnosis:
 
 @dataclass
 class CaseRecord:
-    """One probe with its expected observation and, by misconception id, what each known mistake does on it."""
+    """One probe with its expected observation and, by name (`Misconception.answers`), what each known mistake does on it."""
 
     name: str
     probe: Probe
@@ -53,6 +53,10 @@ class ExerciseRecord:
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
+    kind: Kind = "write"
+    difficulty: int = 2
+    minutes: float = 7.0
+    behaviour: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Result:
     diagnosis: Diagnosis | None = None
     failure: Failure | None = None
     chosen: str | None = None
+    below: str | None = None  # another exercise that the answer calls and that fails its own check
 
     @property
     def passed(self) -> bool:

@@ -3,13 +3,16 @@
 from autograder import Exercise
 from course.exercises.masking.attention import MASKED_SDPA
 from course.exercises.masking.cross import CROSS_ATTENTION
-from course.exercises.masking.masks import CAUSAL_MASK, COMBINE_MASKS, PADDING_MASK
-from course.exercises.masking.scores import ADDITIVE_MASK, APPLY_MASK
+from course.exercises.masking.layer import CAUSAL_LAYER
+from course.exercises.masking.masks import CAUSAL_MASK, PADDING_MASK
+from course.exercises.masking.packed import PACKED_MASK
+from course.exercises.masking.scores import CHEATING_LOSS
 
 PREDICT_EMPTY_ROW = Exercise(
     "predict_empty_row",
     title="Predict: what does -1e9 make of an empty row?",
     points=0.5,
+    minutes=3,
     choices={
         "a": "NaN: there is nothing to normalise",
         "b": "zeros: all weights vanish",
@@ -26,6 +29,7 @@ PREDICT_DECODE = Exercise(
     "predict_decode",
     title="Predict: one new query, five keys, is_causal=True",
     points=0.5,
+    minutes=3,
     choices={
         "a": "all five keys: the newest position may look at everything so far",
         "b": "the first key only",
@@ -38,13 +42,13 @@ PREDICT_DECODE = Exercise(
 )
 
 EXERCISES = (
-    PADDING_MASK,
-    APPLY_MASK,
-    ADDITIVE_MASK,
-    PREDICT_EMPTY_ROW,
-    MASKED_SDPA,
+    CHEATING_LOSS,
     CAUSAL_MASK,
     PREDICT_DECODE,
-    COMBINE_MASKS,
+    PADDING_MASK,
+    PREDICT_EMPTY_ROW,
+    MASKED_SDPA,
+    CAUSAL_LAYER,
+    PACKED_MASK,
     CROSS_ATTENTION,
 )

@@ -130,6 +130,8 @@ MASKED_SDPA = Exercise(
     "masked_sdpa",
     title="Attention that obeys a mask",
     points=3,
+    difficulty=4,
+    minutes=20,
     reference=ref.masked_sdpa,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -147,8 +149,8 @@ MASKED_SDPA = Exercise(
         "right, then ask which rows have nothing left.",
         "A row of only $-\\infty$ gives NaN, and what is NaN once stays NaN in the backward pass. So don't let it arise: `keep.any(-1, "
         "keepdim=True)` finds the rows with something to see. Leave the others unmasked, then set **their weights** to 0.",
-        "`dead = ~keep.any(-1, keepdim=True)`; scores `apply_mask(scaled_scores(Q, K), keep | dead)`; softmax over the keys; then "
-        "`.masked_fill(dead, 0.0)` on the weights; return the weights times `V`, and the weights.",
+        "Call those rows `dead`. The mask `keep | dead` leaves no row empty: fill with $-\\infty$ where **it** is False, take the softmax, "
+        "and only then fill the weights of the dead rows with 0, before they meet `V`.",
     ),
     misconceptions=(
         Misconception(
@@ -186,7 +188,7 @@ MASKED_SDPA = Exercise(
         Misconception(
             "multiplied_scores",
             "set the forbidden scores to 0, which the softmax takes for an ordinary score",
-            "Give them $-\\infty$: use `apply_mask`.",
+            "Give them $-\\infty$, which is the one score without any weight.",
             _of_scores(lambda S, keep: S * keep),
         ),
         Misconception(

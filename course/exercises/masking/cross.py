@@ -76,6 +76,8 @@ CROSS_ATTENTION = Exercise(
     "cross_attention",
     title="From one sequence to another",
     points=2,
+    difficulty=2,
+    minutes=8,
     reference=ref.cross_attention,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -89,7 +91,7 @@ CROSS_ATTENTION = Exercise(
     hints=(
         "Three projections. Which of the two sequences asks, and which one is looked up? What is looked up has keys **and** values.",
         "Project each with `@`, rows times matrix: queries from `Xq`, keys and values from `Xkv`. The rest you have written already.",
-        "`masked_sdpa(Xq @ Wq, Xkv @ Wk, Xkv @ Wv, keep)`.",
+        "Make `Q`, `K` and `V` with one `@` each, and hand them to `masked_sdpa` with `keep`. Check which sequence each came from.",
     ),
     misconceptions=(
         Misconception(

@@ -1,6 +1,4 @@
-"""The masks themselves: padding, causal, and both together."""
-
-import functools
+"""The masks themselves: padding and causal."""
 
 import numpy as np
 import torch
@@ -47,6 +45,8 @@ PADDING_MASK = Exercise(
     "padding_mask",
     title="A mask for padded sequences",
     points=1,
+    difficulty=2,
+    minutes=6,
     reference=ref.padding_mask,
     tensors=True,
     cases=(
@@ -58,7 +58,8 @@ PADDING_MASK = Exercise(
         "Position $j$ holds a real token if it is one of the first `lengths[b]`. Positions start at 0.",
         "Compare all positions `torch.arange(m)` with all lengths at once. Give `lengths` two more axes, so that the comparison "
         "broadcasts to (batch, 1, m).",
-        "`torch.arange(m, device=lengths.device) < lengths[:, None, None]`.",
+        "`torch.arange(m)` has the shape (m,), on the device of `lengths`; `lengths[:, None, None]` has (batch, 1, 1). Which "
+        "comparison is True for exactly the first `lengths[b]` positions?",
     ),
     misconceptions=(
         Misconception(
@@ -139,6 +140,8 @@ CAUSAL_MASK = Exercise(
     "causal_mask",
     title="A causal mask, aligned at the end",
     points=2,
+    difficulty=3,
+    minutes=10,
     reference=ref.causal_mask,
     tensors=True,
     cases=(
@@ -151,7 +154,8 @@ CAUSAL_MASK = Exercise(
         "Which absolute position does query $i$ have, if the last query stands where the last key stands?",
         "Query $i$ stands at position $i + (n_k - n_q)$, and key $j$ at position $j$. Keep the pairs whose key is not later: build both "
         "with `torch.arange`, one as a column, and compare.",
-        "`torch.arange(n_k) <= torch.arange(n_q)[:, None] + (n_k - n_q)`; or `tril` with `diagonal=n_k - n_q`.",
+        "`torch.arange(n_q)[:, None] + (n_k - n_q)` holds the positions of the queries as a column. (Or use `tril`, whose "
+        "`diagonal` counts how far the triangle is shifted.)",
     ),
     misconceptions=(
         Misconception(
@@ -201,99 +205,12 @@ CAUSAL_MASK = Exercise(
             "numbers_not_booleans",
             "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
             "Return the comparison itself: its entries are True and False.",
-            lambda n_q, n_k: ref.additive_mask(ref.causal_mask(n_q, n_k), torch.float32),
+            lambda n_q, n_k: torch.zeros(n_q, n_k).masked_fill(~ref.causal_mask(n_q, n_k), -torch.inf),
         ),
     ),
     variants=(
         Variant("tril", lambda n_q, n_k: torch.ones(n_q, n_k, dtype=torch.bool).tril(diagonal=n_k - n_q)),
         Variant("not_triu", lambda n_q, n_k: ~torch.ones(n_q, n_k).triu(n_k - n_q + 1).bool()),
         Variant("loop", _causal_by_loop),
-    ),
-)
-
-
-# ---------------------------------------------------------------------------------------------- combined
-
-
-def _bits(draw: Draw, *shape: int):  # a random mask that holds both True and False
-    keep = draw.rng.random(shape) < 0.6
-    first, second = draw.rng.permutation(keep.size)[:2]
-    keep.flat[first], keep.flat[second] = True, False
-    return keep
-
-
-def _two_by_hand(draw: Draw):
-    """Of one shape, with all four combinations of True and False."""
-    one, other = np.array([[True, True, False], [False, True, False]]), np.array([[True, False, True], [False, True, True]])
-    order = draw.rng.permutation(6)
-    return {"masks": [one.flat[order].reshape(2, 3), other.flat[order].reshape(2, 3)]}
-
-
-def _padding_and_causal(draw: Draw):
-    lengths, n, m = _lengths(draw, 7, 3), draw.choice((2, 5)), 7
-    return {"masks": [np.arange(m) < lengths[:, None, None], np.tri(n, m, m - n).astype(bool)]}
-
-
-def _three(draw: Draw):
-    """The largest first; the third decides somewhere."""
-    b, n, m = draw.sizes(3, high=5)
-    masks = [_bits(draw, b, n, m), _bits(draw, n, m), _bits(draw, b, 1, m)]
-    masks[0][0, 0, 0], masks[1][0, 0], masks[2][0, 0, 0] = True, True, False
-    return {"masks": masks}
-
-
-def _in_place(masks):
-    keep = masks[0]
-    for mask in masks[1:]:
-        keep &= mask
-    return keep
-
-
-COMBINE_MASKS = Exercise(
-    "combine_masks",
-    title="Several masks at once",
-    points=1,
-    reference=ref.combine_masks,
-    tensors=True,
-    cases=(
-        Case("two masks of one shape", _two_by_hand),
-        Case("padding and causal", _padding_and_causal),
-        Case("three masks, the largest first", _three),
-    ),
-    hints=(
-        "A pair may pass only if **no** mask forbids it. Which logical operation says so for True = keep?",
-        "`&` is the logical *and* of boolean tensors, and it broadcasts. Start with the first mask and go on through the rest.",
-        "`keep = masks[0]`, then for each further `mask`: `keep = keep & mask` (not `&=`, which writes into the caller's mask).",
-    ),
-    misconceptions=(
-        Misconception(
-            "or_instead_of_and",
-            "kept what **any** mask keeps (`|`, or a sum of booleans)",
-            "With True = keep all masks must agree: `&`. (*Or* is right where True means blocked.)",
-            lambda masks: functools.reduce(torch.logical_or, masks),
-        ),
-        Misconception(
-            "first_two_only",
-            "combined the first two masks and forgot the others",
-            "Loop over `masks[1:]`, however many there are.",
-            lambda masks: masks[0] & masks[1],
-        ),
-        Misconception(
-            "in_place",
-            "wrote into the first mask (`&=` and the like): the caller's mask is changed, or too small to hold the result",
-            "`keep = keep & mask` makes a new tensor of the broadcast shape.",
-            _in_place,
-        ),
-        Misconception(
-            "no_broadcast",
-            "stacked the masks, which works only for masks of one shape",
-            "`&` broadcasts (batch, 1, key) against (query, key) by itself; or use `torch.broadcast_tensors` before stacking.",
-            lambda masks: torch.stack(list(masks)).all(0),
-        ),
-    ),
-    variants=(
-        Variant("reduce", lambda masks: functools.reduce(torch.logical_and, masks)),
-        Variant("broadcast_and_stack", lambda masks: torch.stack(torch.broadcast_tensors(*masks)).all(dim=0)),
-        Variant("none_forbids", lambda masks: ~functools.reduce(torch.logical_or, [~mask for mask in masks])),
     ),
 )

@@ -86,7 +86,9 @@ def _identity_values(Q, K, V):
 SDPA = Exercise(
     "sdpa",
     title="Scaled dot-product attention",
-    points=3,
+    points=2,
+    difficulty=2,
+    minutes=8,
     reference=ref.sdpa,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -101,7 +103,7 @@ SDPA = Exercise(
         "Three steps, three shapes: scores (query, key), weights of the same shape, outputs (query, d_v). You have written the first.",
         "Take the softmax of the scaled scores over the **key** axis, so that each query shares out a total of 1. Then multiply "
         "those weights by `V`. Return both.",
-        "`A = torch.softmax(scaled_scores(Q, K), dim=-1)`, and the output is `A @ V`.",
+        "Two lines after the scores: `torch.softmax` with the axis counted from the end, and one product with `@`, weights first.",
     ),
     misconceptions=(
         Misconception(
@@ -185,6 +187,13 @@ def _sequence_first_square(draw: Draw):
     return {name: draw.normal(n, n, d) for name in "QKV"}
 
 
+def _broken(Q, K, V, *, axis=-1, scale_axis=1):
+    """What the lesson shows. Its two mistakes: the softmax runs along the batch, and the scale is read off the batch too."""
+    S = torch.einsum("iba,jba->ijb", Q, K) / math.sqrt(Q.shape[scale_axis])
+    A = torch.softmax(S, dim=axis)
+    return torch.einsum("ijb,jbc->ibc", A, V), A.permute(2, 0, 1)
+
+
 def _indices(scores, output, *, axis=-1, scale=None):
     """An answer made of two einsum specifications; the softmax runs along `axis` of the scores."""
 
@@ -213,8 +222,11 @@ def _per_batch_entry(Q, K, V):
 
 SDPA_EINSUM = Exercise(
     "sdpa_einsum",
-    title="The same attention with named indices",
+    title="Find the bug: named indices",
     points=2,
+    kind="bug",
+    difficulty=3,
+    minutes=12,
     reference=ref.sdpa_einsum,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -225,12 +237,32 @@ SDPA_EINSUM = Exercise(
         Case("as many tokens as batch entries", _sequence_first_square),
     ),
     hints=(
-        "Give every axis a letter. Which letters stand in two inputs and in the result, and which one disappears?",
-        "Scores: `Q` is `iba`, `K` is `jba`, the result `bij`: `a` is summed, `b` only runs along. Write the output the same "
-        "way, with `V` as `jbc`.",
-        '`torch.einsum("iba,jba->bij", Q, K)`, scaled, softmax over `j` (last); then `torch.einsum("bij,jbc->ibc", A, V)`.',
+        "The shapes are right, so ask what the shapes cannot show. Write beside each line which letter each axis of `S` stands for. "
+        "Along which letter must the weights sum to 1?",
+        "Print `A.sum(-1)` of the broken function: it is not 1. Then try a batch of one: what are all the weights, and why? "
+        "When that is mended, compare the size of the scores for two batches of different size.",
+        "The last axis of `S` is `b`, so `dim=-1` is the batch: let the scores end with the letter of the keys, or name their axis. "
+        "And `Q.shape[1]` counts the batch, where the scale wants the number of features.",
     ),
     misconceptions=(
+        Misconception(
+            "nothing_repaired",
+            "still have both mistakes: the softmax runs along the batch, and the scale is read off the batch",
+            "The scores end with the letter `b`, so their last axis is the batch. And axis 1 of `Q` is the batch too.",
+            _broken,
+        ),
+        Misconception(
+            "scale_not_repaired",
+            "mended the softmax; the scale is still $1/\\sqrt{B}$ for a batch of $B$",
+            "Read $d_k$ off the **last** axis of `Q`.",
+            lambda Q, K, V: _broken(Q, K, V, axis=1),
+        ),
+        Misconception(
+            "softmax_not_repaired",
+            "mended the scale; the softmax still runs along the batch, so the entries of a batch share out the 1",
+            "The weights of one query sum to 1 over the **keys**, the letter `j`.",
+            lambda Q, K, V: _broken(Q, K, V, scale_axis=-1),
+        ),
         Misconception(
             "batch_summed_in_scores",
             "summed over the batch in the scores: every batch entry sees the same mixture",
@@ -263,6 +295,7 @@ SDPA_EINSUM = Exercise(
         ),
     ),
     variants=(
+        Variant("repaired_in_place", lambda Q, K, V: _broken(Q, K, V, axis=1, scale_axis=-1)),
         Variant("other_letters", _indices("nbk, mbk -> bnm", "bnm, mbv -> nbv")),
         Variant("transposes_and_matmul", _transposes),
         Variant("one_batch_entry_at_a_time", _per_batch_entry),

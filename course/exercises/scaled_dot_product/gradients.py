@@ -9,28 +9,28 @@ from solutions import scaled_dot_product as ref
 
 
 def _three_scores(draw: Draw):
-    return {"z": draw.normal(3)}
+    return {"s": draw.normal(3)}
 
 
 def _more_scores(draw: Draw):
-    return {"z": draw.normal(draw.sizes(1, low=5, high=7)[0])}
+    return {"s": draw.normal(draw.sizes(1, low=5, high=7)[0])}
 
 
 def _extreme_scores(draw: Draw):
-    return {"z": draw.normal(5) + 1000.0}
+    return {"s": draw.normal(5) + 1000.0}
 
 
-def _weights(z):
-    return torch.softmax(z, dim=-1)
+def _weights(s):
+    return torch.softmax(s, dim=-1)
 
 
-def _naive(z):
-    a = torch.exp(z) / torch.exp(z).sum()
+def _naive(s):
+    a = torch.exp(s) / torch.exp(s).sum()
     return torch.diag(a) - torch.outer(a, a)
 
 
-def _entry_by_entry(z):
-    a, m = _weights(z), len(z)
+def _entry_by_entry(s):
+    a, m = _weights(s), len(s)
     return torch.stack([torch.stack([a[j] * (float(j == i) - a[i]) for i in range(m)]) for j in range(m)])
 
 
@@ -38,6 +38,8 @@ SOFTMAX_JACOBIAN = Exercise(
     "softmax_jacobian",
     title="How each weight reacts to each score",
     points=2,
+    difficulty=3,
+    minutes=15,
     reference=ref.softmax_jacobian,
     tensors=True,
     cases=(
@@ -48,47 +50,48 @@ SOFTMAX_JACOBIAN = Exercise(
     hints=(
         "Raise one score a little. Its own weight grows, all the others shrink, and the total stays 1. So which entries of $J$ "
         "are positive, and what does each column sum to?",
-        "With $a_j = e^{z_j}/Z$ and $Z = \\sum_i e^{z_i}$, the quotient rule gives "
-        "$\\partial a_j/\\partial z_l = a_j\\,(\\delta_{jl} - a_l)$, "
+        "With $a_j = e^{s_j}/Z$ and $Z = \\sum_i e^{s_i}$, the quotient rule gives "
+        "$\\partial a_j/\\partial s_l = a_j\\,(\\delta_{jl} - a_l)$, "
         "where $\\delta_{jl}$ is 1 for $j = l$ and 0 otherwise. Write the two parts as two matrices.",
-        "`torch.diag(a) - torch.outer(a, a)` with `a = torch.softmax(z, dim=-1)`.",
+        "The first part is a diagonal matrix that holds $a$ (`torch.diag`), the second has the entry $a_j a_l$ everywhere "
+        "(`torch.outer`).",
     ),
     misconceptions=(
         Misconception(
             "diagonal_only",
             "kept $\\mathrm{diag}(a)$ and forgot that every score also sits in the denominator",
             "Subtract $a_j a_l$ everywhere: the derivative of the denominator.",
-            lambda z: torch.diag(_weights(z)),
+            lambda s: torch.diag(_weights(s)),
         ),
         Misconception(
             "sigmoid_rule",
             "used the rule for a sigmoid, $a_j (1 - a_j)$, on the diagonal and left the rest 0",
-            "A softmax couples the weights: raising $z_l$ lowers every other $a_j$ by $a_j a_l$.",
-            lambda z: torch.diag(_weights(z) * (1 - _weights(z))),
+            "A softmax couples the weights: raising $s_l$ lowers every other $a_j$ by $a_j a_l$.",
+            lambda s: torch.diag(_weights(s) * (1 - _weights(s))),
         ),
         Misconception(
             "one_minus_everywhere",
             "wrote $a_j (1 - a_l)$ in every entry",
             "The 1 belongs on the diagonal only. Off the diagonal the entry is $-a_j a_l$.",
-            lambda z: torch.outer(_weights(z), 1 - _weights(z)),
+            lambda s: torch.outer(_weights(s), 1 - _weights(s)),
         ),
         Misconception(
             "identity_for_diagonal",
             "subtracted $a_j a_l$ from the identity matrix",
             "The first part is $\\mathrm{diag}(a)$: $a_j$ on the diagonal, not 1.",
-            lambda z: torch.eye(len(z)).to(z) - torch.outer(_weights(z), _weights(z)),
+            lambda s: torch.eye(len(s)).to(s) - torch.outer(_weights(s), _weights(s)),
         ),
         Misconception(
             "inner_product",
             "subtracted one number, $\\sum_j a_j^2$, from every entry: `a @ a.T` of two vectors is their inner product",
             "The entry needs $a_j a_l$, an **outer** product: `torch.outer(a, a)`.",
-            lambda z: torch.diag(_weights(z)) - _weights(z) @ _weights(z),
+            lambda s: torch.diag(_weights(s)) - _weights(s) @ _weights(s),
         ),
         Misconception(
             "wrong_sign",
             "have every sign the wrong way round: $a a^\\top - \\mathrm{diag}(a)$",
             "Raising a score raises its own weight, so the diagonal is positive.",
-            lambda z: torch.outer(_weights(z), _weights(z)) - torch.diag(_weights(z)),
+            lambda s: torch.outer(_weights(s), _weights(s)) - torch.diag(_weights(s)),
         ),
         Misconception(
             "unstable_softmax",
@@ -98,9 +101,9 @@ SOFTMAX_JACOBIAN = Exercise(
         ),
     ),
     variants=(
-        Variant("delta_times", lambda z: _weights(z)[:, None] * (torch.eye(len(z)).to(z) - _weights(z)[None, :])),
+        Variant("delta_times", lambda s: _weights(s)[:, None] * (torch.eye(len(s)).to(s) - _weights(s)[None, :])),
         Variant("entry_by_entry", _entry_by_entry),
-        Variant("autograd", lambda z: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), z)),
+        Variant("autograd", lambda s: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), s)),
     ),
 )
 
@@ -165,17 +168,20 @@ SDPA_BACKWARD = Exercise(
     "sdpa_backward",
     title="The backward pass by hand",
     points=3,
+    difficulty=5,
+    minutes=30,
     reference=ref.sdpa_backward,
     tensors=True,
     forbid=("torch.autograd", "autograd.grad", ".backward(", "jacobian("),
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through two products and a softmax; mistakes are 1e-1 and more
     cases=(Case("two queries, three keys", _tiny), Case("a batch", _batch), Case("square self-attention", _square)),
     hints=(
-        "Walk the forward pass backwards: $O = AV$, then the softmax of each row, then $S = QK^\\top/\\sqrt{d_k}$. Every "
-        "gradient has the shape of the thing it belongs to, which nearly settles each matrix product.",
-        "$dV = A^\\top dO$ and $dA = dO\\,V^\\top$. Row by row, $dS_i = J_i\\, dA_i$ with the softmax Jacobian, which comes to "
-        "$dS_{ij} = A_{ij}\\,(dA_{ij} - \\sum_l A_{il}\\, dA_{il})$. Then $dQ = dS\\,K/\\sqrt{d_k}$; find $dK$ yourself.",
-        "`dS = A * (dA - (A * dA).sum(-1, keepdim=True)) / math.sqrt(Q.shape[-1])`; return `dS @ K`, `dS.mT @ Q`, `A.mT @ dO`.",
+        "Walk along the arrows of the drawing, from the right: $O = AV$, then the softmax of each row, then the scores. Every "
+        "gradient has the shape of the thing it belongs to: use that to check each product.",
+        "With rule 1, $dV = A^\\top dO$ and $dA = dO\\,V^\\top$. With rule 2, row by row, $dS_i = J_i\\, dA_i$. Put "
+        "$J_i = \\mathrm{diag}(A_i) - A_i A_i^\\top$ in and multiply out: what is $A_i^\\top dA_i$? One number per row.",
+        "$dS_{ij} = A_{ij}\\,(dA_{ij} - r_i)$ with $r_i = \\sum_l A_{il}\\, dA_{il}$ (`keepdim=True`). Rule 3 puts $1/\\sqrt{d_k}$ on it. "
+        "Then $dQ = dS\\,K$; for $dK$ the sum runs over the queries.",
     ),
     misconceptions=(
         Misconception(

@@ -1,10 +1,10 @@
-"""The scores and their variance."""
+"""The scores and their size."""
 
 import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
 from solutions import scaled_dot_product as ref
 
 
@@ -26,6 +26,12 @@ def _dots(Q, K):
     return Q @ K.transpose(-2, -1)
 
 
+def _measured_size():
+    g = torch.Generator().manual_seed(0)
+    q, k = (size * torch.randn(50_000, 64, generator=g, dtype=torch.float64) for size in (1.5, 0.8))
+    return (q * k).sum(-1).std().item()
+
+
 def _loop(Q, K):
     S = torch.empty(*Q.shape[:-1], K.shape[-2], dtype=Q.dtype)
     for i in range(Q.shape[-2]):
@@ -37,8 +43,10 @@ def _loop(Q, K):
 # sqrt(d_model) for sqrt(d_k) is a mistake of lessons 04 and 05: no function of this lesson has d_model among its inputs.
 SCALED_SCORES = Exercise(
     "scaled_scores",
-    title="Scaled scores of every query with every key",
+    title="The cure: scores that do not grow",
     points=1,
+    difficulty=2,
+    minutes=7,
     reference=ref.scaled_scores,
     tensors=True,
     cases=(
@@ -49,9 +57,9 @@ SCALED_SCORES = Exercise(
     hints=(
         "Which two axes of `K` have to trade places so that a matrix product gives one number per (query, key) pair? Count them "
         "from the end: a batch may stand in front.",
-        "Swap the last two axes of `K`, multiply `Q` by the result with `@`, then divide by $\\sqrt{d_k}$. "
-        "Read $d_k$ off the last axis.",
-        "`Q @ K.transpose(-2, -1)`, divided by `math.sqrt(Q.shape[-1])`.",
+        "You measured a variance of $d_k$. Dividing a variable by $c$ divides its variance by $c^2$. Which $c$ leaves a variance of 1?",
+        "Swap the last two axes of `K`, multiply `Q` by the result with `@`, then divide once. Read $d_k$ off the last axis, "
+        "which is the feature axis for any number of leading axes.",
     ),
     misconceptions=(
         Misconception(
@@ -106,143 +114,65 @@ SCALED_SCORES = Exercise(
 )
 
 
-# ---------------------------------------------------------------------------------------------- variance
+# ---------------------------------------------------------------------------------------------- estimate
 
 
-def _experiment(trials_from: int):
-    def make(draw: Draw):
-        return {"d": draw.sizes(1, low=3, high=7)[0], "trials": trials_from + draw.integer(0, 4), "seed": draw.integer(1, 10**6)}
-
-    return make
-
-
-def _generator(seed):
-    return torch.Generator().manual_seed(seed)
-
-
-def _pair(d, trials, seed, dtype=torch.float64):
-    g = _generator(seed)
-    q = torch.randn(trials, d, generator=g, dtype=dtype)
-    return q, torch.randn(trials, d, generator=g, dtype=dtype)
-
-
-def _products(d, trials, seed):
-    q, k = _pair(d, trials, seed)
-    return (q * k).sum(-1)
-
-
-def _same_vectors(d, trials, seed):
-    q = torch.randn(trials, d, generator=_generator(seed), dtype=torch.float64)
-    return (q * q).sum(-1).var(correction=0)
-
-
-def _entries(d, trials, seed):
-    q, k = _pair(d, trials, seed)
-    return (q * k).var(correction=0)
-
-
-def _float32(d, trials, seed):
-    q, k = _pair(d, trials, seed, dtype=torch.float32)
-    return (q * k).sum(-1).var(correction=0)
-
-
-def _one_call(d, trials, seed):
-    q, k = torch.randn(2, trials, d, generator=_generator(seed), dtype=torch.float64)
-    return (q * k).sum(-1).var(correction=0)
-
-
-def _pair_by_pair(d, trials, seed):
-    g = _generator(seed)
-    s = [
-        torch.randn(d, generator=g, dtype=torch.float64) @ torch.randn(d, generator=g, dtype=torch.float64) for _ in range(trials)
-    ]
-    return torch.stack(s).var(correction=0)
-
-
-def _two_moments(d, trials, seed):
-    s = _products(d, trials, seed)
-    return ((s**2).mean() - s.mean() ** 2).item()
-
-
-def _plain_python(d, trials, seed):
-    q, k = _pair(d, trials, seed)
-    s = [sum(float(a) * float(b) for a, b in zip(x, y, strict=True)) for x, y in zip(q, k, strict=True)]
-    mean = sum(s) / trials
-    return sum((x - mean) ** 2 for x in s) / trials
-
-
-SCORE_VARIANCE = Exercise(
-    "score_variance",
-    title="Measure the variance of a dot product",
+SCORE_SIZE = Exercise(
+    "score_size",
+    title="How large is a score?",
     points=1,
-    reference=ref.score_variance,
-    cases=(Case("a few trials", _experiment(5)), Case("more trials", _experiment(40))),
+    kind="estimate",
+    difficulty=2,
+    minutes=5,
+    reference=ref.score_size,
+    tolerance=Tolerance(rtol=0.02, atol=0.0),  # a number worked out on paper; the nearest mistake is 14 % off
+    cases=(Case("the number", lambda draw: {}),),
     hints=(
-        "One trial is one pair $(q_t, k_t)$ and gives one number $s_t$. How many numbers do you average over in the end?",
-        "Make the generator, draw all queries, then all keys with the same generator. Multiply entry by entry, sum over the "
-        "features, and take the mean squared distance of those `trials` numbers from their mean.",
-        "`g = torch.Generator().manual_seed(seed)`; `q = torch.randn(trials, d, generator=g, dtype=torch.float64)`, `k` "
-        "likewise; `s = (q * k).sum(-1)`; then `s.var(correction=0)` as a float.",
+        "What is the variance of **one** product $q_a k_a$, if $q_a$ and $k_a$ are independent and have mean 0?",
+        "The variance of one product is the product of the two variances. The score is a sum of 64 such terms, and variances of "
+        "independent terms add. The question is about the standard deviation.",
+        "The variance of the score is 64 times $1.5^2$ times $0.8^2$. Its root is what is asked; do not divide by $\\sqrt{d_k}$.",
     ),
     misconceptions=(
         Misconception(
-            "variance_of_entries",
-            "took the variance of the products $q_a k_a$ of single entries, before summing them",
-            "A score is the **sum** of `d` such products. Sum over the features first, then take the variance over the trials.",
-            _entries,
+            "d_for_its_root",
+            "let the standard deviation grow like $d_k$",
+            "It is the **variance** that grows like $d_k$; its root grows like $\\sqrt{d_k}$.",
+            lambda: 1.5 * 0.8 * 64,
+        ),
+        Misconception(
+            "variance",
+            "gave the variance",
+            "The standard deviation is its square root.",
+            lambda: (1.5 * 0.8) ** 2 * 64,
         ),
         Misconception(
             "scaled",
-            "divided the dot products by $\\sqrt{d}$ before measuring them",
-            "Measure the **unscaled** dot products: the question is how their variance depends on `d`.",
-            lambda d, trials, seed: float(_products(d, trials, seed).var(correction=0) / d),
+            "gave the size of the **scaled** score",
+            "Before the division it is larger by the factor $\\sqrt{d_k} = 8$.",
+            lambda: 1.5 * 0.8,
         ),
         Misconception(
-            "about_zero",
-            "averaged $s_t^2$: that measures the spread about 0 and not about the mean of the drawn scores",
-            "Subtract the mean of the `trials` scores before squaring. (The true mean is 0, the drawn one only nearly.)",
-            lambda d, trials, seed: float(_products(d, trials, seed).square().mean()),
+            "unit_entries",
+            "took the entries to have variance 1",
+            "The entries of the query have standard deviation 1.5, those of the key 0.8. A product has the product of the two.",
+            lambda: math.sqrt(64),
         ),
         Misconception(
-            "divided_by_trials_minus_one",
-            "divided by `trials - 1`, the default of `torch.var`",
-            "The exercise asks for the divisor `trials`: `s.var(correction=0)`, or the mean of the squared deviations.",
-            lambda d, trials, seed: float(_products(d, trials, seed).var()),
+            "added_deviations",
+            "added the two standard deviations",
+            "Query and key are **multiplied**: the standard deviation of a product of independent variables of mean 0 is the product.",
+            lambda: (1.5 + 0.8) * math.sqrt(64),
         ),
         Misconception(
-            "standard_deviation",
-            "returned the standard deviation",
-            "The variance is its square. (It is the standard deviation that the scores will be divided by.)",
-            lambda d, trials, seed: float(_products(d, trials, seed).std(correction=0)),
-        ),
-        Misconception(
-            "query_is_key",
-            "used the same numbers for queries and keys, so each score is a squared norm",
-            "Seed **one** generator and draw twice from it. Seeding again repeats the same numbers.",
-            lambda d, trials, seed: float(_same_vectors(d, trials, seed)),
-        ),
-        Misconception(
-            "drawn_pair_by_pair",
-            "drew query, key, query, key, … in turn, which pairs up other numbers",
-            "Draw all queries in one `torch.randn` of shape (trials, d), then all keys in a second one.",
-            lambda d, trials, seed: float(_pair_by_pair(d, trials, seed)),
-        ),
-        Misconception(
-            "one_draw_for_both",
-            "drew queries and keys in a single `torch.randn`, which yields other numbers than two calls do",
-            "Call `torch.randn` twice with the same generator, each time with the shape (trials, d).",
-            lambda d, trials, seed: float(_one_call(d, trials, seed)),
-        ),
-        Misconception(
-            "float32_draw",
-            "drew in float32, which yields other numbers from the same seed",
-            "Pass `dtype=torch.float64` to `torch.randn`: the draw is fixed so that results can be compared.",
-            lambda d, trials, seed: float(_float32(d, trials, seed)),
+            "added_variances",
+            "added the variances of query and key, as one does for a **sum** of the two",
+            "$q_a k_a$ is a product; its variance is $1.5^2 \\cdot 0.8^2$. Sums come in only over the features.",
+            lambda: math.sqrt(1.5**2 + 0.8**2) * math.sqrt(64),
         ),
     ),
     variants=(
-        Variant("torch_var", lambda d, trials, seed: _products(d, trials, seed).var(correction=0)),
-        Variant("two_moments", _two_moments),
-        Variant("plain_python", _plain_python),
+        Variant("from_the_variance", lambda: math.sqrt(64 * 1.5**2 * 0.8**2)),
+        Variant("a_measurement", _measured_size),
     ),
 )

@@ -1,0 +1,239 @@
+"""`attn style`: what a lesson's text still lacks, each finding with file and line. Reads the text alone and runs nothing.
+
+The rules, and what satisfies them:
+
+- *figure*: a code cell that draws says what is seen: `alt="…"` in the call, or `# alt: …` in the cell. A markdown image has its
+  text in the brackets. What draws is set in course.toml: `[style] drawing = ["Drawing", "figure", …]`.
+- *exercise*: an answer cell stands below a heading `### Exercise NN.k: Title`, numbered through the lesson, and its declaration
+  states `minutes` and `difficulty`. A heading has one exercise. Predictions may stand anywhere.
+- *sentence*: at most 40 words, a formula counting as one.
+- *claim*: a block quotation (`> …`) of twelve words or more, and a quotation of eight in “…” or "…", has a link in its paragraph.
+- *symbol*: a letter in a formula stands in the glossary, or in `<!-- local symbols: z, u -->` where one lesson alone uses it.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.authoring.course import Lesson, course_root, setting
+from autograder.authoring.workload import HEADING
+
+MAX_WORDS = 40
+QUOTED_WORDS, BLOCK_WORDS = 8, 12
+MIN_ALT = 15  # characters: a name is not a description
+_DRAWING = ("figure", "subplots", "Drawing")
+_FENCE = re.compile(r"^(`{3,}|~{3,})(.*)$")
+_FORMULA = re.compile(r"\$\$.*?\$\$|(?<![\\$\d])\$(?!\s)[^$]+?(?<!\s)\$", re.DOTALL)
+_LINK = re.compile(r"\]\(https?://|<https?://|\]\(#|\]\(\.?\.?/?[\w/]+\.(?:md|ipynb)")
+_WORDS_THAT_ARE_NOT_SYMBOLS = re.compile(
+    r"\\(?:mathrm|text|operatorname\*?|textbf|mathtt|texttt|tag)\{[^{}]*\}|\\begin\{\w+\*?\}|\\end\{\w+\*?\}"
+)
+_INDICES = frozenset("ijktlrnmNTed")  # that run over rows, heads, steps; e and d as in exp and differentials
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to mend."""
+
+    path: Path
+    line: int
+    rule: str
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.says}"
+
+
+@dataclass
+class Part:
+    """A piece of a lesson's text: "text" or "code", where it begins, and the answer it holds, if any."""
+
+    kind: str
+    line: int
+    source: str
+    answer: str = ""
+
+
+def enforced() -> bool:
+    """Whether `attn build --check` fails on findings: `[style] enforced = true` in course.toml."""
+    return bool(setting("style", {}).get("enforced"))
+
+
+def findings(lesson: Lesson) -> list[Finding]:
+    """What `lesson` still lacks, by line."""
+    text = lesson.path.read_text(encoding="utf-8")
+    parts = list(_parts(text))
+    found = [*_figures(lesson, parts), *_exercises(lesson, parts), *_symbols(lesson, parts, text)]
+    for part in parts:
+        if part.kind == "text":
+            found += [*_sentences(lesson, part), *_claims(lesson, part)]
+    return sorted(found, key=lambda one: (one.line, one.rule))
+
+
+def _parts(text: str) -> Iterator[Part]:
+    """The cells of MyST notebook text with the lines on which they begin; the front matter is left out."""
+    lines = text.splitlines()
+    start = lines.index("---", 1) + 1 if lines and lines[0] == "---" else 0
+    held: list[str] = []
+    at, answer, fence = start + 1, "", ""
+    code = False
+    for number, line in enumerate(lines[start:], start + 1):
+        match = _FENCE.match(line)
+        if not fence and match and match[2].startswith("{code-cell}"):
+            yield Part("text", at, "\n".join(held), answer)
+            held, at, answer, fence, code = [], number + 1, "", match[1], True
+        elif not fence and match:
+            fence = match[1]
+            held.append(line)
+        elif fence and line.rstrip() == fence:
+            if code:
+                yield _code(at, held)
+                held, at = [], number + 1
+            else:
+                held.append(line)
+            fence, code = "", False
+        elif not fence and line.startswith("+++"):
+            yield Part("text", at, "\n".join(held), answer)
+            held, at = [], number + 1
+            answer = _answer(line)
+        else:
+            held.append(line)
+    yield Part("text", at, "\n".join(held), answer)
+
+
+def _code(at: int, lines: list[str]) -> Part:
+    count = next((i for i, line in enumerate(lines) if not line.startswith(":")), len(lines))
+    options = " ".join(lines[:count])
+    return Part("code", at + count, "\n".join(lines[count:]), _answer(options))
+
+
+def _answer(options: str) -> str:
+    named = re.search(r"""["']?grade_id["']?: *["']?(\w+)""", options)
+    return named[1] if named and re.search(r"""["']?solution["']?: *true""", options) else ""
+
+
+def _figures(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
+    drawing = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, setting('style', {}).get('drawing', _DRAWING)))})\(")
+    for part in parts:
+        if part.kind == "text":
+            for image in re.finditer(r"!\[([^\]]*)\]\(", part.source):
+                if len(image[1]) < MIN_ALT:
+                    yield Finding(lesson.path, _line(part, image.start()), "figure", "the image has no text in its brackets")
+        elif not part.answer and (match := drawing.search(re.sub(r"(?m)^\s*(def|from|import) .*", "", part.source))):
+            said = re.findall(r"""\balt=[frFR]*(?:\s*\(\s*[fr]?)?("{3}|"|')(.*?)\1|# alt: (.+)""", part.source, re.DOTALL)
+            named = re.search(r"\balt=[A-Za-z_]", part.source)
+            if not named and not any(len(text or comment) >= MIN_ALT for _, text, comment in said):
+                at = part.source.find(match[0])
+                yield Finding(lesson.path, _line(part, at), "figure", f'{match[0]}…) says nowhere what is seen: give it alt="…"')
+
+
+def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
+    declared = {exercise.id: exercise for exercise in lesson.exercises()}
+    count, below, heading = 0, "", 0
+    for part in parts:
+        if part.kind == "text" and not part.answer:
+            for match in re.finditer(r"^#{1,3} .*$", part.source, re.MULTILINE):
+                own = HEADING.match(match[0])
+                heading, below = (_line(part, match.start()) if own else 0), ""
+                if own:
+                    count += 1
+                    if (int(own[1]), int(own[2])) != (lesson.number, count):
+                        wanted = f"{lesson.number:02d}.{count}"
+                        yield Finding(lesson.path, heading, "exercise", f"expected number {wanted}, got {own[1]}.{own[2]}")
+        exercise = declared.get(part.answer)
+        if not part.answer or (exercise is not None and exercise.choices):
+            continue
+        if not heading:
+            says = f"`{part.answer}` stands below no heading `### Exercise {lesson.number:02d}.k: Title`"
+            yield Finding(lesson.path, part.line, "exercise", says)
+        if exercise is None:
+            continue
+        if heading and below:
+            yield Finding(lesson.path, part.line, "exercise", f"`{part.answer}` and `{below}` share a heading")
+        below = part.answer
+        if not exercise.stated:
+            yield Finding(
+                lesson.path, part.line, "exercise", f"`{part.answer}` states no minutes and difficulty where it is declared"
+            )
+
+
+def _sentences(lesson: Lesson, part: Part) -> Iterator[Finding]:
+    for at, paragraph in _paragraphs(part.source):
+        plain = _FORMULA.sub(lambda m: "X" + "\n" * m[0].count("\n"), paragraph)
+        plain = re.sub(r"\]\([^)]*\)|<!--.*?-->|`[^`]*`", lambda m: "X" if m[0][0] == "`" else "", plain, flags=re.DOTALL)
+        for sentence in re.split(r"(?<=[.!?:;])[\"”’)*_]*\s+(?=[\"“(*_\w`\[])", plain):
+            words = [word for word in sentence.split() if re.search(r"\w", word)]
+            if len(words) > MAX_WORDS:
+                line = part.line + part.source[: at + max(0, plain.find(sentence))].count("\n")
+                says = f"{len(words)} words, at most {MAX_WORDS}: “{' '.join(words[:8])} …”"
+                yield Finding(lesson.path, line, "sentence", says)
+
+
+def _claims(lesson: Lesson, part: Part) -> Iterator[Finding]:
+    for at, paragraph in _paragraphs(part.source, quotations=True):
+        if _LINK.search(paragraph):
+            continue
+        quoted = [m[0] for m in re.finditer(r"“[^”]+”|(?<![\w=(])\"[^\"\n]+\"", paragraph) if len(m[0].split()) >= QUOTED_WORDS]
+        if (paragraph.startswith(">") and len(paragraph.split()) >= BLOCK_WORDS) or quoted:
+            line = part.line + part.source[:at].count("\n")
+            shown = " ".join((quoted[0] if quoted else paragraph).split()[:8])
+            yield Finding(lesson.path, line, "claim", f"quoted without a link to its source: {shown} …")
+
+
+def _paragraphs(source: str, *, quotations: bool = False) -> Iterator[tuple[int, str]]:
+    """Each paragraph, list item and quotation with its offset; code, tables and displayed formulas are left out."""
+    text = re.sub(r"(?ms)^(`{3,}|~{3,}).*?^\1\s*$", lambda m: re.sub(r"[^\n]", " ", m[0]), source)
+    text = re.sub(r"(?ms)\$\$.*?\$\$", lambda m: re.sub(r"[^\n]", " ", m[0][:-1]) + " ", text)
+    text = re.sub(r"(?m)^\|.*$", lambda m: " " * len(m[0]), text)
+    ends = r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.) )|\n(?=#)|(?<=\S)\n(?=> *\n)" if not quotations else r"\n\s*\n"
+    start = 0
+    for match in [*re.finditer(ends, text), None]:
+        stop = match.start() if match else len(text)
+        piece = text[start:stop]
+        if piece.strip() and not piece.lstrip().startswith("#"):
+            yield start + len(piece) - len(piece.lstrip()), piece.strip("\n ")
+        start = match.end() if match else stop
+
+
+def _symbols(lesson: Lesson, parts: list[Part], text: str) -> Iterator[Finding]:
+    known = _glossary() | _INDICES
+    for local in re.findall(r"<!-- local symbols: (.*?) -->", text, re.DOTALL):
+        known |= set(_letters(local))
+    told: set[str] = set()
+    for part in parts:
+        if part.kind != "text":
+            continue
+        for formula in _FORMULA.finditer(re.sub(r"(?s)`[^`]*`", lambda m: " " * len(m[0]), part.source)):
+            for letter in _letters(formula[0]):
+                if letter not in known and letter not in told:
+                    told.add(letter)
+                    says = f"${letter}$ is not in course/glossary.toml: add it, or say <!-- local symbols: {letter} -->"
+                    yield Finding(lesson.path, _line(part, formula.start()), "symbol", says)
+
+
+def _letters(latex: str) -> list[str]:
+    r"""The letters of a formula that stand for something, without their indices: `$\alpha_j v_j$` has \alpha and v."""
+    plain = _WORDS_THAT_ARE_NOT_SYMBOLS.sub(" ", latex)
+    plain = re.sub(r"[_^]\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\\?\w)", " ", plain)
+    plain = re.sub(r"\\(?:mathcal|mathbf|mathbb|hat|bar|tilde|vec|boldsymbol)\s*\{?\s*(\w)\}?", r" \1 ", plain)
+    greek = re.findall(
+        r"\\(alpha|beta|gamma|delta|epsilon|varepsilon|eta|theta|kappa|lambda|mu|rho|sigma|tau|phi|varphi|chi|psi|omega)(?![a-zA-Z])",
+        plain,
+    )
+    latin = re.findall(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", " ", plain))
+    return [*("\\" + name for name in greek), *latin]
+
+
+def _glossary() -> set[str]:
+    path = course_root() / "glossary.toml"
+    if not path.exists():
+        return set()
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    names = [str(symbol["name"]) for symbol in data.get("symbol", [])] + list(data.get("axes", {}))
+    return {letter for name in names for word in name.split(",") for letter in _letters(word.split("_")[0].strip())}
+
+
+def _line(part: Part, offset: int) -> int:
+    return part.line + part.source[: max(0, offset)].count("\n")

@@ -1,0 +1,60 @@
+"""How much work an exercise and a lesson are: the line under an exercise's heading, and a lesson's minutes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jupytext
+
+from autograder.authoring.course import Lesson
+from autograder.diagnosis.explain import effort
+from autograder.judging.exercise import Exercise
+from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
+
+WORDS_A_MINUTE = 160  # a text on mathematics, read to be understood
+LINES_A_MINUTE = 10  # of code that is given and has to be read: a line takes as long as a sentence of sixteen words
+WRITTEN_MINUTES = 6
+HEADING = re.compile(r"^### Exercise (\d\d)\.(\d+): +(\S.*)$", re.MULTILINE)
+_ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
+
+
+def announce(notebook: Any, exercises: Mapping[str, Exercise]) -> None:
+    """Under each exercise's heading, what its answer cells ask for: points, difficulty, minutes, kind. In place."""
+    at: tuple[Any, int] | None = None
+    asked: list[Any] = []
+    for cell in [*notebook.cells, None]:
+        starts = cell is None or (cell.cell_type == "markdown" and not is_answer(cell) and _ANY_HEADING.search(cell.source))
+        if starts and at is not None and asked:
+            _insert(*at, _line(asked, exercises))
+        if starts and cell is not None:
+            headings = list(HEADING.finditer(cell.source))
+            at, asked = (cell, headings[-1].end()) if headings else None, []
+        elif cell is not None and is_answer(cell):
+            asked.append(cell)
+
+
+def _insert(cell: Any, end: int, line: str) -> None:
+    cell.source = f"{cell.source[:end]}\n\n{line}{cell.source[end:]}"
+
+
+def _line(answers: Sequence[Any], exercises: Mapping[str, Exercise]) -> str:
+    """Of one answer, or of several under one heading: the sum of the points, and the effort of each."""
+    declared = [exercises[name] for cell in answers if (name := str(grade_id(cell))) in exercises]
+    written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
+    points = sum(exercise.points for exercise in declared) + sum(written)
+    parts = [effort(exercise) for exercise in declared] + [f"about {WRITTEN_MINUTES} minutes · in words"] * len(written)
+    return f"*{points:g} point{'' if points == 1 else 's'} · {'; '.join(dict.fromkeys(parts))}*"
+
+
+def minutes(lesson: Lesson) -> int:
+    """An estimate, to the next five minutes: text read, given code read, and what each exercise says that it takes."""
+    words = lines = written = 0
+    for cell in jupytext.read(lesson.path).cells:
+        if cell.cell_type == "markdown" and not is_answer(cell):
+            words += len(cell.source.split())
+        elif is_answer(cell):
+            written += cell.cell_type == "markdown"
+        elif exercise_of(cell) is None:
+            lines += sum(bool(line.strip()) for line in cell.source.splitlines())
+    work = sum(exercise.minutes for exercise in lesson.exercises()) + WRITTEN_MINUTES * written
+    return 5 * -(-round(words / WORDS_A_MINUTE + lines / LINES_A_MINUTE + work) // 5)

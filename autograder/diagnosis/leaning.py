@@ -1,0 +1,43 @@
+"""Which other exercises an answer calls: a function that fails may only lean on an earlier one that does.
+
+In: the answer, the names that the learner's notebook defines, and the exercises among them. Out: names, nearest first.
+It reads compiled code and runs nothing.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+
+def leans_on(answer: Any, namespace: Mapping[str, Any], exercises: Collection[str], *, own: str = "") -> list[str]:
+    """Those of `exercises` (but not `own`) that `answer` names, itself or through the learner's own helpers."""
+    found: list[str] = []
+    seen, waiting = {own}, [answer]
+    while waiting:
+        for name in [name for code in codes(waiting.pop(0)) for name in _names(code)]:
+            if name in seen or name not in namespace:
+                continue
+            seen.add(name)
+            if name in exercises:
+                found.append(name)
+            if any(True for _ in codes(namespace[name])):
+                waiting.append(namespace[name])
+    return found
+
+
+def codes(value: Any) -> Iterator[CodeType]:
+    """The compiled code of a function, or of the methods of a class, that Python code defines."""
+    value = getattr(value, "__func__", value)
+    if isinstance(value, type):
+        for member in vars(value).values():
+            if not isinstance(member, type):
+                yield from codes(getattr(member, "fget", member))
+    elif isinstance(getattr(value, "__code__", None), CodeType):
+        yield value.__code__
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

@@ -1,0 +1,65 @@
+"""Two mistakes at once: an exercise's listed mistakes, and the answers that make two of them together.
+
+In: an `Exercise`. Out: functions. A mistake can be listed as a whole answer, or as one step that is taken otherwise: another
+setting of the exercise's `recipe` (`Instead`), other inputs (`Before`), something done to the right result (`After`). Steps
+compose, whole answers do not: learners make two slips about as often as three learners make one, so steps are worth the while.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from autograder.judging.exercise import After, Before, Exercise, Instead
+
+MOST_PAIRS = 80
+Answer = Callable[..., Any]
+
+
+def answer_of(exercise: Exercise, answer: Any) -> Answer:
+    """The function that makes the mistake `answer` of `exercise`."""
+    return _applied(exercise, answer, _right(exercise))
+
+
+def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
+    """Each pair of listed mistakes that can be made together: both ids, and a function that makes both."""
+    if isinstance(exercise.reference, type):
+        return
+    composed = (
+        (one.id, two.id, function)
+        for one, two in itertools.combinations(exercise.misconceptions, 2)
+        if (function := _both(exercise, one.answer, two.answer)) is not None
+    )
+    yield from itertools.islice(composed, MOST_PAIRS)
+
+
+def _right(exercise: Exercise) -> Answer:
+    return exercise.recipe if exercise.recipe is not None else exercise.reference  # type: ignore[no-any-return]  # declared as Any
+
+
+def _applied(exercise: Exercise, answer: Any, to: Answer) -> Answer:
+    """The step `answer` taken in `to`; a whole answer takes the place of `to`."""
+    if isinstance(answer, Instead):
+        if exercise.recipe is None:
+            raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
+        return functools.partial(to, **answer.settings)
+    if isinstance(answer, Before):
+        return lambda **inputs: to(**{**inputs, **answer.change(**inputs)})
+    if isinstance(answer, After):
+        return lambda **inputs: answer.change(to(**inputs), **inputs)
+    whole: Answer = answer
+    return whole
+
+
+def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
+    steps = [each for each in (one, two) if isinstance(each, Instead | Before | After)]
+    whole = [each for each in (one, two) if each not in steps]
+    if len(whole) == 2 or (whole and any(isinstance(step, Instead) for step in steps)):
+        return None
+    settings = [set(step.settings) for step in steps if isinstance(step, Instead)]
+    if len(settings) == 2 and settings[0] & settings[1]:
+        return None  # one setting cannot be wrong in two ways
+    function: Answer = whole[0] if whole else _right(exercise)
+    for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
+        function = _applied(exercise, step, function)
+    return function

@@ -1,0 +1,129 @@
+"""A mask for several documents in one row, judged by what the tokens receive."""
+
+import numpy as np
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import masking as ref
+
+
+def _two_documents(draw: Draw):
+    return {"documents": np.array([0, 0, 0, 1, 1])}
+
+
+def _with_blanks(draw: Draw):
+    sizes = draw.sizes(3, low=2, high=5)
+    return {"documents": np.repeat([0, 1, 2, -1], [*sizes, 2])}
+
+
+def _any_numbers(draw: Draw):
+    numbers = draw.rng.permutation([7, 3, 12, 5])
+    return {"documents": np.repeat(numbers, draw.rng.integers(1, 4, 4))}
+
+
+def _blanks_between(draw: Draw):
+    """Each document padded on its own: a mask that counts on blanks at the end fails."""
+    return {"documents": np.array([4, 4, -1, 9, 9, 9, -1, -1, 2, 2])}
+
+
+def _same(documents):
+    return documents[:, None] == documents
+
+
+def _tril(documents, shift=0):
+    n = len(documents)
+    return torch.ones(n, n).tril(shift).bool()
+
+
+def _blocks(documents):
+    keep = torch.zeros(len(documents), len(documents), dtype=torch.bool)
+    for i in range(len(documents)):
+        for j in range(i + 1):
+            keep[i, j] = documents[i] == documents[j] and documents[i] >= 0
+    return keep
+
+
+PACKED_MASK = Exercise(
+    "packed_mask",
+    title="Several documents in one row",
+    points=2,
+    kind="design",
+    difficulty=3,
+    minutes=12,
+    reference=ref.packed_mask,
+    **({"behaviour": "attention_course.designs:packed_outputs"} if "behaviour" in Exercise.__dataclass_fields__ else {}),
+    tensors=True,
+    cases=(
+        Case("two documents", _two_documents),
+        Case("three documents and blanks", _with_blanks),
+        Case("any numbers", _any_numbers),
+        Case("blanks between documents", _blanks_between, edge=0.2),
+    ),
+    hints=(
+        "Draw the mask of two documents of three and two tokens on paper, one dot for each pair that may meet. Which two conditions "
+        "does every dot fulfil?",
+        "Two positions belong to one document if their numbers are equal: compare `documents` as a column with `documents` as a row.",
+        "The numbers say nothing about order, so that mask lets a token see its own future. Combine it with the causal mask by *and*.",
+    ),
+    misconceptions=(
+        Misconception(
+            "causal_only",
+            "let each document see the documents before it in the row",
+            "Tokens may meet only within one document: compare their numbers.",
+            _tril,
+        ),
+        Misconception(
+            "documents_only",
+            "let a token see the later tokens of its own document",
+            "The mask must be causal as well: combine both by *and*.",
+            _same,
+        ),
+        Misconception(
+            "either_condition",
+            "kept what **one** of the two conditions allows",
+            "Both must hold: `&`. (*Or* is right where True means blocked.)",
+            lambda documents: _same(documents) | _tril(documents),
+        ),
+        Misconception(
+            "itself_hidden",
+            "hid each token from itself: the first of each document sees nothing",
+            "A token sees itself, too: `tril()` without a shift.",
+            lambda documents: _same(documents) & _tril(documents, -1),
+        ),
+        Misconception(
+            "polarity_flipped",
+            "marked what is forbidden with True",
+            "In this course True means **keep**.",
+            lambda documents: ~ref.packed_mask(documents),
+        ),
+        Misconception(
+            "sees_the_future",
+            "turned the triangle round: each token sees itself and the future of its document",
+            "Keep keys at positions up to the query's own.",
+            lambda documents: ref.packed_mask(documents).T,
+        ),
+        Misconception(
+            "one_step_too_far",
+            "let each token see the next one of its document",
+            "The diagonal is the last one to keep.",
+            lambda documents: _same(documents) & _tril(documents, 1),
+        ),
+        Misconception(
+            "neighbours_only",
+            "let a token see itself and the one before it only",
+            "All earlier tokens of the document count, not just the last.",
+            lambda documents: ref.packed_mask(documents) & ~_tril(documents, -2),
+        ),
+        Misconception(
+            "blanks_visible",
+            "let real tokens see the blanks",
+            "A blank has the number -1, which equals no document's.",
+            lambda documents: (_same(documents) | (documents == -1)) & _tril(documents),
+        ),
+    ),
+    variants=(
+        Variant("loop_without_blanks", _blocks),
+        Variant("blanks_see_everything", lambda documents: ref.packed_mask(documents) | (documents == -1)[:, None]),
+        Variant("blanks_see_nothing", lambda documents: ref.packed_mask(documents) & (documents >= 0)),
+    ),
+)

@@ -1,0 +1,353 @@
+"""A sequence that attends to itself: projections, and what a head's scores and weights look like."""
+
+import math
+
+import numpy as np
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from course.exercises.scaled_dot_product.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
+from solutions import scaled_dot_product as ref
+
+
+def _self(draw: Draw, lead: tuple[int, ...], n: int, d_model: int, d_k: int, d_v: int):
+    inputs = {"X": draw.normal(*lead, n, d_model)}
+    for name, width in (("W_Q", d_k), ("W_K", d_k), ("W_V", d_v)):
+        inputs[name] = draw.normal(d_model, width) / math.sqrt(d_model)  # unit variance: the softmax does not saturate
+    return inputs
+
+
+def _three_words(draw: Draw):
+    return _self(draw, (), 3, 2, 5, 7)
+
+
+def _batch(draw: Draw):
+    n, d_model, d_k, d_v = draw.sizes(4, low=3, high=11)
+    return _self(draw, (2,), n, d_model, d_k, d_v)
+
+
+def _square(draw: Draw):
+    """As many tokens as features, every projection square: no wrong turn is stopped by a shape error."""
+    n = draw.sizes(1, low=5, high=7)[0]
+    return _self(draw, (), n, n, n, n)
+
+
+def _with(q, k, v, *, scale=1.0):
+    """Self-attention of which the three ways of projecting are `q`, `k`, `v`: functions of `(X, W_Q, W_K, W_V)`."""
+
+    def answer(X, W_Q, W_K, W_V):
+        given = (X, W_Q, W_K, W_V)
+        return ref.sdpa(q(*given) * (scale(*given) if callable(scale) else scale), k(*given), v(*given))
+
+    return answer
+
+
+def _q(X, W_Q, W_K, W_V):
+    return X @ W_Q
+
+
+def _k(X, W_Q, W_K, W_V):
+    return X @ W_K
+
+
+def _v(X, W_Q, W_K, W_V):
+    return X @ W_V
+
+
+def _softmax_over_queries(X, W_Q, W_K, W_V):
+    A = torch.softmax(ref.scaled_scores(X @ W_Q, X @ W_K), dim=-2)
+    return A @ (X @ W_V), A
+
+
+def _one_matrix(X, W_Q, W_K, W_V):
+    A = torch.softmax(X @ (W_Q @ W_K.mT) @ X.mT / math.sqrt(W_Q.shape[1]), dim=-1)
+    return (A @ X) @ W_V, A
+
+
+def _joined(X, W_Q, W_K, W_V):
+    d_k = W_Q.shape[1]
+    Q, K, V = torch.split(X @ torch.cat([W_Q, W_K, W_V], dim=1), [d_k, d_k, W_V.shape[1]], dim=-1)
+    return ref.sdpa(Q, K, V)
+
+
+SELF_ATTENTION = Exercise(
+    "self_attention",
+    title="Self-attention",
+    points=2,
+    difficulty=2,
+    minutes=8,
+    reference=ref.self_attention,
+    tensors=True,
+    properties=WEIGHTS_ARE_WEIGHTS,
+    forbid=BUILTIN,
+    cases=(
+        Case("three words", _three_words, grad=("X", "W_Q", "W_K", "W_V")),
+        Case("a batch", _batch),
+        Case("as many tokens as features", _square),
+    ),
+    hints=(
+        "One sequence, three roles. What do you have to make from `X` before you can call `sdpa`?",
+        "Rows are tokens, so a projection is a product with the matrix on the **right**. Values are projected too.",
+        "Make `Q`, `K` and `V`, each with its own matrix and one `@`; hand the three to `sdpa` and return both of its results.",
+    ),
+    misconceptions=(
+        Misconception(
+            "values_not_projected",
+            "handed over the tokens themselves: `W_V` has no effect",
+            "What a token is found by and what it hands over are two things: the values are `X @ W_V`.",
+            _with(_q, _k, lambda X, *W: X),
+        ),
+        Misconception(
+            "keys_not_projected",
+            "used the tokens themselves as keys",
+            "Keys are `X @ W_K`: what a token offers to be found by.",
+            _with(_q, lambda X, *W: X, _v),
+        ),
+        Misconception(
+            "no_projections",
+            "took Q = K = V = X: the scores are symmetric, and nothing can be learned",
+            "Project `X` three times, by `W_Q`, `W_K` and `W_V`.",
+            _with(lambda X, *W: X, lambda X, *W: X, lambda X, *W: X),
+        ),
+        Misconception(
+            "one_matrix_for_both",
+            "used `W_Q` for the queries and for the keys: the scores are symmetric",
+            "Keys have their own matrix, `W_K`. Only so can one token look at another that does not look back.",
+            _with(_q, _q, _v),
+        ),
+        Misconception(
+            "roles_swapped",
+            "swapped the roles of `W_Q` and `W_K`: each token looks at those that should look at it",
+            "Queries are made by `W_Q` and stand on the left of the product, so that there is a row for each query.",
+            _with(_k, _q, _v),
+        ),
+        Misconception(
+            "transposed_weights",
+            "multiplied by the transposed matrices, as `nn.Linear` stores them",
+            "Here a matrix has the shape (d_in, d_out) and acts from the right: `X @ W`.",
+            lambda X, W_Q, W_K, W_V: ref.sdpa(X @ W_Q.T, X @ W_K.T, X @ W_V.T),
+        ),
+        Misconception(
+            "scaled_by_the_model_width",
+            "scaled by $\\sqrt{d_{model}}$, the width of the tokens",
+            "The dot product sums over the $d_k$ features of query and key: that is the width that counts. `sdpa` reads it off.",
+            _with(_q, _k, _v, scale=lambda X, W_Q, W_K, W_V: math.sqrt(W_Q.shape[1] / W_Q.shape[0])),
+        ),
+        Misconception(
+            "scaled_twice",
+            "divided by $\\sqrt{d_k}$ twice: `sdpa` does it already",
+            "Hand the projections to `sdpa` as they are.",
+            _with(_q, _k, _v, scale=lambda X, W_Q, W_K, W_V: W_Q.shape[1] ** -0.5),
+        ),
+        Misconception(
+            "softmax_over_queries",
+            "normalised over the queries: the columns sum to 1",
+            "Each token that asks shares out a total of 1: `dim=-1`. Or call `sdpa`.",
+            _softmax_over_queries,
+        ),
+    ),
+    variants=(
+        Variant("one_matrix_for_the_scores", _one_matrix),
+        Variant("one_large_projection", _joined),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- statistics of a head
+
+
+def _two_queries(draw: Draw):
+    return {"Q": draw.normal(2, 5), "K": draw.normal(3, 5)}
+
+
+def _a_batch_of_heads(draw: Draw):
+    b, n, m, d_k = draw.sizes(4, high=7)
+    return {"Q": draw.normal(b, n, d_k), "K": draw.normal(b, m, d_k)}
+
+
+def _square_heads(draw: Draw):
+    n, d_k = draw.sizes(2, low=3, high=7)
+    return {"Q": draw.normal(n, n, d_k), "K": draw.normal(n, n, d_k)}
+
+
+def _saturated(draw: Draw):
+    """Scores so far apart that all weights but one are 0 in any precision."""
+    Q, K = np.zeros((2, 3)), draw.normal(5, 3)
+    Q[:, 0], K[:, 0] = 100.0, draw.rng.permutation([0.0, 100.0, 200.0, 300.0, 400.0])
+    return {"Q": Q, "K": K}
+
+
+def _statistics(*, spread=None, entropy=None, scores=ref.scaled_scores):
+    """Both numbers of the scores and weights, with another rule for one of them."""
+
+    def answer(Q, K):
+        S = scores(Q, K)
+        A = torch.softmax(S, dim=-1)
+        return (
+            S.std(dim=-1, correction=0) if spread is None else spread(S),
+            torch.special.entr(A).sum(-1) if entropy is None else entropy(A),
+        )
+
+    return answer
+
+
+def _by_log_softmax(Q, K):
+    S = ref.scaled_scores(Q, K)
+    log_a = torch.log_softmax(S, dim=-1)
+    return (S - S.mean(-1, keepdim=True)).square().mean(-1).sqrt(), -(log_a.exp() * log_a).sum(-1)
+
+
+HEAD_STATISTICS = Exercise(
+    "head_statistics",
+    title="Measure a trained head",
+    points=2,
+    kind="use",
+    difficulty=3,
+    minutes=12,
+    reference=ref.head_statistics,
+    tensors=True,
+    cases=(
+        Case("two queries, three keys", _two_queries),
+        Case("a batch", _a_batch_of_heads),
+        Case("equal sizes", _square_heads),
+        Case("scores far apart", _saturated, edge=0.2),
+    ),
+    hints=(
+        "Both numbers belong to one query, so both come from one row: which axis do you reduce?",
+        "You have a function for the scores and one for the weights. `torch.std` has an argument `correction`. In the entropy, look "
+        "at what `a * log(a)` gives for a weight that has underflowed to 0.",
+        "`torch.special.entr(a)` is $-a \\ln a$ with the value 0 at 0. Sum it over the keys; and take the standard deviation of the "
+        "**scores** over the keys with the divisor $m$ (`correction=0`).",
+    ),
+    misconceptions=(
+        Misconception(
+            "nan_where_a_weight_is_zero",
+            "computed `a * log(a)`, which is NaN for a weight that has underflowed to 0",
+            "Its limit is 0. Use `torch.special.entr`, or take the logarithm by `log_softmax`.",
+            _statistics(entropy=lambda A: -(A * A.log()).sum(-1)),
+        ),
+        Misconception(
+            "small_number_in_the_logarithm",
+            "added a small number inside the logarithm, which shifts the entropy a little",
+            "No need to add anything: `torch.special.entr` is 0 at 0.",
+            _statistics(entropy=lambda A: -(A * (A + 1e-3).log()).sum(-1)),
+        ),
+        Misconception(
+            "bits",
+            "measured the entropy in bits (`log2`)",
+            "In nats: the natural logarithm. Uniform weights on $m$ keys then have $\\ln m$.",
+            _statistics(entropy=lambda A: torch.special.entr(A).sum(-1) / math.log(2)),
+        ),
+        Misconception(
+            "divisor_one_less",
+            "divided by $m - 1$, the default of `torch.std`",
+            "The exercise asks for the divisor $m$: `correction=0`.",
+            _statistics(spread=lambda S: S.std(dim=-1)),
+        ),
+        Misconception(
+            "variance",
+            "returned the variance of the scores",
+            "The standard deviation is its square root.",
+            _statistics(spread=lambda S: S.var(dim=-1, correction=0)),
+        ),
+        Misconception(
+            "spread_of_the_weights",
+            "took the standard deviation of the **weights**",
+            "It is the scores whose spread the scale should keep at 1: take it before the softmax.",
+            _statistics(spread=lambda S: torch.softmax(S, dim=-1).std(dim=-1, correction=0)),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale",
+            "Begin with `scaled_scores(Q, K)`.",
+            _statistics(scores=lambda Q, K: Q @ K.mT),
+        ),
+        Misconception(
+            "over_the_queries",
+            "reduced over the queries: there is one number for each **key**",
+            "One query is one row, and its keys are the last axis: `dim=-1`.",
+            _statistics(spread=lambda S: S.std(dim=-2, correction=0), entropy=lambda A: torch.special.entr(A).sum(-2)),
+        ),
+        Misconception(
+            "sign_forgotten",
+            "forgot the minus sign of the entropy",
+            "$\\ln a$ is negative for weights below 1: the entropy is $-\\sum_j a_j \\ln a_j$.",
+            _statistics(entropy=lambda A: -torch.special.entr(A).sum(-1)),
+        ),
+    ),
+    variants=(
+        Variant("by_log_softmax", _by_log_softmax),
+        Variant("xlogy", _statistics(entropy=lambda A: -torch.special.xlogy(A, A).sum(-1))),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- design
+
+
+def _pair(form, width=2):
+    """W_Q = form, W_K = identity: the scores of the tokens are X form X^T / sqrt(2)."""
+    return lambda: (torch.tensor(form), torch.eye(width))
+
+
+def _wide():
+    W_Q, W_K = ref.choose_projections()
+    return torch.cat([W_Q, 0 * W_Q], dim=1) * 2, torch.cat([W_K, W_K], dim=1)
+
+
+CHOOSE_PROJECTIONS = Exercise(
+    "choose_projections",
+    title="Make it look",
+    points=2,
+    kind="design",
+    difficulty=4,
+    minutes=15,
+    reference=ref.choose_projections,
+    **({"behaviour": "attention_course.designs:looks_at"} if "behaviour" in Exercise.__dataclass_fields__ else {}),
+    tensors=True,
+    cases=(Case("the sentence", lambda draw: {}),),
+    hints=(
+        "Take $W_K$ to be the identity, so that keys are the words' vectors in the plane. The query of *it* is then an arrow: in which "
+        "direction does *pear* lie farther out than every other word? And for the query of *pear*: in which direction does *sweet*?",
+        "*It* is $(1, 0)$, so its query is the first row of $W_Q$: let it point along $(1, 0)$. *Pear* is $(2, -1)$, so its query is "
+        "twice the first row **minus** the second. Choose the second row so that this points along $(0, -1)$.",
+        "With the first row $(1, 0)$, the second must be $(2, 1)$, for $2\\,(1, 0) - (2, 1) = (0, -1)$. If the right words win but "
+        "the weights are too small, make all queries longer.",
+    ),
+    misconceptions=(
+        Misconception(
+            "identity",
+            "left the scores symmetric and small: *it* prefers *pear*, but not by 0.9, and *pear* finds itself",
+            "Choose $W_Q$ so that $W_Q W_K^\\top$ is not symmetric, and large enough.",
+            _pair([[1.0, 0.0], [0.0, 1.0]]),
+        ),
+        Misconception(
+            "symmetric",
+            "made sharp weights by a symmetric form: *it* finds *pear*, but *pear* finds itself",
+            "*Pear* has to ask for something that it is not itself. Let the queries point elsewhere than the keys.",
+            _pair([[12.0, 0.0], [0.0, 1.0]]),
+        ),
+        Misconception(
+            "too_weak",
+            "made the right words win, but with weights below 0.9",
+            "Multiply $W_Q$ by a larger number: the differences of the scores grow with it.",
+            _pair([[1.0, 0.0], [2.0, 1.0]]),
+        ),
+        Misconception(
+            "swapped",
+            "would have it right with `W_Q` and `W_K` swapped, or with $W_Q W_K^\\top$ transposed",
+            "Return $(W_Q, W_K)$ in this order: the first makes the queries. And rows are tokens: the query of $(1, 0)$ is the first **row** of $W_Q$.",
+            lambda: ref.choose_projections()[::-1],
+        ),
+        Misconception(
+            "it_only",
+            "made *it* look at *pear*, but *pear* at *pear*, not surely",
+            "The query of *pear* is twice the first row of $W_Q$ minus the second. Choose the second row.",
+            _pair([[6.0, 0.0], [11.0, 1.0]]),
+        ),
+    ),
+    variants=(
+        Variant("wider", _wide),
+        Variant("keys_scaled_too", lambda: (torch.tensor([[1.0, 0.0], [2.0, 1.0]]), 12 * torch.eye(2))),
+    ),
+)

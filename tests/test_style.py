@@ -1,0 +1,103 @@
+"""`attn style` and the line under an exercise's heading, on small lessons of their own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jupytext
+import pytest
+
+from autograder import Exercise
+from autograder.authoring.course import Lesson
+from autograder.authoring.style import findings
+from autograder.authoring.workload import announce, minutes
+from tests.test_judge import _exercise
+
+HEAD = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+# A lesson
+"""
+ANSWER = """
+```{code-cell} ipython3
+:nbgrader: {grade_id: weigh, solution: true}
+
+from solutions.x import weigh
+```
+"""
+
+
+@dataclass(frozen=True)
+class _Lesson(Lesson):
+    declared: tuple[Exercise, ...] = ()
+
+    def exercises(self) -> tuple[Exercise, ...]:
+        return self.declared
+
+
+def _lesson(folder: Path, body: str, **changes: object) -> _Lesson:
+    path = folder / "07_small.md"
+    path.write_text(HEAD + body, encoding="utf-8")
+    guess = Exercise("guess", "Guess", 1, choices={"a": "so"})
+    return _Lesson(7, "small", path, (_exercise(**{"minutes": 8, "difficulty": 3, **changes}), guess))
+
+
+def _found(folder: Path, body: str, **changes: object) -> list[tuple[int, str]]:
+    first = HEAD.count("\n")
+    return [(one.line - first, one.rule) for one in findings(_lesson(folder, body, **changes))]
+
+
+def test_a_lesson_in_order_has_no_findings(tmp_path: Path) -> None:
+    body = f"\nShort and clear: $q$.\n\n### Exercise 07.1: Weigh\n\nWrite it.\n{ANSWER}"
+    assert _found(tmp_path, body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("\nOne.\n\n" + "word " * 41 + "end.\n", [(4, "sentence")]),
+        ("\n" + "word " * 20 + "one. " + "word " * 20 + "two. $x + " + "y + " * 60 + "1$.\n<!-- local symbols: x, y -->\n", []),
+        ("\n- " + "word " * 30 + "\n- " + "word " * 30 + "\n", []),
+        ("\n| a | " + "word " * 60 + "|\n", []),
+        ("\nNow $\\zeta$? no: $\\omega_i$ and $\\mathrm{Unknown}$.\n", [(2, "symbol")]),
+        ('\nThe book says "every query has a weight for every element of it".\n', [(2, "claim")]),
+        ('\n[The book](https://x.org) says "every query has a weight for every element of it".\n', []),
+        ("\n> " + "word " * 14 + "\n", [(2, "claim")]),
+        ("\n![](a.png)\n", [(2, "figure")]),
+        ("\n```{code-cell} ipython3\nfig, ax = figure(2)\nax.plot(x)\n```\n", [(3, "figure")]),
+        ('\n```{code-cell} ipython3\nfig, ax = figure(2)\nshow(fig, alt="Two lines that cross at 3.")\n```\n', []),
+        ("\n```{code-cell} ipython3\n# alt: Two lines that cross at 3.\nfig, ax = figure(2)\n```\n", []),
+        ("\n```{code-cell} ipython3\ndef figure(a):\n    return 1\n```\n", []),
+        ("\n### Exercise 07.2: Weigh\n\nNumbered.\n", [(2, "exercise")]),
+        (ANSWER, [(4, "exercise")]),
+        ("\n### Exercise 07.1: Weigh\n" + ANSWER + "\n## Next\n" + ANSWER.replace("weigh", "written"), [(14, "exercise")]),
+    ],
+)
+def test_each_rule_is_told_with_its_line(tmp_path: Path, body: str, expected: list[tuple[int, str]]) -> None:
+    assert _found(tmp_path, body) == expected
+
+
+def test_an_exercise_that_states_no_minutes_is_found(tmp_path: Path) -> None:
+    body = f"\n### Exercise 07.1: Weigh\n{ANSWER}"
+    assert _found(tmp_path, body, minutes=0) == [(6, "exercise")]
+
+
+def test_what_an_exercise_asks_for_stands_under_its_heading(tmp_path: Path) -> None:
+    lesson = _lesson(tmp_path, f"\n### Exercise 07.1: Weigh\n\nWrite it.\n{ANSWER}\nAfter.\n")
+    notebook = jupytext.read(lesson.path)
+    announce(notebook, {exercise.id: exercise for exercise in lesson.exercises()})
+    text = "\n".join(cell.source for cell in notebook.cells)
+    assert "### Exercise 07.1: Weigh\n\n*2 points · difficulty ●●●○○ · about 8 minutes · write*\n\nWrite it." in text
+
+
+def test_minutes_count_words_given_code_and_what_exercises_say(tmp_path: Path) -> None:
+    assert minutes(_lesson(tmp_path, "")) == 10  # eight and one
+    assert minutes(_lesson(tmp_path, "\n" + "word " * 1600)) == 20
+    assert minutes(_lesson(tmp_path, "\n```{code-cell} ipython3\n" + "x = 1\n" * 100 + "```\n")) == 20
