@@ -27,6 +27,10 @@ def _pooling(layers, count, remainder):
     return make
 
 
+def _too_much(draw: Draw):
+    return {**_pooling(5, 5, 0)(draw), "excess": 5 * 50 + draw.integer(1, 9)}
+
+
 def _by_harm(harm, count):
     return sorted(range(len(harm)), key=lambda i: harm[i])[:count]
 
@@ -37,6 +41,8 @@ def _count(saved, excess):
 
 def _one_after_another(harm, saved, excess):
     chosen = set()
+    if saved * len(harm) < excess:
+        raise ValueError("not enough layers")
     while len(chosen) * saved < excess:
         chosen.add(min((h, i) for i, h in enumerate(harm) if i not in chosen)[1])
     return sorted(chosen)
@@ -53,6 +59,7 @@ LAYERS_TO_POOL = Exercise(
         Case("three of seven", _pooling(7, 3, 11)),
         Case("the bytes come out even", _pooling(6, 2, 0), edge=0.2),
         Case("nothing to save", _pooling(5, 0, 57), edge=0.2),
+        Case("more than all layers together can save", _too_much, edge=0.2, raises=ValueError),
     ),
     hints=(
         "All layers save the same number of bytes. How many of them do you need, and which?",
@@ -96,6 +103,12 @@ LAYERS_TO_POOL = Exercise(
             "chose the right layers, and left them in the order of their harm",
             "Sort the chosen numbers once more.",
             lambda harm, saved, excess: _by_harm(harm, _count(saved, excess)),
+        ),
+        Misconception(
+            "too_little_saved_in_silence",
+            "returned all layers where even they save too little: the caller believes that the budget is kept",
+            "Raise ValueError if more layers are needed than there are.",
+            lambda harm, saved, excess: sorted(_by_harm(harm, _count(saved, excess))),
         ),
         Misconception(
             "negative_count",
