@@ -52,3 +52,24 @@ def packed_outputs(output: Any, *, documents: Any) -> Any:
     Q, K, V = np.random.default_rng(0).standard_normal((3, n, 4))
     received = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
     return np.where(documents[:, None] >= 0, received, 0.0)  # what a blank receives does not matter
+
+
+def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
+    """What a latent made of groups does: its width, and the matrices by which each head makes its keys and its values of a token.
+
+    >>> W_K, W_V = np.full((1, 2, 1), 3.0), np.full((1, 2, 1), 7.0)
+    >>> down, key, value = np.array([[7.0, 3.0]] * 2), np.array([[[0.0], [1.0]]] * 2), np.array([[[1.0], [0.0]]] * 2)
+    >>> width, keys, values = latent_of_groups((down, key, value), W_K=W_K, W_V=W_V, H=2)
+    >>> width, keys[1].ravel(), values[1].ravel()
+    (array([2]), array([3., 3.]), array([7., 7.]))
+    """
+    if not isinstance(output, tuple | list) or len(output) != 3:
+        raise ValueError("expected three tensors, (W_DKV, W_UK, W_UV).")
+    down, key, value = (np.asarray(W, dtype=float) for W in output)
+    (_, d_model, d), d_v, heads = np.shape(W_K), np.shape(W_V)[-1], int(H)
+    if down.ndim != 2 or len(down) != d_model:
+        raise ValueError(f"W_DKV: expected the shape (d_model, d_c) with d_model = {d_model}, got {down.shape}.")
+    for name, got, width in (("W_UK", key, d), ("W_UV", value, d_v)):
+        if got.shape != (heads, down.shape[1], width):
+            raise ValueError(f"{name}: expected (head, d_c, width) = {(heads, down.shape[1], width)}, got {got.shape}.")
+    return np.array([down.shape[1]]), down @ key, down @ value
