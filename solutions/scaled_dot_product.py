@@ -11,8 +11,8 @@ def scaled_scores(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
 ) -> Float[Tensor, "... query key"]:
-    r"""The dot product of each query with each key, divided so that its standard deviation
-    is 1 at every width $d_k$: one row per query, one column per key.
+    r"""The dot product of each query with each key, divided so that its standard
+    deviation is 1 at every width $d_k$: one row per query, one column per key.
 
     That holds for vectors whose entries are independent, with mean 0 and variance 1.
     Any number of leading axes (batch, heads) is carried along. The result has the
@@ -29,8 +29,8 @@ def scaled_scores(
 
 
 def score_size() -> float:
-    r"""The standard deviation of the **unscaled** score $q \cdot k$ under the conditions
-    that the lesson states: a number without a unit.
+    r"""The standard deviation of the **unscaled** score $q \cdot k$ under the
+    conditions that the lesson states: a number without a unit.
 
     >>> 0 < score_size() < 100
     True
