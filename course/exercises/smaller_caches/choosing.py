@@ -28,7 +28,8 @@ def _pooling(layers, count, remainder):
 
 
 def _too_much(draw: Draw):
-    return {**_pooling(5, 5, 0)(draw), "excess": 5 * 50 + draw.integer(1, 9)}
+    saved = draw.choice((20, 30, 50))
+    return {"harm": _harms(draw, 5), "saved": saved, "excess": 5 * saved + draw.integer(1, 9)}
 
 
 def _by_harm(harm, count):
