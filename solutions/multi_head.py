@@ -144,9 +144,9 @@ def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
     A token has 12 features: three flags (0: a verb, 1: acts, 2: is acted on), its own
     meaning (3 to 5), and two free places (6 to 8: *who*, 9 to 11: *what*). Your heads
-    must write the meaning of the word that acts into the verb's place *who*, and that of
-    the word acted on into *what*, to within 0.005, and nothing into its own meaning. In
-    every sentence one word has each flag, in any order; other words have none.
+    must write the meaning of the word that acts into the verb's place *who*, and that
+    of the word acted on into *what*, to within 0.005, and nothing into its own meaning.
+    In every sentence one word has each flag, in any order; other words have none.
 
     Weights stand side by side as in `mha`; the width of a head is up to you.
 
