@@ -1,5 +1,6 @@
 """What SECURITY promises, class by class: the cause is tested, not one attack."""
 
+import os
 import re
 import socket
 import sys
@@ -15,7 +16,8 @@ from autograder.authoring.course import CourseError
 from autograder.grading import collect, grade, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import clock, wire
+from autograder.sandbox import clock, wipe, wire
+from autograder.sandbox.budget import Budget
 
 LINKS = (
     "[figure](javascript:alert(1))",
@@ -117,3 +119,49 @@ def test_a_deadline_that_passes_is_still_a_timeout() -> None:
     clock.start()
     with ours, theirs, pytest.raises(wire.WireTimeoutError):
         wire.receive(ours, deadline=clock.now() + 0.3)
+
+
+def test_a_clean_up_that_no_tree_breaks(tmp_path: Path) -> None:
+    """Deeper than Python's stack and than any path may be long; shut folders, links out of it, names that are no text."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "stays").write_text("x")
+    folder = tmp_path / "scratch"
+    (folder / "kept").mkdir(parents=True)
+    top = os.open(folder, os.O_RDONLY)
+    here = top
+    for _ in range(3000):
+        os.mkdir("d" * 200, dir_fd=here)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        deeper = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        if here != top:
+            os.close(here)
+        here = deeper
+    os.close(here)
+    os.close(top)
+    (folder / "shut" / "in").mkdir(parents=True)
+    (folder / "shut").chmod(0)
+    (folder / "link").symlink_to(outside)
+    os.mkdir(os.fsencode(folder) + b"/\xff\xfe")
+    os.mkfifo(folder / "pipe")
+    assert wipe.empty(str(folder), ["kept"]) == []
+    assert os.listdir(folder) == ["kept"]
+    assert (outside / "stays").read_text() == "x"
+
+
+def test_seconds_are_shared_by_the_exercises_that_need_them() -> None:
+    budget = Budget(60.0)
+    assert budget.second(5.0, 1) == 5.0  # one slow answer has its whole limit
+    assert budget.second(30.0, 1) == 30.0
+    total = 0.0
+    for _ in range(9):
+        total += budget.first(5.0)
+        budget.late += 1
+    for waiting in range(9, 0, -1):
+        seconds = budget.second(5.0, waiting)
+        budget.shared_s -= seconds
+        total += seconds
+    assert total < 12
+    budget.spend(59.9)
+    assert budget.spent
+    assert budget.first(5.0) < 0.2

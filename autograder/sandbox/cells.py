@@ -19,6 +19,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from autograder.sandbox.budget import shorter
+
 KEPT = ("text/plain", "image/png")
 Output = dict[str, Any]
 
@@ -171,7 +173,9 @@ def run(shell: Shell, cells: list[tuple[int, str]], *, cell_s: float, until: flo
         if seconds <= 0:
             yield index, "not run", []
             continue
-        yield index, _run_one(shell, recorder, source, seconds), recorder.take()
+        status = _run_one(shell, recorder, source, seconds)
+        cell_s = shorter(cell_s) if status == "timeout" else cell_s
+        yield index, status, recorder.take()
 
 
 def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float) -> str:
