@@ -1,5 +1,7 @@
 """What SECURITY promises, class by class: the cause is tested, not one attack."""
 
+import contextlib
+import io
 import os
 import re
 import socket
@@ -12,8 +14,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from autograder import cli
 from autograder.authoring.course import CourseError
-from autograder.grading import collect, grade, mark
+from autograder.cli.instructor_output import print_class
+from autograder.grading import collect, grade, ledger, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import clock, wipe, wire
@@ -165,3 +169,39 @@ def test_seconds_are_shared_by_the_exercises_that_need_them() -> None:
     budget.spend(59.9)
     assert budget.spent
     assert budget.first(5.0) < 0.2
+
+
+def test_a_second_grader_is_told_who_is_at_work(tmp_path: Path) -> None:
+    with ledger.alone(tmp_path, "lesson"):
+        with ledger.alone(tmp_path, "another lesson"):
+            pass
+        with pytest.raises(CourseError, match=f"process {os.getpid()} on"), ledger.alone(tmp_path, "lesson"):
+            pass
+    with ledger.alone(tmp_path, "lesson"):  # it is over when the first ends
+        pass
+
+
+@pytest.mark.parametrize("text", ["database or disk is full", "attempt to write a readonly database", "database is locked"])
+def test_a_gradebook_that_cannot_be_written_ends_in_two_lines(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    def fail(_: object) -> int:
+        raise OperationalError("INSERT ...", {}, Exception(text))
+
+    monkeypatch.setattr("autograder.cli.instructor._grade", fail)
+    assert cli.main(["grade", "nothing"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 2
+    assert text in said[0]
+
+
+def test_thousands_of_odd_cells_say_twenty_lines() -> None:
+    flags = [f"unknown grade_id 'x{number}'" for number in range(1900)]
+    assert len(ledger.bounded(flags)) == 20
+    row = ledger.StudentRow("eve", 0.0, 14.0, flags=flags)
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        print_class(ledger.ClassReport("lesson", "bubblewrap", [], [row, ledger.StudentRow("ada", 14.0, 14.0)]))
+    assert len(text.getvalue().splitlines()) < 40

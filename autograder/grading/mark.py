@@ -13,6 +13,7 @@ import contextlib
 import copy
 import hashlib
 import json
+import math
 import os
 import secrets
 import sys
@@ -33,6 +34,7 @@ from autograder.authoring.reference_source import injected
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
+from autograder.grading import bounded, forbidden_names
 from autograder.grading.follow_through import Policy, carried, failing_below, with_references
 from autograder.grading.forbidden_names import bindings, leaned_on, uses
 from autograder.grading.needed_cells import needed
@@ -41,12 +43,14 @@ from autograder.judging.judge import judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
+from autograder.notebooks import scopes
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer, is_grade
 from autograder.notebooks.submission import Cell, UnreadableError, parse, rebuild
 from autograder.sandbox import untrusted
 
 SECRET_FILE = ".secret"
 MIN_SECRET = 32
+LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
@@ -168,6 +172,7 @@ def mark(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes | None, unreadabl
         except UnreadableError as error:
             unreadable = str(error)
     flags = [f"unreadable: {unreadable}"] if unreadable else []
+    flags += _read_ahead(scheme, cells)
     budget, shown = box.Budget(scheme.limits.budget_s), Shown()
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
@@ -184,6 +189,20 @@ def mark(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes | None, unreadabl
     marked.flags = list(dict.fromkeys(marked.flags))
     marked.seconds = time.perf_counter() - started
     return marked
+
+
+def _read_ahead(scheme: MarkScheme, cells: Sequence[Cell]) -> list[str]:
+    """Have the code cells parsed, by a child that may take its time in vain; what could not be is flagged."""
+    given = {cell.source for cell in scheme.released.cells}
+    sources = [cell.source for cell in cells if cell.kind == "code" and cell.source not in given]
+    kinds = ["scopes", *(["names"] if any(record.forbid for record in scheme.hidden.exercises.values()) else [])]
+    found = bounded.read([bounded.Task(kind, source) for kind in kinds for source in sources])
+    parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
+    scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
+    named = {source: found.get(bounded.Task("names", source)) for source in sources}
+    forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
+    slow = any(bounded.Task(kind, source) not in found for kind in kinds for source in sources)
+    return ["a cell takes too long to parse: see whether it means to"] if slow else []
 
 
 @dataclass
@@ -204,7 +223,7 @@ def _run_and_mark(
     notebook, lost = marked.notebook, sandbox.lost
     run = _to_run(scheme, notebook)
     checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
-    with sandbox.submission([box.Cell(cell.id, cell.source) for cell in run], budget=budget) as submission:
+    with sandbox.submission(_cells(run), budget=budget) as submission:
         if shown.outputs is None:
             outputs = [[nbformat.from_dict(output) for output in done.outputs] for done in submission.outputs]
             flags = [f"a cell {_ENDS[done.status]}" for done in submission.outputs if done.status in _ENDS]
@@ -259,6 +278,12 @@ def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
     if needed(given, theirs, [original[name] for name in shown]):
         return code
     return [cell for cell in code if cell.id not in shown]
+
+
+def _cells(run: Sequence[Any]) -> list[box.Cell]:
+    """As the sandbox takes them; a locked cell is short work, unless it calls an answer that loops."""
+    locked = [bool(grade_id(cell)) and not is_answer(cell) for cell in run]
+    return [box.Cell(cell.id, cell.source, LOCKED_S if own else math.inf) for cell, own in zip(run, locked, strict=True)]
 
 
 def _visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:

@@ -165,11 +165,14 @@ def make_shell(output_bytes: int) -> Shell:
     return shell
 
 
-def run(shell: Shell, cells: list[tuple[int, str]], *, cell_s: float, until: float) -> Iterator[tuple[int, str, list[Output]]]:
-    """Run each `(index, source)`; yields `(index, status, outputs)` with status "ok", "error", "timeout" or "not run"."""
+Asked = tuple[int, str, float]
+
+
+def run(shell: Shell, cells: list[Asked], *, cell_s: float, until: float) -> Iterator[tuple[int, str, list[Output]]]:
+    """Run each `(index, source, seconds)`; yields `(index, status, outputs)`, status "ok", "error", "timeout" or "not run"."""
     recorder = shell.recorder
-    for index, source in cells:
-        seconds = min(cell_s, until - time.monotonic())
+    for index, source, limit_s in cells:
+        seconds = min(cell_s, limit_s, until - time.monotonic())
         if seconds <= 0:
             yield index, "not run", []
             continue

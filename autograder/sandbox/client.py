@@ -9,6 +9,7 @@ for each exercise. This side sends cells and probe *inputs*, gets outputs and ar
 
 import contextlib
 import json
+import math
 import secrets
 import socket
 import threading
@@ -34,10 +35,11 @@ GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much m
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its `id` and `source`."""
+    """A code cell: its `id` and `source`, and the seconds for it where they are fewer than for any cell."""
 
     id: str
     source: str
+    limit_s: float = math.inf
 
 
 @dataclass
@@ -184,7 +186,8 @@ class Submission:
                     self._lost.add(culprit)
                     late = isinstance(error, WireTimeoutError)
                     self.outputs[culprit].status = "timeout" if late else "crashed"
-                    self._cell_s = shorter(self._cell_s) if late else self._cell_s
+                    if late:
+                        self._run_out()
                 self._drop()
             finally:
                 self._left_s -= clock.now() - began
@@ -195,22 +198,26 @@ class Submission:
         todo = [i for i in range(len(self._cells)) if i not in self._lost]
         for i in todo:
             self.outputs[i] = CellOutput(self._cells[i].id)
-        text = json.dumps([[i, self._cells[i].source] for i in todo]).encode()
+        text = json.dumps([[i, self._cells[i].source, min(self._cells[i].limit_s, self._cell_s)] for i in todo]).encode()
         arrays = [np.frombuffer(data, np.uint8) for data in (text, *self._files.values())]
         order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files)}
         order |= {"cell_s": self._cell_s, "wall_s": self._left_s}
         until = clock.now() + self._left_s + GRACE_S
         wire.send(sock, order, arrays, deadline=until)
         for i in todo:
-            soon = min(until, clock.now() + self._cell_s + GRACE_S)
+            soon = min(until, clock.now() + min(self._cells[i].limit_s, self._cell_s) + GRACE_S)
             reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
             if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
                 raise WireError(f"expected the outputs of cell {i}.")
             self.outputs[i].outputs, budget = untrusted.clean_outputs(raw.tobytes(), budget)
             self.outputs[i].status = reply["status"]
             if reply["status"] == "timeout":
-                self._cell_s = shorter(self._cell_s)  # as the sandbox does by itself
+                self._run_out()
         _reply(sock, "ran", order["id"], until)
+
+    def _run_out(self) -> None:
+        self._cell_s = shorter(self._cell_s)  # the sandbox does so by itself
+        self.budget.ran_out()
 
     def observe(self, name: str, probes: Sequence[Probe], timeout_s: float) -> list[Observation]:
         """What the learner's `name` does on each probe, in a process of its own with `timeout_s` seconds for all of them.
