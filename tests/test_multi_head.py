@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from autograder.authoring import course
+from autograder.authoring import course, reference_source
 from autograder.judging import pack
-from autograder.plugins import preprocessors
 from solutions import device, masking
 from solutions import multi_head as reference
 from solutions.multi_head import MultiHead, from_torch_mha, masked_sdpa, merge_heads, mha, mha_as_sum, param_count, split_heads
@@ -259,7 +258,7 @@ def test_parameters_are_as_many_as_the_module_has(d_model: int, H: int, d_k: int
 
 
 def test_a_released_class_keeps_signatures_and_docstrings_and_no_body() -> None:
-    source = preprocessors.solution_source("multi_head", "MultiHead")
+    source = reference_source.solution_source("multi_head", "MultiHead")
     outside = [part.split("### END SOLUTION")[-1] for part in source.split("### BEGIN SOLUTION")]
     assert "def forward" in "".join(outside)
     assert "four `nn.Linear`" in "".join(outside)

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="attn", description="Attention, graded: learn, author and grade the course.")
+    parser = argparse.ArgumentParser(prog="attn", description="Exercises that name your mistake: learn, author and grade.")
     parser.add_argument("--version", action="version", version=f"attn {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
