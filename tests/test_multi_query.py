@@ -219,6 +219,7 @@ def test_a_batch_shares_the_parameters_and_not_the_caches() -> None:
     assert ratios[1] == pytest.approx((14 + cache_gb("mha")) / (14 + cache_gb("mqa")))  # 18.3 / 14.1
     assert ratios[16] == pytest.approx(5.1, abs=0.05)
     assert ratios[256] == pytest.approx(23.0, abs=0.05)
+    assert 250 < 256 * per_token_ms(256, 8192, H) < 265  # a quarter of a second for the step
     one_cache = 1e9 * cache_gb("mha") / BANDWIDTH * 1e3
     assert one_cache == pytest.approx(1.0, abs=0.005)
     assert per_token_ms(2**20, 8192, H) == pytest.approx(one_cache, rel=1e-3)

@@ -27,6 +27,10 @@ PACKAGE = "course"  # the name under which exercises import one another, whereve
 class CourseError(Exception):
     """Something about the course's files is wrong; the message says what was expected, where, and what next."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the message. Our own source would explain nothing to a learner."""
+        return [str(self)]
+
 
 def spare_grammars() -> None:
     """Save a second and a half at the start of a command: call it before nbformat is imported.

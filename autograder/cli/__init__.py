@@ -1,9 +1,14 @@
 """`attn`: one command for learners, authors and instructors. These modules parse and print; the work is done elsewhere."""
 
 import argparse
+import errno
 import gc
+import io
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
 
 from autograder import __version__
 from autograder.authoring.course import CourseError, spare_grammars
@@ -17,28 +22,78 @@ def main(argv: Sequence[str] | None = None) -> int:
     spare_grammars()
     if argv is None:  # a process of our own
         gc.set_threshold(50_000, 20, 20)  # Python's would look through every import's objects, again and again
-    arguments = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):  # a redirected stream may not know √ or ✓ (cp1252, ASCII)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    parser, words = _parser(), list(sys.argv[1:] if argv is None else argv)
+    if not words:
+        parser.print_help()
+        return 0
+    arguments = parser.parse_args(words)
     try:
         command: Command = arguments.run
         return command(arguments)
     except (CourseError, SandboxUnavailable) as error:
         print(f"attn: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"attn: {error.strerror or error}{where}. {_what_next(error)}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"attn: expected the package {error.name!r}, found none. `attn doctor` says what to install.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nattn: stopped", file=sys.stderr)
         return 130
 
 
+def _what_next(error: OSError) -> str:
+    return {
+        errno.ENOSPC: "Make room on that disk, then run it again: nothing is lost.",
+        errno.EROFS: "That place cannot be written: use another, with --workspace FOLDER.",
+        errno.EACCES: "You may not write there: use a folder of your own, with --workspace FOLDER.",
+        errno.EPERM: "You may not write there: use a folder of your own, with --workspace FOLDER.",
+        errno.EADDRINUSE: "That port is taken: say another, with --port N.",
+    }.get(error.errno or 0, "`attn doctor` looks at this machine.")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what comes nearest to a command that does not exist, instead of listing twenty."""
+
+    def error(self, message: str) -> NoReturn:
+        match = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if match is None:
+            super().error(message)
+        names = re.findall(r"[\w-]+", match[2])
+        near = get_close_matches(match[1], names, n=1)
+        more = f"Did you mean `{self.prog} {near[0]}`?" if near else f"`{self.prog}` alone lists them."
+        self.exit(2, f"{self.prog}: there is no command {match[1]!r}. {more}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="attn", description="Exercises that name your mistake: learn, author and grade.")
+    parser = _Parser(
+        prog="attn",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Exercises that name your mistake: learn, author and grade.",
+    )
     parser.add_argument("--version", action="version", version=f"attn {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", prog="attn", parser_class=argparse.ArgumentParser, help=argparse.SUPPRESS
+    )
+    texts: dict[str, str] = {}
 
     def add(name: str, run: Command, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
+        sub = commands.add_parser(name, description=text)
         sub.set_defaults(run=run)
+        texts[name] = text
         return sub
 
-    for group in (learner, author, instructor, bench):
-        group.register(add)
+    lines: list[str] = []
+    for title, groups in (("to learn", (learner,)), ("to write lessons", (author,)), ("to teach a class", (instructor, bench))):
+        texts.clear()
+        for group in groups:
+            group.register(add)
+        lines += [f"{title}:", *(f"  {name:<16}{text}" for name, text in texts.items()), ""]
+    parser.epilog = "\n".join([*lines, "`attn COMMAND --help` says more of one."])
     return parser

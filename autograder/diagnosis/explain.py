@@ -49,6 +49,7 @@ class Report:
     notes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     hidden: bool = False
+    following: tuple[tuple[str, str], ...] = ()  # what to do next: texts, each with a link or ""
     known: tuple[Known, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
     effort: str = ""
 

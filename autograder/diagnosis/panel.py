@@ -77,6 +77,9 @@ def to_html(report: Report) -> str:
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
     for level, hint in enumerate(report.hints):
         parts.append(_details(f"Hint {level + 1}: {HINT[level]}", f"<p style='margin:2px 0 2px 16px'>{inline(hint)}</p>"))
+    if report.following:
+        links = [_link(text, to) for text, to in report.following]
+        parts.append(f'<p style="margin:8px 0 2px">{" · ".join(links)}</p>')
     if report.effort:
         parts.append(f'<p style="margin:6px 0 0;font-size:90%;color:{_FAINT}">{inline(report.effort)}</p>')
     return "".join(parts) + "</div>"
@@ -102,6 +105,8 @@ def to_text(report: Report, *, width: int = 88) -> str:
     if report.snippet:
         lines += ["", "  smallest failing input:", *(f"    {line}" for line in report.snippet.splitlines())]
     lines += [f"  warned: {note}" for note in report.notes]
+    if report.following:
+        lines.append("  " + " · ".join(plain(text) for text, _ in report.following))
     if report.hints:
         lines += [
             "",
@@ -160,6 +165,10 @@ def _row(items: Iterable[tuple[str, str]]) -> str:
     """Symbols and names in a line that breaks between them."""
     style = "white-space:nowrap;margin-right:10px"
     return " ".join(f'<span style="{style}">{symbol} {html.escape(name)}</span>' for symbol, name in items)
+
+
+def _link(text: str, to: str) -> str:
+    return f'<a href="{html.escape(to, quote=True)}">{inline(text)}</a>' if to else inline(text)
 
 
 def _details(title: str, body: str) -> str:

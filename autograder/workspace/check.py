@@ -1,7 +1,10 @@
 """`check("name")`: the instant check of a notebook. Returns a `Score`, which nbgrader reads as a number and people as a panel."""
 
+import ast
+import dataclasses
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -41,10 +44,10 @@ class Score(float):
 
 
 @overload
-def check(exercise: str, answer: Any = None) -> Score: ...
+def check(exercise: str | Callable[..., Any], answer: Any = None) -> Score: ...
 @overload
 def check() -> "Overview": ...
-def check(exercise: str | None = None, answer: Any = None) -> "Score | Overview":
+def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) -> "Score | Overview":
     """Check your answer to `exercise` (the name you defined) and show what is right, or which mistake it makes.
 
     Without `answer`, the name is looked up where `check` is called. Without a name, it shows your progress in the lesson.
@@ -56,6 +59,11 @@ def check(exercise: str | None = None, answer: Any = None) -> "Score | Overview"
         from autograder.workspace.overview import overview  # sqlite is not needed before
 
         return overview(Path.cwd())
+    if not isinstance(exercise, str):  # the function itself instead of its name
+        name = getattr(exercise, "__name__", None)
+        if name is None:
+            raise CourseError(f'check(...): expected the name of an exercise, as in check("softmax"), got {exercise!r:.60}.')
+        exercise, answer = str(name), exercise if answer is None else answer
     return check_in(sys._getframe(1).f_globals, exercise, answer)
 
 
@@ -65,6 +73,11 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
     if answer is None:
         if exercise not in namespace:
             return _done(judge_missing(record))
+        if (trouble := _does_not_compile(namespace, exercise)) is not None:
+            raise CourseError(
+                f"check({exercise!r}): the last cell that defines it does not compile ({trouble}), so what would be checked is "
+                "an older version. Correct that cell, run it, then check again."
+            )
         answer = namespace[exercise]
     result = check_answer(record, answer)
     if not result.passed and not record.choices:
@@ -79,6 +92,20 @@ def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> 
     for name in leans_on(answer, namespace, functions, own=exercise):
         if not check_answer(functions[name], namespace[name]).passed:
             return name
+    return None
+
+
+def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None:
+    """The syntax error of the last cell that was run and that defines `exercise`, if it has one. Only IPython keeps cells."""
+    cells = namespace.get("_ih")
+    defines = re.compile(rf"^(?:def|class)\s+{re.escape(exercise)}\b|^{re.escape(exercise)}\s*=", re.MULTILINE)
+    last = next((cell for cell in reversed(cells or []) if isinstance(cell, str) and defines.search(cell)), None)
+    if last is None:
+        return None
+    try:
+        compile(last, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
     return None
 
 
@@ -117,4 +144,8 @@ def _done(result: Result) -> Score:
     from autograder.workspace.progress import record  # sqlite is not needed before the first check
 
     record(Path.cwd(), result.exercise.id, report)
+    if report.status == "pass":
+        from autograder.workspace.next_step import next_step
+
+        report = dataclasses.replace(report, following=next_step(Path.cwd(), result.exercise.id))
     return Score(report)

@@ -9,8 +9,10 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import webbrowser
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
@@ -241,13 +243,33 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
         raise CourseError(
             "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
         )
+    if (running := _running(workspace)) is not None:
+        address = f"{running['url']}lab/tree/{target.as_posix()}?token={running['token']}"
+        print(f"JupyterLab is open on this folder already. Go on there: {address}", flush=True)
+        if browser:
+            webbrowser.open(address)
+        return 0
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
     command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
     if not browser:
         command += ["--no-browser"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command += ["--allow-root"]
-    return subprocess.call(command, cwd=workspace, env=lab_environment(workspace))
+    with subprocess.Popen(command, cwd=workspace, env=lab_environment(workspace)) as server:
+        # Ctrl-C reaches the server too: it asks whether to shut down, and this process waits for what it decides.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return server.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _running(workspace: Path) -> dict[str, Any] | None:
+    """The Jupyter server that serves this very folder, if one does."""
+    from jupyter_server.serverapp import list_running_servers
+
+    servers: list[dict[str, Any]] = list(list_running_servers())
+    return next((one for one in servers if Path(one.get("root_dir", "")).resolve() == workspace.resolve()), None)
 
 
 def lab_environment(workspace: Path) -> dict[str, str]:
@@ -257,4 +279,6 @@ def lab_environment(workspace: Path) -> dict[str, str]:
     for name, settings in LAB_CONFIG.items():
         (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
     others = os.environ.get("JUPYTER_CONFIG_PATH")
-    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
+    # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}

@@ -20,6 +20,8 @@ _SCHEMA = """create table if not exists progress (
     lesson text not null, exercise text not null, score real not null, points real not null, status text not null,
     misconception text, attempts integer not null default 1, changed text not null default current_timestamp,
     primary key (lesson, exercise));
+create table if not exists looked_up (
+    lesson text not null, exercise text not null, primary key (lesson, exercise));
 create table if not exists hints (
     lesson text not null, exercise text not null, level integer not null, primary key (lesson, exercise))"""
 _UPSERT = """insert into progress (lesson, exercise, score, points, status, misconception) values (?, ?, ?, ?, ?, ?)
@@ -84,6 +86,20 @@ def last_hint(workspace: Path, lesson: str, exercise: str) -> int:
     with _opened(workspace) as db:
         found = db.execute("select level from hints where lesson = ? and exercise = ?", (lesson, exercise)).fetchone()
     return int(found[0]) if found else 0
+
+
+def looked_up(workspace: Path, lesson: str, exercise: str) -> None:
+    """Note that the reference's answer was shown before the learner's own passed."""
+    with _opened(workspace) as db:
+        db.execute("insert or ignore into looked_up values (?, ?)", (lesson, exercise))
+
+
+def were_looked_up(workspace: Path) -> set[tuple[str, str]]:
+    """The exercises whose reference answer was shown before the learner's own passed."""
+    if not database(workspace).exists():
+        return set()
+    with _opened(workspace) as db:
+        return set(db.execute("select lesson, exercise from looked_up").fetchall())
 
 
 @contextmanager

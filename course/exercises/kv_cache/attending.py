@@ -25,6 +25,17 @@ def _masked(shift):
     return answer
 
 
+def _checked(answer):
+    """A right answer with the error that is asked for."""
+
+    def checked(q, K, V):
+        if q.shape[-2] > K.shape[-2]:
+            raise ValueError("more queries than keys")
+        return answer(q, K, V)
+
+    return checked
+
+
 def _own_chunk_only(q, K, V):
     new = q.shape[-2]
     return ref.attend_cached(q, K[..., -new:, :], V[..., -new:, :])
@@ -59,6 +70,7 @@ ATTEND_CACHED = Exercise(
         Case("one new token", _new_and_all(2, 3, new=1, n=5)),
         Case("a whole prompt", _new_and_all(2, 3, new=5, n=5)),
         Case("a chunk behind a past", _new_and_all(2, 3, new=3, n=7)),
+        Case("more queries than keys", _new_and_all(new=3, n=2), raises=ValueError, edge=0.1),
     ),
     hints=(
         "Write the mask for two new tokens and three keys on paper: which of the three may the first new token see?",
@@ -93,13 +105,19 @@ ATTEND_CACHED = Exercise(
             _masked(lambda new, n: n - new + 1),
         ),
         Misconception(
+            "more_queries_than_keys",
+            "took more queries than there are keys without a word: whoever forgets to append first gets an answer, and a wrong one",
+            "Raise a ValueError where `q` has more rows than `K`.",
+            _masked(lambda new, n: n - new),
+        ),
+        Misconception(
             "own_chunk_only",
             "attended to the new tokens only; the past in `K` and `V` has no effect",
             "All n keys take part; the mask hides no past token.",
             _own_chunk_only,
         ),
     ),
-    variants=(Variant("row_by_row", _row_by_row), Variant("builtin_with_positions", _positions)),
+    variants=(Variant("row_by_row", _checked(_row_by_row)), Variant("builtin_with_positions", _checked(_positions))),
 )
 
 

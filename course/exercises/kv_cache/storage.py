@@ -40,6 +40,15 @@ def _a_draft_taken_back(draw: Draw):
     return Script({"capacity": 7}, None, (first, back, LENGTH, second, none, third, LENGTH))
 
 
+def _overfull(draw: Draw):
+    """Two tokens more than there is room for; the first append fits."""
+    return Script({"capacity": 4}, None, (_append(draw, 1, 2, n=3, d_k=3, d_v=5), _append(draw, 1, 2, n=3, d_k=3, d_v=5)))
+
+
+def _too_far_back(draw: Draw):
+    return Script({"capacity": 5}, None, (_append(draw, 1, 2, n=2, d_k=3, d_v=5), Call("rewind", {"n": 3})))
+
+
 class _Cat:
     """A cache that grows by `torch.cat`; right as it is, and wrong in what a subclass changes."""
 
@@ -100,6 +109,11 @@ class _RewindsTo(_Cat):
 class _RewindsOldest(_Cat):
     def rewind(self, n):
         self.K, self.V = self.K[..., n:, :], self.V[..., n:, :]
+
+
+class _RewindsPastTheBeginning(_Cat):
+    def rewind(self, n):
+        super().rewind(min(n, self.length))
 
 
 class _Unbounded(_Cat):
@@ -202,6 +216,8 @@ KV_CACHE = Exercise(
         Case("filled to its capacity", _as_full_as_can_be),
         Case("a second sequence after reset", _another_sequence, edge=0.2),
         Case("rewound by three, then by none", _a_draft_taken_back, edge=0.2),
+        Case("more tokens than its capacity", _overfull, raises=ValueError, edge=0.1),
+        Case("rewound further than its beginning", _too_far_back, raises=ValueError, edge=0.1),
     ),
     hints=(
         "Which axis counts the tokens? That is the one that grows. What must `append` return when nothing was stored before?",
@@ -230,6 +246,19 @@ KV_CACHE = Exercise(
             "joined old and new along the head axis",
             "Axes count as (batch, head, token, width). The token axis is -2.",
             type("_Heads", (_Cat,), {"dim": 1}),
+        ),
+        Misconception(
+            "no_limit",
+            "went on storing beyond the capacity, without a word",
+            "Where the tokens do not fit, raise a ValueError that says how many there are and how many fit. A buffer that is written past "
+            "its end fails later, and elsewhere.",
+            _Unbounded,
+        ),
+        Misconception(
+            "rewound_past_the_beginning",
+            "let itself be rewound further than to its beginning",
+            "Raise a ValueError where n is larger than `length`. A negative length would count from the end of the buffer.",
+            _RewindsPastTheBeginning,
         ),
         Misconception(
             "rewound_by_minus_zero",

@@ -1,5 +1,9 @@
-"""One plot style for the whole course: colour-blind-safe, readable in print, axes that say what they show."""
+"""One plot style for the whole course: colour-blind-safe, readable in print, axes that say what they show.
 
+A figure ends with `show(fig, alt="what a reader who cannot see it must know")`.
+"""
+
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,9 +11,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
+from matplotlib.patches import Rectangle
 
 # Okabe & Ito (2008), "Color Universal Design": distinguishable with every common colour vision deficiency.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DPI = 144  # dots in the file; a figure is shown at 96 to the inch, so each of its points is drawn sharply
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -22,7 +28,7 @@ def use_style() -> None:
             "axes.spines.top": False,
             "axes.titlesize": 11,
             "figure.constrained_layout.use": True,
-            "figure.dpi": 96,
+            "figure.dpi": DPI,
             "figure.figsize": (6.4, 3.2),
             "font.size": 10,
             "image.cmap": "cividis",
@@ -38,6 +44,22 @@ def figure(columns: int = 1, *, height: float = 3.0, width: float = 4.2) -> tupl
     return plt.subplots(1, columns, figsize=(min(width * columns, 11.5), height))
 
 
+def show(fig: Any, *, alt: str) -> None:
+    """Display `fig` with its alternative text, and close it. Raises ValueError where `alt` says nothing."""
+    from IPython.display import display
+
+    if not isinstance(alt, str) or len(alt.split()) < 3:
+        raise ValueError(f"alt: expected a sentence that says what the figure shows, got {alt!r}.")
+    alt = " ".join(alt.split())
+    with io.BytesIO() as file:
+        fig.savefig(file, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+        png = file.getvalue()
+    plt.close(fig)
+    width, height = (round(96 * float(inches)) for inches in fig.get_size_inches())
+    look = {"alt": alt, "width": width, "height": height}
+    display({"image/png": png, "text/plain": f"Figure. {alt}"}, raw=True, metadata={"image/png": look})
+
+
 def heatmap(
     ax: Any,
     A: Any,
@@ -50,10 +72,17 @@ def heatmap(
     vmin: float | None = 0.0,
     vmax: float | None = None,
     numbers: bool | None = None,
+    mask: Any = None,
 ) -> Any:
-    """Draw the matrix `A` (query, key) with its tokens on the axes; writes the numbers in when it is small."""
+    """Draw the matrix `A` (query, key) with its tokens on the axes; writes the numbers in when it is small.
+
+    `mask` (True: may attend) hatches the other cells, so that they do not look like low weights.
+    """
     A = np.asarray(A, dtype=float)
-    image = ax.imshow(A, vmin=vmin, vmax=vmax, aspect="auto" if max(A.shape) > 16 else "equal")
+    keep = np.ones(A.shape, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
+    for i, j in np.argwhere(~keep):
+        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor="white", edgecolor="0.6", hatch="////", linewidth=0))
+    image = ax.imshow(np.ma.masked_array(A, ~keep), vmin=vmin, vmax=vmax, aspect="auto" if max(A.shape) > 16 else "equal")
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     ax.spines[:].set_visible(False)
     if columns is not None:
@@ -62,7 +91,7 @@ def heatmap(
         ax.set_yticks(range(A.shape[0]), rows)
     if numbers if numbers is not None else A.size <= 64:
         low, high = image.get_clim()
-        for i, j in np.ndindex(*A.shape):
+        for i, j in np.argwhere(keep):
             dark = (A[i, j] - low) < 0.55 * (high - low)
             ax.text(j, i, f"{A[i, j]:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
     return image

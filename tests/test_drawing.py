@@ -1,0 +1,76 @@
+"""The drawings: well-formed, described, alike in every process, readable on light and on dark."""
+
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from attention_course.drawing import Drawing
+from attention_course.drawing.colours import PAPER, ROLES, contrast
+from attention_course.thread import INDEX, TOKENS, VECTORS
+
+EXAMPLE = """
+from attention_course.drawing import Drawing
+d = Drawing(alt="Q times K transposed gives the scores S.")
+Q = d.matrix((3, 4), "Q", role="query", sizes=("n", "d_k"))
+d.text("x")
+K = d.matrix((4, 5), "K^T", role="key", sizes=("d_k", "m"))
+S = d.matrix((3, 5), "S", role="score", below=Q, highlight=[(1, 2)])
+d.arrow(Q, S, "d_k")
+d.brace([Q, K], "two tables", side="above")
+print(d.svg())
+"""
+
+
+def example() -> str:
+    return subprocess.run([sys.executable, "-c", EXAMPLE], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_drawing_needs_a_description() -> None:
+    for alt in ("", "Q", "a matrix"):
+        with pytest.raises(ValueError, match="alt: expected a sentence"):
+            Drawing(alt=alt)
+
+
+def test_the_same_drawing_is_the_same_text_in_every_process() -> None:
+    assert example() == example()
+
+
+def test_it_is_well_formed_and_says_what_it_shows() -> None:
+    root = ElementTree.fromstring(example())
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == "Q times K transposed gives the scores S."
+    assert root.find("{http://www.w3.org/2000/svg}title") is not None
+    assert not re.findall(r'\bid="', example()), "ids would have to be unique on a page of many drawings"
+
+
+def test_letters_are_never_smaller_than_twelve() -> None:
+    assert min(float(size) for size in re.findall(r'font-size="([\d.]+)"', example())) >= 12
+
+
+@pytest.mark.parametrize("role", sorted(ROLES))
+def test_lines_and_letters_are_readable_on_light_and_on_dark(role: str) -> None:
+    shades = ROLES[role]
+    assert contrast(shades.light, PAPER[0]) >= 4.5
+    assert contrast(shades.dark, PAPER[1]) >= 4.5
+
+
+def test_an_unknown_role_suggests_the_nearest() -> None:
+    with pytest.raises(ValueError, match="Did you mean query"):
+        Drawing(alt="one row of a table").vector(3, "q", role="querry")
+
+
+def test_an_array_is_drawn_with_its_numbers_and_what_is_masked_is_hatched() -> None:
+    d = Drawing(alt="a two by two table of weights, one of them masked")
+    d.matrix(np.array([[1.0, 0.0], [0.25, 0.75]]), "A", role="weight", entries="{:.2f}", mask=np.tri(2, dtype=bool))
+    text = d.svg()
+    assert "0.25" in text
+    assert "0.00" not in text, "a masked cell has no number"
+
+
+def test_the_thread_has_a_vector_for_each_word_and_it_prefers_the_pear() -> None:
+    assert VECTORS.shape == (len(TOKENS), 2)
+    scores = VECTORS @ VECTORS[INDEX["it"]]
+    assert scores.argmax() == INDEX["pear"]

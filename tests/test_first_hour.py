@@ -1,0 +1,163 @@
+"""What a learner meets in the first hour: where to go on, what to call in a cell, and errors in two lines."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import check, hint, solution, status
+from autograder.authoring.course import CourseError
+from autograder.workspace import folder as workspace
+from autograder.workspace import progress
+from autograder.workspace.check import check_in
+
+RIGHT = "def average_pool(V):\n    return V.mean(axis=0)\n"
+
+
+@pytest.fixture
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lesson 00's folder in a new workspace, as the working folder."""
+    home = workspace.prepare(tmp_path / "work")
+    folder = home / "00_start_here"
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def cells(source: str = RIGHT) -> dict[str, Any]:
+    names: dict[str, Any] = {"_ih": ["", source]}
+    exec(source, names)
+    return names
+
+
+def test_a_pass_says_how_far_and_what_is_next(lesson: Path) -> None:
+    panel = check_in(cells(), "average_pool")._repr_html_()
+    exercises = list(workspace.load_pack(lesson.parent, lesson.name).exercises)
+    assert f"1 of {len(exercises)} exercises of this lesson done" in panel
+    others = [name for name in exercises if name != "average_pool"]
+    assert f"next: <code>{others[0]}</code>" in panel
+
+
+def test_the_last_exercise_leads_to_the_next_lesson(lesson: Path) -> None:
+    for record in workspace.load_pack(lesson.parent, lesson.name).exercises.values():
+        if record.choices:
+            check_in({record.id: next(iter(record.choices))}, record.id)
+    panel = check_in(cells(), "average_pool")._repr_html_()
+    assert 'href="../01_soft_lookup/01_soft_lookup.ipynb"' in panel
+
+
+def test_the_function_itself_can_be_checked_instead_of_its_name(lesson: Path) -> None:
+    assert check(cells()["average_pool"]) == 1
+    with pytest.raises(CourseError, match="expected the name of an exercise"):
+        check(7)  # type: ignore[call-overload]  # the mistake
+
+
+def test_a_cell_that_does_not_compile_is_named_instead_of_an_old_verdict(lesson: Path) -> None:
+    names = cells()
+    names["_ih"].append("def average_pool(V):\n    return V.mean(axis=0\n")
+    with pytest.raises(CourseError, match=r"does not compile \(line \d: .*older version"):
+        check_in(names, "average_pool")
+    names["_ih"].append(RIGHT)
+    assert check_in(names, "average_pool") == 1
+
+
+def test_our_own_errors_show_no_source_of_ours_in_a_notebook() -> None:
+    error = CourseError("expected this, got that.")
+    assert error._render_traceback_() == ["expected this, got that."]
+
+
+def test_hints_in_a_cell_come_one_by_one(lesson: Path) -> None:
+    texts = [repr(hint("average_pool")) for _ in range(3)]
+    assert [text.partition(":")[0] for text in texts] == ["Hint 1 of 3", "Hint 2 of 3", "Hint 3 of 3"]
+    with pytest.raises(CourseError, match="Did you mean 'average_pool'"):
+        hint("average_pol")
+
+
+def test_the_solution_comes_after_a_pass_or_after_three_hints_and_is_noted(lesson: Path) -> None:
+    with pytest.raises(CourseError, match="your own answer comes first"):
+        solution("average_pool", sure=True)
+    for _ in range(3):
+        hint("average_pool")
+    with pytest.raises(CourseError, match="sure=True"):
+        solution("average_pool")
+    assert "def average_pool" in repr(solution("average_pool", sure=True))
+    assert progress.were_looked_up(lesson.parent) == {(lesson.name, "average_pool")}
+
+
+def test_the_solution_after_a_pass_is_not_noted(lesson: Path) -> None:
+    check_in(cells(), "average_pool")
+    assert "def average_pool" in repr(solution("average_pool"))
+    assert progress.were_looked_up(lesson.parent) == set()
+
+
+def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:
+    assert "average_pool" in repr(status())
+
+
+def test_the_labs_terminal_finds_attn(tmp_path: Path) -> None:
+    path = workspace.lab_environment(tmp_path)["PATH"]
+    assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of a terminal")
+def test_ctrl_c_lets_the_server_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server answers the first Ctrl-C with a question; `attn lab` must not end it before it is answered."""
+    server = tmp_path / "jupyterlab" / "__main__.py"
+    server.parent.mkdir()
+    (server.parent / "__init__.py").touch()
+    server.write_text(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('Shut down?', flush=True))\n"
+        "print('serving', flush=True)\ntime.sleep(1.5)\nprint('saved', flush=True)\n"
+    )
+    code = (
+        "from pathlib import Path; from autograder.workspace import folder; folder._running = lambda _: None\n"
+        f"raise SystemExit(folder.open_lab(Path({str(tmp_path)!r}), Path('x.ipynb'), port=1, browser=False))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True, env=env)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "serving\n"
+    os.killpg(run.pid, signal.SIGINT)
+    rest, _ = run.communicate(timeout=60)
+    assert rest == "Shut down?\nsaved\n"
+    assert run.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["chek"], "there is no command 'chek'. Did you mean `attn check`?"),
+        (["lab", "--workspace", "/proc/nowhere", "--no-browser"], "No such file or directory (/proc/nowhere)"),
+        (["check", "--workspace", "/nowhere"], "expected a workspace, found none"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_wrong_road_ends_in_two_lines(command: list[str], says: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "autograder.cli", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(textwrap.wrap(done.stderr, 160)) <= 2
+    assert "Traceback" not in done.stderr
+
+
+def test_attn_alone_shows_its_commands_by_reader() -> None:
+    done = subprocess.run([sys.executable, "-m", "autograder.cli"], capture_output=True, text=True, check=True)
+    heads = [line for line in done.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert heads[-3:] == ["to learn:", "to write lessons:", "to teach a class:"]
+
+
+def test_output_that_knows_no_tick_is_still_written() -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-m", "autograder.cli"], capture_output=True, env=env, check=True)
+    assert b"to learn:" in done.stdout
+
+
+def test_a_damaged_workspace_costs_no_check(lesson: Path) -> None:
+    shutil.rmtree(lesson.parent / progress.MARKER / "release")
+    assert check_in(cells(), "average_pool") == 1
