@@ -100,19 +100,20 @@ def test_perfect_is_full_marks_and_blank_is_zero_by_our_grader_and_by_plain_nbgr
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_a_demo_class_gets_exactly_what_each_deserves_and_nbgrader_can_go_on_from_there(tmp_path: Path) -> None:
     graded, expected = demo.run(tmp_path)
+    root = tmp_path / "course"
     assert {row.student: row.score for row in graded.rows} == expected
     assert len(expected) == 8
-    assert _scores(tmp_path) == expected
+    assert _scores(root) == expected
     assert len({row.score for row in graded.rows}) >= 3
     named = next(row for row in graded.rows if row.student == "misconceptions")
     assert sum(state.misconception is not None for state in named.exercises.values()) >= 6
-    _nbgrader(tmp_path, "generate_feedback", LESSON)
-    pages = {path.parts[-3]: path.read_text(encoding="utf-8") for path in (tmp_path / "feedback").glob(f"*/{LESSON}/*.html")}
+    _nbgrader(root, "generate_feedback", LESSON)
+    pages = {path.parts[-3]: path.read_text(encoding="utf-8") for path in (root / "feedback").glob(f"*/{LESSON}/*.html")}
     assert set(pages) == set(expected)
     assert "not yet" in pages["misconceptions"]
-    _nothing_hidden_in(pages, tmp_path)
-    _nbgrader(tmp_path, "export")
-    assert (tmp_path / "grades.csv").read_text().count(LESSON) == 8
+    _nothing_hidden_in(pages, root)
+    _nbgrader(root, "export")
+    assert (root / "grades.csv").read_text().count(LESSON) == 8
 
 
 class _Panels(HTMLParser):

@@ -17,7 +17,16 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, Lesson, course_root, given_folders, references_folder, spare_grammars
+from autograder.authoring import packs
+from autograder.authoring.course import (
+    CourseError,
+    Lesson,
+    course_root,
+    given_folders,
+    references_folder,
+    search_path,
+    spare_grammars,
+)
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected, modules_of
 from autograder.judging import pack
@@ -74,7 +83,7 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
     if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
-    made = pack.make(lesson.slug, lesson.title, lesson.exercises())
+    made = packs.make(lesson)
     for kind in ("source", "release"):
         path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
         differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
@@ -99,7 +108,7 @@ def wide_lines(lesson: Lesson) -> list[str]:
 def write_pack(lesson: Lesson, folder: Path) -> Path:
     """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
     path = folder / f"{lesson.slug}{pack.SUFFIX}"
-    made = pack.make(lesson.slug, lesson.title, lesson.exercises())
+    made = packs.make(lesson)
     if not path.exists() or pack.differences(made, pack.load(path)):
         pack.save(made, path)
     return path
@@ -139,7 +148,7 @@ def _execute(notebook: Any, folder: Path) -> None:
     )
     try:
         client.execute(
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [course_root().parent, *given_folders()]))}
+            env={**os.environ, "PYTHONPATH": search_path(course_root().parent, *given_folders())}
         )  # this clone's solutions, whatever is installed
     except CellExecutionError as error:
         raise CourseError(

@@ -145,6 +145,19 @@ def given_folders() -> tuple[Path, ...]:
     return folders
 
 
+def search_path(*folders: Path) -> str:
+    """PYTHONPATH for a kernel that shall find `folders` before all that this process was told to search."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def given_here() -> tuple[Path, ...]:
+    """`given_folders`; none where there is no course, as on the machine of somebody who installed the packages."""
+    try:
+        return given_folders()
+    except CourseError:
+        return ()
+
+
 def lessons() -> tuple[Lesson, ...]:
     """All lessons in order."""
     found = []

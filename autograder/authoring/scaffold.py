@@ -98,7 +98,7 @@ def test_doubling_is_adding_to_itself() -> None:
 ''')
 
 
-_CONFIG = Template('''"""Settings for plain `nbgrader …` commands run here. What the one call sets: autograder.plugins.nbgrader_settings."""
+_CONFIG = Template('''"""Settings for plain `nbgrader …` commands run here: see autograder.plugins.nbgrader_settings."""
 
 from autograder.plugins.nbgrader_settings import configure
 

@@ -183,7 +183,8 @@ def _required(extras: set[str]) -> dict[str, str]:
 
 def _distribution() -> str:
     """The distribution that this package came with."""
-    return next(iter(metadata.packages_distributions().get("autograder", [])), "autograder")
+    found = next(iter(metadata.entry_points(group="console_scripts", name="attn")), None)
+    return found.dist.name if found is not None and found.dist is not None else "autograder"
 
 
 def _installed() -> dict[str, str]:
