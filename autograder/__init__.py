@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Exercise,
         Instead,
         Misconception,
+        Of,
         Property,
         Script,
         Tolerance,
@@ -40,7 +41,7 @@ _HOME = {
         "autograder.judging.exercise",
     ),
     **dict.fromkeys(
-        ("Instead", "Misconception", "Property", "Script", "Tolerance", "Variant"),
+        ("Instead", "Misconception", "Of", "Property", "Script", "Tolerance", "Variant"),
         "autograder.judging.exercise",
     ),
 }
@@ -55,6 +56,7 @@ __all__ = [
     "Exercise",
     "Instead",
     "Misconception",
+    "Of",
     "Property",
     "Score",
     "Script",

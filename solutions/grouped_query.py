@@ -9,12 +9,48 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from solutions import kernels
 from solutions.multi_query import causal_attention, merge_heads, split_heads
+
+
+def cache_bill(config: dict[str, int], tokens: int, sequences: int) -> int:
+    """The bytes that the caches of `sequences` conversations take, of `tokens` tokens
+    each, in bfloat16 (2 bytes a number).
+
+    `config` is a model's published configuration. It has `num_hidden_layers`,
+    `num_attention_heads` and `hidden_size`. Where `num_key_value_heads` is missing, the
+    model is multi-head. Where `head_dim` is missing, a head is `hidden_size` over
+    `num_attention_heads` wide.
+
+    >>> small = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 12}
+    >>> cache_bill(small, tokens=10, sequences=1)
+    960
+    >>> cache_bill(small | {"num_key_value_heads": 2, "head_dim": 5}, 10, 1)
+    800
+
+    Source: the names are those of Hugging Face's `config.json`.
+    """
+    H = config["num_attention_heads"]
+    G = config.get("num_key_value_heads", H)
+    d = config.get("head_dim", config["hidden_size"] // H)
+    per_token = config["num_hidden_layers"] * G * d * 2 * 2  # key and value, 2 bytes
+    return sequences * tokens * per_token
+
+
+def conversations() -> int:
+    """How many conversations of 131,072 tokens can a machine with eight GPUs of 80 GB
+    (8e10 bytes) hold, beside the weights of Llama 3.1 70B? A whole number.
+
+    70.6 billion parameters in bfloat16; 80 layers, 8 groups of keys and values of 128,
+    cached in bfloat16. Activations are left out.
+    """
+    left = 8 * 80e9 - 2 * 70.6e9
+    return int(left // (131_072 * 80 * 2 * 8 * 128 * 2))
 
 
 def repeat_kv(
@@ -68,8 +104,9 @@ def gqa(
     Source: Ainslie et al. (2023), section 2.2.
     """
     Q, K, V = split_heads(X @ Wq, H), split_heads(X @ Wk, G), split_heads(X @ Wv, G)
-    outputs = causal_attention(Q, repeat_kv(K, H // G), repeat_kv(V, H // G))
-    return merge_heads(outputs) @ Wo, K, V
+    # 0, 0, ..., 1, 1, ...: a copy of its group for each head
+    copies = (x.repeat_interleave(H // G, dim=-3) for x in (K, V))
+    return merge_heads(causal_attention(Q, *copies)) @ Wo, K, V
 
 
 def gqa_grouped(
@@ -109,6 +146,33 @@ def gqa_grouped(
     return outputs.reshape(*lead, H, n, -1), A
 
 
+def grouped_chunk(
+    Q: Float[Tensor, "... head query d_k"],
+    K: Float[Tensor, "... group key d_k"],
+    V: Float[Tensor, "... group key d_v"],
+) -> Float[Tensor, "... head query d_v"]:
+    r"""The output of `gqa_grouped`, by PyTorch's fused kernel: its heads are the
+    groups, its queries the folded rows.
+
+    The queries are those of the **last** tokens: query $i$ of every head sees the keys
+    $j \le i + (m - n)$.
+
+    >>> Q, K = torch.zeros(4, 1, 2), torch.zeros(2, 3, 2)
+    >>> V = torch.tensor([[[3.0], [6.0], [9.0]], [[0.0], [0.0], [1.5]]])
+    >>> grouped_chunk(Q, K, V).flatten()
+    tensor([6.0000, 6.0000, 0.5000, 0.5000])
+
+    Source: PyTorch's documentation of `F.scaled_dot_product_attention`, for what
+    `is_causal` means where there are more keys than queries.
+    """
+    (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
+    folded = Q.reshape(*lead, G, H // G * n, d)
+    keep = torch.ones(n, m, dtype=torch.bool, device=Q.device).tril(m - n)
+    keep = keep.repeat(H // G, 1)  # the same for each head of a group
+    outputs = F.scaled_dot_product_attention(folded, K, V, attn_mask=keep)
+    return outputs.reshape(*lead, H, n, -1)
+
+
 def mha_to_gqa(
     W: Float[Tensor, "d_model H_d"],
     H: int,
@@ -129,6 +193,35 @@ def mha_to_gqa(
     Source: Ainslie et al. (2023), section 2.1 and figure 1.
     """
     return W.reshape(-1, G, H // G, W.shape[-1] // H).mean(-2).flatten(-2)
+
+
+def group_heads(
+    W: Float[Tensor, "d_model H_d"],
+    H: int,
+    G: int,
+) -> Int[Tensor, "group size"]:
+    r"""Which `H` / `G` heads of a key projection should share a group, so that pooling
+    loses little? One row of heads' numbers per group.
+
+    Head $h$ is the $h$-th run of $d$ columns of `W`. The heads belong to `G` families
+    of equal size, in no particular order: those of one family resemble each other, and
+    nobody else. The numbers in a row ascend, and so do the first numbers of the rows.
+
+    >>> a, b = torch.eye(2), torch.ones(2, 2)
+    >>> group_heads(torch.cat([a, b, b + 0.1, a - 0.1], dim=1), H=4, G=2)
+    tensor([[0, 3],
+            [1, 2]])
+
+    Source: Ainslie et al. (2023) group neighbours; Chen et al. (2024), "Optimised
+    Grouped-Query Attention Mechanism for Transformers", group heads that are alike.
+    """
+    heads = W.reshape(W.shape[0], H, -1).transpose(0, 1).flatten(1)
+    far, left, groups = torch.cdist(heads, heads), list(range(H)), []
+    while left:
+        nearest = sorted(left, key=lambda h: far[left[0], h].item())[: H // G]
+        groups.append(sorted(nearest))
+        left = [h for h in left if h not in nearest]
+    return torch.tensor(groups)
 
 
 # ---------------------------------------------------------------------------------------------- a module

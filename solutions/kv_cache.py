@@ -49,7 +49,8 @@ def forward(
         q, k, v = (project(x, layer[name]) for name in ("Wq", "Wk", "Wv"))
         o = attention(apply_rope(q, pos), apply_rope(k, pos), v, keep)
         x = x + combine(o, layer["Wo"])  # a layer adds to its input
-    return x @ model["unembed"]  # (batch, n, vocab)
+    logits: Tensor = x @ model["unembed"]  # (batch, n, vocab)
+    return logits
 
 
 class KVCache:
@@ -100,8 +101,8 @@ class KVCache:
         `k` and `v` themselves stay as they are. The result may share memory with the
         cache.
 
-        Raises ValueError where the tokens don't fit: other shapes than before, or more
-        than `capacity` in all.
+        Raises ValueError where there would be more than `capacity` tokens, and then
+        stays as it was.
         """
         start, stop = self._length, self._length + k.shape[-2]
         if stop > self.capacity:
@@ -172,7 +173,7 @@ class CachedModel:
 
     Whatever the split into calls, the logits are those of
     `forward(model, all tokens so far)` at the new tokens. `model` is only read, never
-    changed. One `KVCache` per layer.
+    changed. `caches` is a list of one `KVCache` per layer.
 
     >>> model, ids = toy_model(), torch.tensor([[3, 1, 4, 1, 5]])
     >>> cached = CachedModel(model, capacity=8)

@@ -381,11 +381,11 @@ def gqa_as_mla(
     with the same keys and values.
 
     `H` heads share `G` groups of keys and values, neighbours together: head $h$ belongs
-    to group $g = \lfloor h / (H/G) \rfloor$. The latent is what GQA caches,
-    $d_c = G (d + d_v)$ wide, laid out as $W_{DKV} =
-    [\, W_K^{(0)} | \cdots | W_K^{(G-1)} | W_V^{(0)} | \cdots | W_V^{(G-1)} \,]$.
-    The other two hold only zeros and ones, and pick: $W_{DKV} W_{UK}^{(h)} = W_K^{(g)}$
-    and $W_{DKV} W_{UV}^{(h)} = W_V^{(g)}$.
+    to group $g = \lfloor h / (H/G) \rfloor$. Design three matrices with
+    $W_{DKV} W_{UK}^{(h)} = W_K^{(g)}$ and $W_{DKV} W_{UV}^{(h)} = W_V^{(g)}$ for every
+    head, whatever the inputs, and with a latent no wider than what GQA caches:
+    $d_c = G (d + d_v)$. How the latent is laid out is up to you. (Below stands one way:
+    all groups' keys, then all groups' values, and pickers of zeros and ones.)
 
     >>> W_K, W_V = torch.full((1, 2, 1), 3.0), torch.full((1, 2, 1), 7.0)
     >>> W_DKV, W_UK, W_UV = gqa_as_mla(W_K, W_V, H=2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Of
 from autograder.authoring.verify import grade
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
@@ -268,7 +268,7 @@ STEPS = Exercise(
     hints=("a", "b", "c"),
     misconceptions=(
         Misconception("by_d", "divided by d", "Divide by its root.", Instead(power=1.0)),
-        Misconception("queries", "normalised over the queries", "Use the last axis.", Instead(axis=0)),
+        Misconception("queries", "normalised over the queries", "Last axis.", Instead(axis=Of(lambda Q, K, V: 0 * len(Q)))),
         Misconception("doubled", "doubled the queries", "Once.", Before(lambda Q, K, V: {"Q": 2 * Q})),
         Misconception("turned", "returned the weights first", "Outputs first.", After(lambda out, Q, K, V: (out[1], out[0]))),
         Misconception("whole", "took the mean", "Weigh.", lambda Q, K, V: (np.tile(V.mean(0), (len(Q), 1)), Q @ K.T)),

@@ -7,21 +7,24 @@ import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course.memory import NewMemory
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from solutions import device
 from solutions import grouped_query as reference
 from solutions.grouped_query import (
     Attention,
+    cache_bill,
+    conversations,
     gqa,
     gqa_grouped,
+    group_heads,
+    grouped_chunk,
     grouped_sdpa,
     mha_to_gqa,
     repeat_kv,
@@ -38,6 +41,7 @@ FLOAT32_INSIDE: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}  # transformers' s
 P, L, H, D = 7_000_000_000, 32, 32, 128  # the lesson's example model
 BANDWIDTH, PEAK = 4.3e12, 790e12  # its assumed machine
 
+LLAMA_70B = {"num_hidden_layers": 80, "num_attention_heads": 64, "hidden_size": 8192, "num_key_value_heads": 8}
 HEADS = st.sampled_from([(6, 1), (6, 2), (6, 3), (6, 6), (4, 2), (1, 1)])
 
 
@@ -81,6 +85,7 @@ def test_grouped_attention_is_the_builtin_whatever_the_past(sizes: tuple[int, in
     assert_close(output, builtin(q, k, v), **DOUBLE)
     assert_close(output, causal_attention(q, *(repeat_kv(x, heads // groups) for x in (k, v))), **DOUBLE)
     assert_close(grouped_sdpa(q, k, v), output, **DOUBLE)
+    assert_close(grouped_chunk(q, k, v), output, **DOUBLE)
     assert_close(weights.sum(-1), torch.ones(2, groups, heads // groups, n, dtype=torch.float64), **DOUBLE)
     assert weights.shape == (2, groups, heads // groups, n, n + past)
 
@@ -121,19 +126,6 @@ def test_the_other_order_of_heads_changes_the_output_by_about_its_own_size() -> 
     assert float((other - y).norm() / y.norm()) == pytest.approx(0.89, abs=0.01)
 
 
-class NewMemory(TorchDispatchMode):
-    """The bytes of all tensors that are not views of an operation's inputs."""
-
-    bytes = 0
-
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = operation(*args, **(kwargs or {}))
-        given = [t.untyped_storage().data_ptr() for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        if isinstance(out, Tensor) and out.untyped_storage().data_ptr() not in given:
-            self.bytes += out.nbytes
-        return out
-
-
 def test_repeating_and_broadcasting_copy_the_cache_and_folding_does_not() -> None:
     q, (k, v) = normal(32, 1, 64, dtype=torch.float32), normal(2, 8, 1024, 64, dtype=torch.float32)
     one_copy_per_head = 4 * (k.nbytes + v.nbytes)
@@ -155,6 +147,36 @@ def test_a_decode_step_reads_the_cache_in_place() -> None:
     with NewMemory() as new:
         grouped_sdpa(q, k, v)
     assert new.bytes < k.nbytes / 4  # scores and weights are an eighth, for 4 heads to a group of width 64
+
+
+def with_broadcast(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    grouped = q.unflatten(-3, (k.shape[-3], -1))
+    return causal_attention(grouped, k.unsqueeze(-3), v.unsqueeze(-3)).flatten(-4, -3)
+
+
+@pytest.mark.parametrize(("batch", "groups", "copied"), [(1, 8, 4), (4, 8, 4), (1, 1, 0), (4, 1, 32)])
+def test_a_broadcast_copies_unless_one_sequence_meets_one_group(batch: int, groups: int, copied: int) -> None:
+    q = normal(batch, 32, 1, 64, dtype=torch.float32)
+    k, v = normal(2, batch, groups, 4096, 64, dtype=torch.float32)
+    cache = k.nbytes + v.nbytes
+    with NewMemory() as broadcast:
+        output = with_broadcast(q, k, v)
+    with NewMemory() as folded:
+        expected, _ = gqa_grouped(q, k, v)
+    assert_close(output, expected, rtol=1e-4, atol=1e-5)
+    scores = 32 / groups * 4.1 / (2 * 64)  # scores, scaled, masked, weights: in caches
+    assert folded.bytes / cache < scores
+    assert copied <= broadcast.bytes / cache < copied + scores + 0.3
+
+
+def test_a_product_of_single_entries_is_not_copied_and_a_product_of_matrices_is() -> None:
+    row, k = torch.ones(4, 8, 4, 1, 64), torch.ones(4, 8, 1, 4096, 64)
+    with NewMemory() as added:
+        _ = row + k[..., :1, :]
+    with NewMemory() as multiplied:
+        _ = row @ k.mT
+    assert added.bytes == row.nbytes
+    assert multiplied.bytes > 4 * k.nbytes
 
 
 def test_mean_pooling_keeps_equal_heads_and_is_the_closest_of_all_starts() -> None:
@@ -185,6 +207,25 @@ def test_mean_is_closer_than_first_and_first_closer_than_random() -> None:
     assert found[2.0] == pytest.approx([0.59, 1.22, 2.03], abs=0.01)
 
 
+@settings(max_examples=20, deadline=None)
+@given(sizes=st.sampled_from([(4, 2), (6, 2), (6, 3), (8, 4), (5, 5), (3, 1)]), seed=st.integers(0, 99))
+def test_heads_of_one_family_are_put_together_whatever_their_order(sizes: tuple[int, int], seed: int) -> None:
+    heads, groups = sizes
+    family = (torch.arange(heads) % groups)[torch.randperm(heads, generator=torch.Generator().manual_seed(seed))]
+    made = normal(groups, 9, 4, seed=seed)[family] + 0.2 * normal(heads, 9, 4, seed=seed + 1)
+    found = group_heads(made.transpose(0, 1).flatten(1), heads, groups)
+    assert found.flatten().sort().values.tolist() == list(range(heads))
+    assert all(len(set(family[row].tolist())) == 1 for row in found)
+    assert found[:, 0].tolist() == sorted(found[:, 0].tolist())
+
+
+def test_heads_may_stand_in_another_order_if_all_four_matrices_are_rearranged_alike() -> None:
+    x, (wq, wk, wv, wo), order = normal(7, 5), layer(5, 6, 6, 3, 4), torch.tensor([3, 0, 5, 1, 4, 2])
+    moved = [split_heads(w, 6)[order].transpose(0, 1).flatten(1) for w in (wq, wk, wv)]
+    moved_o = wo.unflatten(0, (6, 4))[order].flatten(0, 1)
+    assert_close(gqa(x, *moved, moved_o, 6, 6)[0], gqa(x, wq, wk, wv, wo, 6, 6)[0], **DOUBLE)
+
+
 def test_converted_projections_of_equal_heads_compute_the_same_attention() -> None:
     x, causal = normal(2, 7, 5, seed=9), torch.ones(7, 7, dtype=torch.bool).tril()
     wq, wk, wv, wo = layer(5, 6, 2, 3, 4)
@@ -203,7 +244,7 @@ def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -
 
 
 def test_annotated_shapes_hold_at_run_time() -> None:
-    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_sdpa")
+    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_sdpa", "grouped_chunk", "group_heads", "cache_bill")
     checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
     q, k, v = qkv(2)
     checked["repeat_kv"](k, 2)
@@ -211,6 +252,9 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["gqa_grouped"](q, k, v)
     checked["grouped_sdpa"](q, k, v)
     checked["mha_to_gqa"](normal(5, 12), 6, 2)
+    checked["grouped_chunk"](q, k, v)
+    checked["group_heads"](normal(5, 12), 6, 2)
+    checked["cache_bill"](LLAMA_70B, 3, 2)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["gqa_grouped"](q, k, v[..., :-1, :])
 
@@ -340,6 +384,55 @@ def test_written_question_2_eight_groups_fit_and_four_are_fast_enough() -> None:
 
 def test_a_step_with_copies_moves_two_and_a_quarter_times_the_bytes_of_multi_head() -> None:
     assert [(groups + 2 * H) / H for groups in (8, 4, 1)] == [2.25, 2.125, 2.03125]
+
+
+def test_the_bill_of_llama_70b_is_the_one_the_lesson_opens_with() -> None:
+    weights = 2 * 70.6
+    bills = {g: cache_bill(LLAMA_70B | {"num_key_value_heads": g}, 131_072, 1) / 1e9 for g in (64, 8, 1)}
+    assert weights == pytest.approx(141, abs=0.3)
+    assert list(bills.values()) == pytest.approx([344, 43, 5.4], rel=0.01)
+    assert bills[64] > 2 * weights
+    assert [cache_bill({**LLAMA_70B, "num_hidden_layers": 1, "num_key_value_heads": g}, 1, 1) for g in (64, 8, 1)] == [
+        2 * 16_384,
+        2 * 2_048,
+        2 * 256,
+    ]  # erratum 09.1: 16 KB, 2 KB and 256 B are half of it
+    assert conversations() == int((640 - weights) / bills[8]) == 11
+    assert int((640 - weights) / bills[64]) == 1
+
+
+def test_llama_2_7b_caches_1_6_times_as_much_per_token_as_llama_70b() -> None:
+    small = {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096}
+    assert cache_bill(small, 1, 1) / cache_bill(LLAMA_70B, 1, 1) == 1.6
+    assert pytest.approx(0.1, abs=0.01) == 6.74 / 70.6
+    assert 5120 / 64 == 80
+
+
+@pytest.mark.parametrize(
+    ("config", "card"),
+    [
+        ("LlamaConfig", (32, 32, 32, 4096, 128)),
+        ("MistralConfig", (32, 32, 8, 4096, 128)),
+        ("FalconConfig", (32, 71, 1, 4544, 64)),
+        ("Starcoder2Config", (30, 24, 2, 3072, 128)),
+    ],
+)
+def test_the_cards_of_the_table_are_the_defaults_of_transformers(config: str, card: tuple[int, ...]) -> None:
+    theirs = getattr(pytest.importorskip("transformers"), config)()
+    heads = theirs.num_attention_heads
+    groups = 1 if getattr(theirs, "multi_query", False) else theirs.num_key_value_heads
+    found = theirs.num_hidden_layers, heads, groups, theirs.hidden_size, theirs.hidden_size // heads
+    assert found == card
+
+
+def test_in_a_folded_decode_step_with_is_causal_head_s_sees_the_first_s_plus_1_keys() -> None:
+    q, v = normal(4, 1, 3), torch.eye(6, dtype=torch.float64)[None]
+    out = F.scaled_dot_product_attention(q.reshape(1, 4, 3), normal(1, 6, 3, seed=1), v, is_causal=True)
+    assert [(row > 0).sum().item() for row in out[0]] == [1, 2, 3, 4]
+
+
+def test_chips_store_less_down_to_one_group_each_and_not_below() -> None:
+    assert [max(1, g // 8) for g in (64, 32, 16, 8, 4, 2, 1)] == [8, 4, 2, 1, 1, 1, 1]
 
 
 def test_eight_groups_lie_below_the_straight_line_between_one_and_64() -> None:

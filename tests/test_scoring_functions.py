@@ -450,6 +450,7 @@ def test_attention_with_its_projections_does_more_work_than_an_rnn_at_every_leng
         assert (round(2 * n * 512**2 / 1e6), round((projections + table) / 1e6)) == (rnn, attention)
     assert crossover() == 1024
     assert 4 * 1024 * 512**2 == 2 * 1024**2 * 512
+    assert 4 * 1024 * 512**2 + 2 * 1024**2 * 512 == 8 * 1024 * 512**2  # an LSTM's four gates: as much at n = 2 d
 
 
 # ------------------------------------------------------------------------------------------------ all of them

@@ -368,6 +368,13 @@ def test_mixing_knows_no_order_and_the_shown_code_does() -> None:
     assert_allclose(there[0], mix_words(VECTORS, 1.0)[0])  # the first word alone comes out right
 
 
+def test_a_repeated_word_gets_the_same_new_vector_twice() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 2))  # the man walked the dog
+    X[3] = X[0]
+    mixed = mix_words(X, 1.0)
+    assert_array_equal(mixed[3], mixed[0])
+
+
 def test_it_asks_with_its_own_vector_and_finds_itself_and_the() -> None:
     weights = normalize(gaussian(VECTORS[INDEX["it"]], VECTORS))
     assert [TOKENS[j] for j in np.argsort(-weights)[:2]] == ["it", "the"]

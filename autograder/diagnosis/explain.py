@@ -50,6 +50,7 @@ class Report:
     hints: tuple[str, ...] = ()
     hidden: bool = False
     following: tuple[tuple[str, str], ...] = ()  # what to do next: texts, each with a link or ""
+    carried: tuple[str, ...] = ()  # the failing exercises below it that were replaced by the reference
     known: tuple[Known, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
     effort: str = ""
 

@@ -43,6 +43,7 @@ class Hit:
     student: str
     order: tuple[datetime, int, int]
     late: bool
+    written: str = ""  # the folder's name as it was, where it alone says who this is
 
 
 @dataclass
@@ -100,6 +101,12 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
             Refused(hit.file.path, f"{names} differ in capitals alone, which is one folder on some systems") for hit in hits
         ]
         return
+    people = sorted({hit.written for hit in hits})
+    if len(people) > 1:  # letters that ASCII lacks are left out of a folder's name: two people could become one
+        names = " and ".join(repr(name) for name in people)
+        how = "Rename one, or give ids: nbgrader db student add --lms-user-id"
+        intake.refused += [Refused(hit.file.path, f"{names} would both be {hit.student!r} here. {how}") for hit in hits]
+        return
     *earlier, last = sorted(hits, key=lambda hit: hit.order)
     if earlier and earlier[-1].order == last.order and earlier[-1].file.data != last.file.data:
         intake.refused += [
@@ -116,6 +123,7 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 
 def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused:
     top, _, within = file.path.partition("/")
+    written = ""
     name, late, attempt = file.path.rpartition("/")[2], False, 0
     moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
     if (moodle and canvas) or top.count("_assignsubmission_file_") > 1:
@@ -126,7 +134,8 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
         late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
         name = name if within else match["file"]
     else:
-        student = _slug(top.removesuffix(".zip").removeprefix(f"{assignment}-")) if within else ""
+        written = unicodedata.normalize("NFC", top.removesuffix(".zip").removeprefix(f"{assignment}-")) if within else ""
+        student = _slug(written)
     if not student:
         return Refused(file.path, f"whose is it? Put it in a folder named for the student: <student>/{assignment}.ipynb")
     if len(student) > MAX_NAME:
@@ -135,7 +144,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
     copied = _COPY.search(name)
     if copied is None or name[: copied.start()].casefold() != assignment.casefold():
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
-    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late)
+    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written)
 
 
 def _slug(name: str) -> str:

@@ -9,8 +9,10 @@ and opens the gradebook nine times for it; that was more than half of the time, 
 """
 
 import ast
+import contextlib
 import hashlib
 import json
+import os
 import secrets
 import sys
 import time
@@ -25,10 +27,13 @@ import nbformat
 from autograder import __version__
 from autograder import sandbox as box
 from autograder.authoring import packs
-from autograder.authoring.course import find_lesson, given_folders
+from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
+from autograder.authoring.read_lesson import read_lesson
+from autograder.authoring.reference_source import injected
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
+from autograder.grading.follow_through import Policy, carried, failing_below, with_references
 from autograder.grading.forbidden_names import bindings, leaned_on, uses
 from autograder.grading.needed_cells import needed
 from autograder.judging import pack
@@ -41,6 +46,7 @@ from autograder.notebooks.submission import Cell, UnreadableError, parse, rebuil
 from autograder.sandbox import untrusted
 
 SECRET_FILE = ".secret"
+MIN_SECRET = 32
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
 
@@ -48,9 +54,23 @@ def secret(root: Path) -> str:
     """The course's secret, from which hidden probes are drawn; made at first use, readable by the owner alone."""
     path = root / SECRET_FILE
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_hex(32) + "\n", encoding="ascii")
-    return path.read_text(encoding="ascii").strip()
+        aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # another grader was first: its secret is everybody's
+                os.link(aside, path)  # whole or not at all
+        finally:
+            aside.unlink(missing_ok=True)
+    found = path.read_text(encoding="ascii").strip()
+    if len(found) < MIN_SECRET:
+        raise CourseError(
+            f"{path}: expected a secret of at least {MIN_SECRET} characters, got {len(found)}: whoever guesses it can compute "
+            "the hidden inputs. Restore it from a backup, or remove the file: the next run makes a new one, and marks may change."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -76,11 +96,14 @@ class MarkScheme:
     hidden: pack.Pack
     limits: box.Limits
     given: tuple[str, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)  # the source of each exercise's reference
+    follow_through: Policy = "full"
 
     @cached_property
     def digest(self) -> str:
         """A hash of all that marks depend on, the grader's version included: equal schemes give equal marks."""
         parts = [__version__, json.dumps(self.released, sort_keys=True), json.dumps(asdict(self.limits), sort_keys=True)]
+        parts += [json.dumps(dict(self.references), sort_keys=True), self.follow_through]
         return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
 
     @cached_property
@@ -123,7 +146,9 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
     lesson = find_lesson(assignment)
     hidden = packs.make(lesson, seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
-    return MarkScheme(assignment, read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths())
+    references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
+    found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
+    return MarkScheme(assignment, *found, settings().follow_through)
 
 
 def given_paths() -> tuple[str, ...]:
@@ -171,14 +196,36 @@ def _run_and_mark(scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked) -> N
         # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
         # there, through files or shared memory, and one would be shown what another was asked.
         visible = _visible(scheme, submission, list(checks))
-        for name, cell in checks.items():
+        for name in checks:
             marked.reports[name] = _report(scheme, submission, visible[name])
-            cell.outputs = [_as_output(marked.reports[name])]
+    _follow_through(scheme, sandbox, run, marked)
+    for name, cell in checks.items():
+        cell.outputs = [_as_output(marked.reports[name])]
     marked.flags += _forbidden(scheme, notebook)
 
 
 def _error(cell: Any) -> str:
     return next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
+
+
+def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any], marked: Marked) -> None:
+    """Ask again what fails only because an earlier answer does, with the reference in that one's place."""
+    records = scheme.hidden.exercises
+    if scheme.follow_through == "none":
+        return
+    failing = [name for name, report in marked.reports.items() if report.score < report.points and not records[name].choices]
+    for name in failing:
+        report = marked.reports[name]
+        below = [other for other in failing_below(name, run, failing, list(records)) if other in scheme.references]
+        if not below:
+            continue
+        with sandbox.submission(with_references(run, below, scheme.references)) as submission:
+            record = records[name]
+            seen = submission.observe(name, [case.probe for case in record.cases], record.timeout_s)
+        result = _judged(record, [untrusted.clean_hidden(one) for one in seen])
+        marked.reports[name] = carried(report, record, result.score, below, scheme.follow_through)
+        if marked.reports[name].carried:
+            marked.flags.append(f"{name}: {marked.reports[name].score:g} points with the reference's {', '.join(below)}")
 
 
 def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:

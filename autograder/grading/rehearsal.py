@@ -10,9 +10,7 @@ from typing import Any
 import nbformat
 
 from autograder import sandbox as box
-from autograder.authoring.course import FILE, CourseError, find_lesson
-from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import injected
+from autograder.authoring.course import FILE, CourseError
 from autograder.grading import ledger
 from autograder.grading.mark import MarkScheme, mark
 from autograder.notebooks.atomic_write import write_whole
@@ -24,14 +22,11 @@ _LACKS = "from importlib.util import find_spec\nprint(*[n for n in {!r} if find_
 
 def answered(scheme: MarkScheme) -> bytes:
     """The release with every exercise answered by its reference, as a learner would hand it in."""
-    lesson = find_lesson(scheme.assignment)
-    answers = {grade_id(cell): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
-    choices = {e.id: f'{e.id} = "{next(iter(e.choices))}"' for e in lesson.exercises() if e.choices}
-    notebook: Any = nbformat.from_dict(scheme.released)
-    notebook = nbformat.reads(nbformat.writes(notebook), as_version=4)
+    choices = {e.id: f'{e.id} = "{next(iter(e.choices))}"' for e in scheme.visible.exercises.values() if e.choices}
+    notebook: Any = nbformat.reads(nbformat.writes(scheme.released), as_version=4)
     for cell in notebook.cells:
         if is_answer(cell):
-            cell.source = choices.get(str(grade_id(cell)), answers.get(grade_id(cell), cell.source))
+            cell.source = {**scheme.references, **choices}.get(str(grade_id(cell)), cell.source)
     return str(nbformat.writes(notebook)).encode()
 
 

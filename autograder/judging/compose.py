@@ -5,7 +5,6 @@ setting of the exercise's `recipe` (`Instead`), other inputs (`Before`), somethi
 compose, whole answers do not: learners make two slips about as often as three learners make one, so steps are worth the while.
 """
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,7 +41,7 @@ def _applied(exercise: Exercise, answer: Any, to: Answer) -> Answer:
     if isinstance(answer, Instead):
         if exercise.recipe is None:
             raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
-        return functools.partial(to, **answer.settings)
+        return lambda **inputs: to(**inputs, **answer.of(**inputs))
     if isinstance(answer, Before):
         return lambda **inputs: to(**{**inputs, **answer.change(**inputs)})
     if isinstance(answer, After):
@@ -56,9 +55,10 @@ def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
     whole = [each for each in (one, two) if each not in steps]
     if len(whole) == 2 or (whole and any(isinstance(step, Instead) for step in steps)):
         return None
-    settings = [set(step.settings) for step in steps if isinstance(step, Instead)]
-    if len(settings) == 2 and settings[0] & settings[1]:
-        return None  # one setting cannot be wrong in two ways
+    if isinstance(one, Instead) and isinstance(two, Instead):
+        if set(one.settings) & set(two.settings):
+            return None  # one setting cannot be wrong in two ways
+        return _applied(exercise, Instead(**one.settings, **two.settings), _right(exercise))
     function: Answer = whole[0] if whole else _right(exercise)
     for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
         function = _applied(exercise, step, function)

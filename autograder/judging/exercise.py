@@ -23,6 +23,7 @@ __all__ = [
     "Exercise",
     "Instead",
     "Misconception",
+    "Of",
     "Property",
     "Script",
     "Tolerance",
@@ -123,11 +124,22 @@ class Property:
     output: int | None = None
 
 
+@dataclass(frozen=True)
+class Of:
+    """A setting that depends on the inputs: `Instead(scale=Of(lambda Q, K, V: 1 / Q.shape[-1]))`."""
+
+    compute: Callable[..., Any]
+
+
 class Instead:
     """A step taken otherwise: settings of the exercise's `recipe`, as in `Instead(axis=-2)`."""
 
     def __init__(self, **settings: Any):
         self.settings = settings
+
+    def of(self, **inputs: Any) -> dict[str, Any]:
+        """The settings for these inputs."""
+        return {name: value.compute(**inputs) if isinstance(value, Of) else value for name, value in self.settings.items()}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ nav { font-size: .9rem; margin: .5rem 0 2rem; } nav a { margin-right: 1rem; }
 a { color: #2a7ab9; } a.anchor-link { display: none; }
 pre, code { font: .875em/1.5 ui-monospace, monospace; background: var(--code); border-radius: 3px; } code { padding: .1em .25em; }
 pre { padding: .7rem .9rem; overflow-x: auto; } pre code { padding: 0; }
-.output_subarea pre { white-space: pre-wrap; overflow-wrap: anywhere; } img { max-width: 100%;
+.output_subarea pre { white-space: pre-wrap; overflow-wrap: anywhere; } img { max-width: 100%; height: auto;
   background: #fff; border-radius: 3px; }
 table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
 math[display=block] { margin: 1rem 0; overflow-x: auto; } .prompt, .jp-InputPrompt, .jp-OutputPrompt { display: none; }

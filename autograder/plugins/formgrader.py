@@ -44,7 +44,12 @@ async def grade(root: str, assignment: str, student: str) -> dict[str, Any]:
 
 
 def load_jupyter_server_extension(server: Any) -> None:
-    """Put our handler before nbgrader's."""
+    """Put our handler before nbgrader's, and have its pages pass the allow-list of HTML before a browser reads them."""
+    from nbgrader.server_extensions.formgrader import formgrader
+
+    from autograder.plugins.sanitise import PageExporter
+
+    formgrader.HTMLExporter = PageExporter
     address = r"/formgrader/api/submission/([^/]+)/([^/]+)/autograde"
     path = url_path_join(server.web_app.settings["base_url"], address)
     server.web_app.add_handlers(".*$", [(path, AutogradeHandler)])

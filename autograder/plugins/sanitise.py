@@ -79,6 +79,27 @@ def _allowed(tag: str, name: str, value: str) -> bool:
     return name in {"style", "class", "alt", "title", "open", "colspan", "rowspan", "start", "role"}
 
 
+class PageExporter(HTMLExporter):
+    """What formgrader shows: nbconvert's page, in which the HTML of Markdown and of outputs has passed the allow-list.
+
+    After rendering, when every entity and backslash of an address is decoded, and not before.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
+        self.sanitize_html = True
+
+    def default_filters(self) -> Any:
+        yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
+        yield "markdown2html", self.markdown2html
+        yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
+
+    @pass_context
+    def markdown2html(self, context: Any, source: str) -> str:
+        """The HTML of Markdown `source`, sanitised. (`context` is Jinja's.)"""
+        return clean(super().markdown2html(context, source))
+
+
 class FeedbackExporter(HTMLExporter):
     """nbgrader's feedback page, sanitised; readable without a network."""
 

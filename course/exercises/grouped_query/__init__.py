@@ -1,14 +1,17 @@
 """Lesson 09 grouped_query: a number of key-value heads between one and all."""
 
 from autograder import Exercise
-from course.exercises.grouped_query.attention import GQA, REPEAT_KV
-from course.exercises.grouped_query.folded import GQA_GROUPED
-from course.exercises.grouped_query.pooling import MHA_TO_GQA
+from course.exercises.grouped_query.attention import GQA
+from course.exercises.grouped_query.bill import CACHE_BILL, CONVERSATIONS
+from course.exercises.grouped_query.folded import GQA_GROUPED, GROUPED_CHUNK
+from course.exercises.grouped_query.pooling import GROUP_HEADS, MHA_TO_GQA
 
 PREDICT_COPY = Exercise(
     "predict_copy",
-    title="Predict: the bytes of a step with repeat_kv",
+    title="Predict: the bytes of a step with copies",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "a quarter: 8 heads are cached instead of 32",
         "b": "the same: after the copy there are 32 heads again",
@@ -23,21 +26,25 @@ PREDICT_EIGHT = Exercise(
     "predict_eight",
     title="Predict: the time with 8 groups of 64",
     points=0.5,
+    difficulty=1,
+    minutes=2,
     choices={
         "a": "about 0.28 s: close to one group",
         "b": "about 0.38 s: on the straight line between 1 and 64 groups",
         "c": "about 0.9 s: in the middle",
     },
-    reveal="**a**, 0.28 s, and nearly the quality of 64 groups: 47.1 against 47.2 (Ainslie et al., 2023, table 1). The time lies below "
-    "the straight line. One reason that the paper names (section 2.2): a large model is spread over several chips, and a single "
-    "key-value head must then be copied to each of them. Up to one group per chip, more groups only take the place of copies.",
+    reveal="**a**, 0.28 s, and nearly the quality of 64 groups: 47.1 against 47.2 (Ainslie et al., 2023, table 1). The time lies far below "
+    "the straight line. The next section says why.",
 )
 
 EXERCISES = (
-    REPEAT_KV,
+    CACHE_BILL,
+    CONVERSATIONS,
     GQA,
     PREDICT_COPY,
     GQA_GROUPED,
+    GROUPED_CHUNK,
     PREDICT_EIGHT,
     MHA_TO_GQA,
+    GROUP_HEADS,
 )

@@ -1,4 +1,4 @@
-"""From groups to heads by copies, and attention with them."""
+"""Grouped-query attention by copies: which head belongs to which group."""
 
 import math
 
@@ -14,73 +14,6 @@ FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in flo
 def _tile(x, r):
     """Head h gets group h % G."""
     return torch.cat([x] * r, dim=-3)
-
-
-def _groups(*lead):
-    def make(draw: Draw):
-        G, n, d = draw.sizes(3, low=2, high=5)
-        return {"x": draw.normal(*lead, G, n, d), "r": 3}
-
-    return make
-
-
-REPEAT_KV = Exercise(
-    "repeat_kv",
-    title="One copy for each query head",
-    points=1,
-    reference=ref.repeat_kv,
-    tensors=True,
-    cases=(
-        Case("two groups, three tokens", lambda draw: {"x": draw.normal(2, 3, 1), "r": 2}),
-        Case("a batch", _groups(3), grad=("x",)),
-        Case("two leading axes", _groups(3, 2)),
-    ),
-    hints=(
-        "Write down, for G = 2 and r = 3, which group serves the heads 0, 1, 2, 3, 4, 5. Are a group's heads neighbours?",
-        "Head $h$ uses group ⌊h / r⌋: 0, 0, 0, 1, 1, 1. So each group is repeated in place, along the axis that "
-        "is third from the end.",
-        "`x.repeat_interleave(r, dim=-3)`. (`x.repeat` and `torch.cat([x] * r)` give 0, 1, 0, 1, 0, 1.)",
-    ),
-    misconceptions=(
-        Misconception(
-            "repeat_for_repeat_interleave",
-            "laid the groups out as 0, 1, 0, 1, …: head $h$ got group h mod G",
-            "Neighbouring heads share a group: 0, 0, …, 1, 1, …. That is `repeat_interleave`; `repeat`, `tile` and `cat` go round.",
-            _tile,
-        ),
-        Misconception(
-            "repeated_tokens",
-            "repeated the tokens, not the heads",
-            "The axes are (head, token, feature): heads are third from the end, `dim=-3`.",
-            lambda x, r: x.repeat_interleave(r, dim=-2),
-        ),
-        Misconception(
-            "repeated_features",
-            "repeated the features, not the heads",
-            "The axes are (head, token, feature): heads are third from the end, `dim=-3`.",
-            lambda x, r: x.repeat_interleave(r, dim=-1),
-        ),
-        Misconception(
-            "axis_1",
-            "repeated along axis 1, which is the head axis only with exactly one batch axis",
-            "Count from the end, `dim=-3`: then any leading axes work, and none.",
-            lambda x, r: x.repeat_interleave(r, dim=1),
-        ),
-        Misconception(
-            "not_flattened",
-            "made the copies on an axis of their own, and left it there",
-            "Flatten (G, r) to one axis of G r heads.",
-            lambda x, r: x.unsqueeze(-3).expand(*x.shape[:-2], r, *x.shape[-2:]),
-        ),
-    ),
-    variants=(
-        Variant("expand_and_reshape", lambda x, r: x.unsqueeze(-3).expand(*x.shape[:-2], r, *x.shape[-2:]).flatten(-4, -3)),
-        Variant("by_index", lambda x, r: x[..., torch.arange(x.shape[-3] * r) // r, :, :]),
-    ),
-)
-
-
-# ---------------------------------------------------------------------------------------------- with copies
 
 
 def _layer(n, d_model, H, G, d_k, d_v, *lead):
@@ -140,12 +73,20 @@ def _copied_weights(X, Wq, Wk, Wv, Wo, H, G):
     return merge_heads(outputs) @ Wo, K, V
 
 
+def _looked_up(X, Wq, Wk, Wv, Wo, H, G):
+    Q, K, V = split_heads(X @ Wq, H), split_heads(X @ Wk, G), split_heads(X @ Wv, G)
+    group = torch.arange(H) * G // H
+    return merge_heads(causal_attention(Q, K[..., group, :, :], V[..., group, :, :])) @ Wo, K, V
+
+
 GQA = Exercise(
     "gqa",
     title="Grouped-query attention",
-    points=2.5,
+    points=3,
     reference=ref.gqa,
     tensors=True,
+    difficulty=2,
+    minutes=15,
     tolerance=FLOAT32,
     cases=(
         Case("six heads of width 1 in three groups", _layer(2, 2, 6, 3, 1, 1)),
@@ -155,11 +96,12 @@ GQA = Exercise(
         Case("as many groups as heads: multi-head", _layer(3, 4, 5, 5, 2, 3), edge=0.1),
     ),
     hints=(
-        "It is multi-head attention with one step more. Where do `H` heads of queries meet `G` heads of keys, and what is missing "
-        "there?",
-        "Split `X @ Wq` into `H` heads, `X @ Wk` and `X @ Wv` into `G`. Repeat keys and values for attention only. Return them "
-        "as they were **before** that.",
-        "`causal_attention(Q, repeat_kv(K, H // G), repeat_kv(V, H // G))`, merged, times `Wo`; and return `K` and `V`.",
+        "Write down, for H = 6 and G = 2, which group serves the heads 0, 1, 2, 3, 4, 5. Then: where do `H` heads of queries meet `G` "
+        "heads of keys, and what is missing there?",
+        "Split `X @ Wq` into `H` heads, `X @ Wk` and `X @ Wv` into `G`. For attention alone, repeat each group **in place** along the head "
+        "axis, which is third from the end. Return keys and values as they were before that.",
+        "PyTorch has `repeat`, which goes 0, 1, 0, 1, and `repeat_interleave`, which goes 0, 0, 1, 1; give it how often, H / G, and "
+        "`dim=-3`. The rest is `causal_attention`, `merge_heads` and `Wo`.",
     ),
     misconceptions=(
         Misconception(
@@ -181,6 +123,12 @@ GQA = Exercise(
             _gqa(stored=True),
         ),
         Misconception(
+            "axis_1",
+            "repeated along axis 1, which is the head axis only with exactly one batch axis",
+            "Count from the end, `dim=-3`: then any leading axes work, and none.",
+            _gqa(repeat=lambda x, r: x.repeat_interleave(r, dim=1)),
+        ),
+        Misconception(
             "queries_averaged",
             "averaged the queries of a group, so its heads all give the same answer",
             "Each of the `H` heads keeps its own query. Only keys and values are shared.",
@@ -196,5 +144,6 @@ GQA = Exercise(
     variants=(
         Variant("one_head_after_another", _head_after_head),
         Variant("copied_weights", _copied_weights),
+        Variant("by_index", _looked_up),
     ),
 )

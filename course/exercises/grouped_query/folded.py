@@ -80,6 +80,8 @@ GQA_GROUPED = Exercise(
     "gqa_grouped",
     title="Grouped, without a copy",
     points=3,
+    difficulty=3,
+    minutes=20,
     reference=ref.gqa_grouped,
     tensors=True,
     tolerance=FLOAT32,
@@ -96,8 +98,8 @@ GQA_GROUPED = Exercise(
         "and one head with $r$ queries?",
         "Reshape `Q` from (…, H, n, d) to (…, G, r n, d): the head axis splits into (G, r), and r joins the queries. One product "
         "with `K.mT`. Then unfold the scores to (…, G, r, n, m), where a mask of shape (n, m) serves all. Fold again for `V`.",
-        "`S = (Q.reshape(*lead, G, r * n, d) @ K.mT).reshape(*lead, G, r, n, m) / math.sqrt(d)`; keep `tril(m - n)`; softmax; "
-        "`(A.flatten(-3, -2) @ V).reshape(*lead, H, n, -1)`.",
+        "Five shapes: folded queries (…, G, r n, d), scores (…, G, r n, m), unfolded (…, G, r, n, m), folded weights, outputs "
+        "(…, G, r n, d_v). Reshapes alone lead from one to the next, without a transpose; the mask is `tril(m - n)`.",
     ),
     misconceptions=(
         Misconception(
@@ -147,5 +149,104 @@ GQA_GROUPED = Exercise(
         Variant("einsum", _einsum),
         Variant("broadcast", _broadcast),
         Variant("folded_query_by_query", _query_major),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- by the fused kernel
+
+
+def _by_sdpa(keep):
+    """The fold handed to PyTorch's builtin, with `keep(n, m, r)` as its mask, (r n, m) or "builtin" for its own."""
+
+    def answer(Q, K, V):
+        (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
+        mask = keep(n, m, H // G)
+        options = {"is_causal": True} if mask is None else {"attn_mask": mask}
+        O = torch.nn.functional.scaled_dot_product_attention(Q.reshape(*lead, G, H // G * n, d), K, V, **options)
+        return O.reshape(*lead, H, n, -1)
+
+    return answer
+
+
+def _one_head_at_a_time(Q, K, V):
+    r, (n, m) = Q.shape[-3] // K.shape[-3], (Q.shape[-2], K.shape[-2])
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    return torch.stack(
+        [
+            sdpa(Q[..., h, :, :], K[..., h // r, :, :], V[..., h // r, :, :], attn_mask=_lower_right(n, m))
+            for h in range(Q.shape[-3])
+        ],
+        dim=-3,
+    )
+
+
+def _offset_first(n, m, r):
+    """Some key for every row, so that nothing is undefined."""
+    keep = torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)
+    keep[:, 0] = True
+    return keep
+
+
+GROUPED_CHUNK = Exercise(
+    "grouped_chunk",
+    title="Find the bug: the fold in a fused kernel",
+    points=2,
+    reference=ref.grouped_chunk,
+    tensors=True,
+    tolerance=FLOAT32,
+    kind="bug",
+    difficulty=3,
+    minutes=12,
+    cases=(
+        Case("a prompt, two heads to a group", _qkv(4, 2, 3, 3, 5, 2)),
+        Case("a decode step", _qkv(6, 2, 1, 5, 3, 2, 2)),
+        Case("a chunk behind a past, in a batch", _qkv(6, 3, 3, 7, 5, 3, 2), grad=("Q", "K", "V")),
+        Case("one head to a group", _qkv(3, 3, 2, 5, 4, 3)),
+    ),
+    hints=(
+        "Print which keys each row of `folded` may see, for H = 2, G = 1, n = 2, m = 2, and name the token and head of each row. Do the "
+        "same for a decode step, n = 1 and m = 5.",
+        "Two things are wrong with `is_causal=True` here. It takes the rows for successive tokens, and it aligns them with the **first** "
+        "keys. Build a boolean mask for the folded rows and pass it as `attn_mask`.",
+        "The mask of one head is (n, m), lower-right: `tril(m - n)`. A group's rows run through all queries of its first head, then through "
+        "those of the next. So which whole thing is repeated, and how often?",
+    ),
+    misconceptions=(
+        Misconception(
+            "not_repaired",
+            "left `is_causal=True` in: row after row it lets the heads of one token see different keys, and a decode step only the first few",
+            "Pass a mask of your own: (r n, m), each head's rows with the same lower-right pattern.",
+            _by_sdpa(lambda n, m, r: None),
+        ),
+        Misconception(
+            "heads_still_tokens",
+            "aligned the mask to the end, but still took the folded rows for successive tokens",
+            "Row $s\\,n + i$ is query $i$ of head $s$: it sees what query $i$ sees, whatever $s$ is.",
+            _by_sdpa(_offset_first),
+        ),
+        Misconception(
+            "still_upper_left",
+            "gave each head a mask of its own, but aligned to the first keys: with a past, new tokens see only its beginning",
+            "The queries are the **last** n of m tokens: `tril(m - n)`.",
+            _by_sdpa(lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
+        ),
+        Misconception(
+            "mask_interleaved",
+            "repeated each row of the mask in place, while the folded rows run through all queries of one head first",
+            "Repeat the whole mask, not its rows.",
+            _by_sdpa(lambda n, m, r: _lower_right(n, m).repeat_interleave(r, 0)),
+        ),
+        Misconception(
+            "no_mask",
+            "left the mask out: right for a decode step, and wrong for every chunk",
+            "Query $i$ sees the keys $j \\le i + (m - n)$.",
+            _by_sdpa(lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool)),
+        ),
+    ),
+    variants=(
+        Variant("mask_by_expand", _by_sdpa(lambda n, m, r: _lower_right(n, m).expand(r, n, m).flatten(0, 1))),
+        Variant("one_head_at_a_time", _one_head_at_a_time),
+        Variant("by_hand", lambda Q, K, V: ref.gqa_grouped(Q, K, V)[0]),
     ),
 )

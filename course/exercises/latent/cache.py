@@ -69,6 +69,15 @@ def _kron(W_K, W_V, H):
     return torch.cat(flat, dim=-1), W_UK, W_UV
 
 
+def _turned(W_K, W_V, H):
+    """Another basis of the same latents: nothing picks any more, and the products are what they were."""
+    W_DKV, W_UK, W_UV = ref.gqa_as_mla(W_K, W_V, H)
+    d_c = W_DKV.shape[1]
+    basis = torch.eye(d_c, dtype=W_K.dtype) + torch.ones(d_c, d_c, dtype=W_K.dtype).triu(1) / d_c
+    back = torch.linalg.inv(basis)
+    return W_DKV @ basis, back @ W_UK, back @ W_UV
+
+
 GQA_AS_MLA = Exercise(
     "gqa_as_mla",
     title="Grouped-query attention is latent attention",
@@ -76,16 +85,17 @@ GQA_AS_MLA = Exercise(
     reference=ref.gqa_as_mla,
     tensors=True,
     kind="design",
+    behaviour="attention_course.designs:latent_of_groups",
     difficulty=3,
     minutes=15,
     cases=(
         Case("two groups, four heads", _groups(2, 3, 1, 2, 4)),
-        Case("three groups, six heads", _groups(3, 5, 2, 3, 6), grad=("W_K", "W_V")),
+        Case("three groups, six heads", _groups(3, 5, 2, 3, 6)),
         Case("two groups of three heads", _groups(2, 7, 3, 2, 6)),
     ),
     hints=(
         "What does GQA cache for one token? Lay those numbers side by side: that is the latent. What must a head do to get its own key back?",
-        "`W_DKV` is all of `W_K`'s matrices, then all of `W_V`'s, side by side. For the pickers take columns of an identity matrix of "
+        "One way: `W_DKV` is all of `W_K`'s matrices, then all of `W_V`'s, side by side. For the pickers take columns of an identity matrix of "
         "size $d_c$: those from $g d$ for a key of group $g$, those from $G d + g d_v$ for a value. Head $h$ takes group `h // (H // G)`.",
         "`W_DKV = torch.cat([*W_K, *W_V], dim=-1)`. With `eye = torch.eye(d_c)`, the columns `eye[:, g * d : (g + 1) * d]` pick the key of "
         "group `g`. The values' columns begin behind all keys. One picker for each **head**: `torch.stack` them.",
@@ -122,23 +132,17 @@ GQA_AS_MLA = Exercise(
             _as_mla(latent=_reshaped),
         ),
         Misconception(
-            "values_first",
-            "put the values' columns first: latent attention too, but not in the layout that is asked for",
-            "All groups' keys first, then all groups' values.",
-            _as_mla(values_first=True),
-        ),
-        Misconception(
-            "group_by_group",
-            "laid out the latent group by group, each group's keys beside its values: equivalent, but another layout",
-            "All groups' keys first, then all groups' values.",
-            _group_by_group,
-        ),
-        Misconception(
             "values_from_the_keys",
             "picked the values from the front of the latent, where the keys are",
             "The values' columns start behind all keys, at $G d$.",
             _as_mla(values_at=0),
         ),
     ),
-    variants=(Variant("columns_of_an_identity", _as_mla()), Variant("kronecker", _kron)),
+    variants=(
+        Variant("columns_of_an_identity", _as_mla()),
+        Variant("kronecker", _kron),
+        Variant("values_first", _as_mla(values_first=True)),
+        Variant("group_by_group", _group_by_group),
+        Variant("turned", _turned),
+    ),
 )

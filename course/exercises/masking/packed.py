@@ -51,7 +51,7 @@ PACKED_MASK = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.packed_mask,
-    **({"behaviour": "attention_course.designs:packed_outputs"} if "behaviour" in Exercise.__dataclass_fields__ else {}),
+    behaviour="attention_course.designs:packed_outputs",
     tensors=True,
     cases=(
         Case("two documents", _two_documents),

@@ -113,6 +113,8 @@ MHA = Exercise(
     "mha",
     title="Multi-head attention",
     points=3,
+    difficulty=3,
+    minutes=15,
     reference=ref.mha,
     tensors=True,
     tolerance=FLOAT32,
@@ -129,8 +131,8 @@ MHA = Exercise(
         "any leading axes, also a head axis.",
         "Project the **whole** of `X` with `Wq`, `Wk` and `Wv`, then split each result into heads. The mask has no head axis: give "
         "it one of size 1, third from the end, so that it serves every head.",
-        "`masked_sdpa` of `split_heads(X @ Wq, H)` and its two sisters, with `keep.unsqueeze(-3)` unless it is None. The output "
-        "is `merge_heads(...) @ Wo`; the weights go out as they are.",
+        "Three times: project all of `X`, then `split_heads`. One call of `masked_sdpa` serves all heads, with `keep.unsqueeze(-3)` "
+        "unless it is None. Its first result goes back through the other function and through `Wo`; its second goes out as it is.",
     ),
     misconceptions=(
         Misconception(

@@ -116,8 +116,11 @@ class ByBuiltin(ref.MultiHead):
 
 MULTI_HEAD = Exercise(
     "MultiHead",
-    title="The module, repaired",
+    title="Find the bugs: a module that runs",
     points=3,
+    kind="bug",
+    difficulty=4,
+    minutes=20,
     reference=in_double(ref.MultiHead),
     tensors=True,
     tolerance=FLOAT32,
@@ -130,15 +133,39 @@ MULTI_HEAD = Exercise(
         Case("causal, no biases, no batch", _no_bias, edge=0.2),
     ),
     hints=(
-        "`__init__` makes four layers and remembers `H`. `forward` is your `mha`, with layers in the place of `X @ W` and with two "
-        "inputs: one asks, the other offers.",
-        "First line of `__init__`: `super().__init__()`. Then `self.WQ = nn.Linear(d_model, H * d_k, bias=bias)` and so on; the "
-        "names must be those of the docstring, for weights are loaded by name. Queries come from `Xq`, keys **and** values "
-        "from `Xkv`.",
-        "`forward`: split `self.WQ(Xq)`, `self.WK(Xkv)` and `self.WV(Xkv)` into `self.H` heads, call `masked_sdpa` with "
-        "`keep.unsqueeze(-3)` (or None), and return `self.WO(merge_heads(...))` of its output.",
+        "Three things are wrong. One shows with biases of 0 and square weights, too; ask of each line which tokens meet in it, and "
+        "compare with your `mha`.",
+        "Look at the scale, at the axis on which the mask falls, and at how the heads come back together. The layers' names must stay "
+        "those of the docstring, for weights are loaded by name.",
+        "Scores are divided by the root of what they are a sum over: the width of a **head**. `keep` needs an axis for the heads, third "
+        "from the end. And before the last two axes are joined, the tokens must stand in front of the heads again.",
     ),
     misconceptions=(
+        Misconception(
+            "as_found",
+            "handed in the module as it was found: scaled by the width of the tokens, the mask on the wrong axis, the heads merged by a "
+            "reshape alone",
+            "Compare it line by line with your `mha`: `masked_sdpa`, `merge_heads`, and `keep.unsqueeze(-3)`.",
+            _module(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+        ),
+        Misconception(
+            "scale_repaired_only",
+            "repaired the scale, and not the mask and the merge",
+            "Give `keep` an axis for the heads, and swap tokens and heads before you join.",
+            _module(merge=merge_by_reshape, mask=lambda keep: keep),
+        ),
+        Misconception(
+            "merge_repaired_only",
+            "repaired the merge, and not the scale and the mask",
+            "Scores are divided by $\\sqrt{d_k}$, and `keep` needs an axis for the heads.",
+            _module(scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+        ),
+        Misconception(
+            "mask_repaired_only",
+            "repaired the mask, and not the scale and the merge",
+            "Scores are divided by $\\sqrt{d_k}$, and tokens and heads must be swapped back before they are joined.",
+            _module(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5),
+        ),
         Misconception(
             "missing_super",
             "most likely left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",

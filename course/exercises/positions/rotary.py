@@ -56,8 +56,10 @@ def _outer(pos, d, base):
 
 ROPE_ANGLES = Exercise(
     "rope_angles",
-    title="The angles of rotary positions",
+    title="The angles of the clocks",
     points=1,
+    difficulty=2,
+    minutes=8,
     reference=ref.rope_angles,
     tensors=True,
     cases=(
@@ -69,8 +71,8 @@ ROPE_ANGLES = Exercise(
     hints=(
         "One angle for each position and each pair. Which part depends on the position alone, and which on the pair alone?",
         "Make the d/2 numbers $\\theta_i = b^{-2i/d}$ in float32. Give the positions a new last axis and multiply.",
-        "`theta = base ** (-torch.arange(0, d, 2, dtype=torch.float32) / d)`; then `pos[..., None].float() * theta`. (For the "
-        "device, pass `device=pos.device`.)",
+        "The exponents $-2i/d$ are `-torch.arange(0, d, 2, dtype=torch.float32) / d` (for another device, pass "
+        "`device=pos.device`). Positions that come in bfloat16 or as integers must be converted **up** before they are multiplied.",
     ),
     misconceptions=(
         Misconception(
@@ -185,6 +187,8 @@ APPLY_ROPE = Exercise(
     "apply_rope",
     title="Rotate queries and keys to their positions",
     points=3,
+    difficulty=3,
+    minutes=15,
     reference=ref.apply_rope,
     tensors=True,
     tolerance=ROTATION,
@@ -198,8 +202,8 @@ APPLY_ROPE = Exercise(
         "this for all pairs at once.",
         "`rope_angles(pos, x.shape[-1], base)` has one angle per row and pair, the shape of `x[..., 0::2]` and of "
         "`x[..., 1::2]`. Rotate these two into each other, then put the results back side by side, as they came.",
-        "With `a, b = x[..., 0::2], x[..., 1::2]` and `cos`, `sin` of the angles: "
-        "`torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)`, and `.to(x.dtype)`.",
+        "`x[..., 0::2]` and `x[..., 1::2]` are the two members of all pairs. The formula gives the two new members, each of shape "
+        "(..., n, d/2). `torch.stack(..., dim=-1)` and `flatten(-2)` weave them; the last step is the dtype of `x`.",
     ),
     misconceptions=(
         Misconception(

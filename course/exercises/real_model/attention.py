@@ -116,6 +116,8 @@ GROUPED_ATTENTION = Exercise(
     "GroupedAttention",
     title="The attention of one layer",
     points=3,
+    difficulty=3,
+    minutes=20,
     reference=ref.GroupedAttention,
     tensors=True,
     tolerance=FLOAT32,
@@ -129,9 +131,9 @@ GROUPED_ATTENTION = Exercise(
         "which of them must know how many tokens came before?",
         "Positions first, from `self.length`. Project and split: `H` heads of queries, `G` of keys and of values. Rotate queries and "
         "keys with the layer's `base`, append keys and values, attend to all that is stored, merge, project.",
-        "`pos = torch.arange(self.length, self.length + x.shape[-2])`; `Q = apply_rope(split_heads(x @ W['Wq'], W['H']), pos, W['base'])`, "
-        "`K` alike with `G` heads; `K, V = self.cache.append(K, split_heads(x @ W['Wv'], W['G']))`; `O, _ = gqa_grouped(Q, K, V)`; return "
-        "`merge_heads(O) @ W['Wo']`.",
+        "`pos = torch.arange(self.length, self.length + x.shape[-2])`, before anything is appended. `apply_rope(split_heads(…), pos, "
+        "W['base'])` twice, with `W['H']` and `W['G']`. `self.cache.append` gives back **all** keys and values: attend to those. What do you "
+        "do with the heads before `Wo`?",
     ),
     misconceptions=(
         Misconception(

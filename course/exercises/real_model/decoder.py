@@ -193,6 +193,8 @@ LLAMA = Exercise(
     "Llama",
     title="A decoder around it",
     points=3,
+    difficulty=3,
+    minutes=20,
     reference=ref.Llama,
     tensors=True,
     tolerance=TWO_LAYERS,
@@ -210,8 +212,9 @@ LLAMA = Exercise(
         "`x = embed[ids]`; in each layer add the attention of the **normed** `x` to `x` itself, then the feed-forward layer of the "
         "normed `x`, again added. After the layers the last norm, then `@ embed.mT`. `generate` needs the logits of `prefill` for its "
         "first token and one `extend` for each further one.",
-        "`x = x + attend(rms_norm(x, layer['norm1'], eps))`, `x = x + feed_forward(rms_norm(x, layer['norm2'], eps), layer)`; return "
-        "`rms_norm(x, W['norm'], eps) @ W['embed'].mT`. In `prefill` reset all, then `extend` each part of `torch.split(ids, chunk, dim=1)`.",
+        "Write the two formulas of the docstring down as two lines of Python; `rms_norm(x, layer['norm1'], eps)` is the first norm. "
+        "`torch.split(ids, chunk, dim=1)` cuts a prompt. In `generate`, who has already computed the logits that choose the first token, "
+        "and after which token need you not ask any more?",
     ),
     misconceptions=(
         Misconception(

@@ -303,7 +303,7 @@ CHOOSE_PROJECTIONS = Exercise(
     difficulty=4,
     minutes=15,
     reference=ref.choose_projections,
-    **({"behaviour": "attention_course.designs:looks_at"} if "behaviour" in Exercise.__dataclass_fields__ else {}),
+    behaviour="attention_course.designs:looks_at",
     tensors=True,
     cases=(Case("the sentence", lambda draw: {}),),
     hints=(

@@ -99,6 +99,15 @@ def _question_by_question(X, asking, answers, W_Q, W_K, rate):
     return W_Q - rate * dW_Q, W_K - rate * dW_K
 
 
+def _ones_everywhere(X, asking, answers, W_Q, W_K, rate):
+    scale = math.sqrt(W_Q.shape[1])
+    Q, K = X[asking] @ W_Q, X @ W_K
+    dS = ref.softmax(Q @ K.T / scale)
+    dS[:, answers] -= 1
+    dS = dS / len(asking) / scale
+    return W_Q - rate * X[asking].T @ dS @ K, W_K - rate * X.T @ dS.T @ Q
+
+
 def _but(**changed):
     return lambda X, asking, answers, W_Q, W_K, rate: _step(X, asking, answers, W_Q, W_K, rate, **changed)
 
@@ -147,6 +156,12 @@ LEARN_STEP = Exercise(
             "left the right answers out of the gradient: it is $A - T$, not $A$",
             "Subtract 1 at the answer of each query: `A - np.eye(m)[answers]`.",
             _but(targets=False),
+        ),
+        Misconception(
+            "answers_of_all_queries",
+            "subtracted 1 at the answers of *all* queries in every row",
+            "`A[:, answers]` takes those columns in all rows. One entry a row is `A[np.arange(n), answers]`.",
+            _ones_everywhere,
         ),
         Misconception(
             "not_scaled",

@@ -188,8 +188,13 @@ def _in_the_thousands(draw: Draw) -> Inputs:
     return {"s": draw.integer(1500, 2500) + np.array([0.0, 1.0, -1.0, 2.0, 2.5]), "V": draw.normal(5, 2) + 1, "size": 2}
 
 
-def _blockwise(s, V, size, *, keep_total=False, keep_o=False, inverse=False, own_top=False):
-    top, total, o = -np.inf, 0.0, np.zeros(V.shape[1])
+def _far_below_zero(draw: Draw) -> Inputs:
+    """Every score is below -745: a maximum that starts at 0 never comes down to them."""
+    return {"s": -draw.integer(1500, 2500) + np.array([1.0, 0.0, 2.0, 2.5, -1.0]), "V": draw.normal(5, 2) + 1, "size": 2}
+
+
+def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inverse=False, own_top=False):
+    top, total, o = first, 0.0, np.zeros(V.shape[1])
     for start in range(0, len(s), size):
         block, values = s[start : start + size], V[start : start + size]
         new_top = block.max() if own_top else max(top, block.max())
@@ -252,7 +257,8 @@ POOL_IN_BLOCKS = Exercise(
         Case("the largest score comes last", _largest_last),
         Case("the largest score comes first", _largest_first),
         Case("many blocks, the last one shorter", _many_blocks),
-        Case("scores in the thousands", _in_the_thousands, edge=0.25),
+        Case("scores in the thousands", _in_the_thousands, edge=0.2),
+        Case("scores far below zero", _far_below_zero, edge=0.15),
     ),
     hints=(
         "The code is right as long as the first block holds the largest score. What changes in the loop when a later block has a "
@@ -286,6 +292,12 @@ POOL_IN_BLOCKS = Exercise(
             "multiplied by $e^{\\text{new} - \\text{old}}$: the old sums have to shrink, not to grow",
             "A term $e^{s - \\text{old}}$ becomes $e^{s - \\text{new}}$ by the factor $e^{\\text{old} - \\text{new}}$.",
             lambda s, V, size: _blockwise(s, V, size, inverse=True),
+        ),
+        Misconception(
+            "maximum_starts_at_zero",
+            "let the running maximum start at 0: scores that all lie far below zero then underflow, and 0 is divided by 0",
+            "Start from $-\\infty$ (`-np.inf`), or from the first block's own maximum.",
+            lambda s, V, size: _blockwise(s, V, size, first=0.0),
         ),
         Misconception(
             "mean_of_the_blocks",

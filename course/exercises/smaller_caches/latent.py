@@ -153,6 +153,8 @@ LATENT_ATTENTION = Exercise(
     "LatentAttention",
     title="A cache of latents, with rotary positions",
     points=3,
+    difficulty=4,
+    minutes=20,
     reference=ref.LatentAttention,
     tensors=True,
     tolerance=FLOAT32,
@@ -168,8 +170,9 @@ LATENT_ATTENTION = Exercise(
         "Append the new latents as one head of keys, with values of width 0. Make all keys: latents times `W_UK`, split into `G` "
         "groups, rotated to positions 0 … stop - 1. Queries stand at start … stop - 1. `gqa_grouped` with the latents, expanded to "
         "`G` groups, in the place of values gives the averages.",
-        "`C, _ = self.cache.append(new, new[..., :0])` with `new = (x @ W['W_DKV']).unsqueeze(1)`; `U, _ = gqa_grouped(Q, K, C.expand(-1, "
-        "W['G'], -1, -1))`. In `__call__`: `split_heads(W['W_UV'], W['G'])` is (G, r, d); repeat it for the heads, multiply, merge, `Wo`.",
+        "`append` wants a head axis: `(x @ W['W_DKV']).unsqueeze(1)`, and for the values a slice of it of width 0. `C.expand(-1, G, -1, -1)` "
+        "shows each group the same latents without a copy. In `__call__`, `split_heads(W['W_UV'], W['G'])` is (G, r, d): which of its G "
+        "matrices does head $h$ need, and how do you get from averages (batch, H, new, r) to rows for `Wo`?",
     ),
     misconceptions=(
         Misconception(

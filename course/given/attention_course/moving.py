@@ -141,7 +141,7 @@ def _looking(tokens: Sequence[str], row: Sequence[float], chosen: int, alt: str)
     first, last = (0, len(tokens)) if len(tokens) <= 14 else (max(0, chosen - 13), chosen + 1)
     d = Drawing(alt=alt)
     boxes = d.tokens([word.strip() or "␣" for word in tokens[first:last]])
-    d.looks(boxes, chosen - first, boxes, np.asarray(row[first:last]))
+    d.looks(boxes, chosen - first, boxes, list(row[first:last]))
     return d
 
 

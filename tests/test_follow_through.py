@@ -1,0 +1,140 @@
+"""A right answer loses no marks because an earlier one is wrong: it is asked again, with the reference in that one's place."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder import Case, Draw, Exercise
+from autograder import sandbox as box
+from autograder.grading.mark import Marked, MarkScheme, mark
+from autograder.judging import pack
+from autograder.sandbox.tiers import choose_tier
+
+
+def total(x: Any) -> Any:
+    return x.sum()
+
+
+def share(x: Any) -> Any:
+    return x / x.sum()
+
+
+def pooled(x: Any, v: Any) -> Any:
+    return share(x) @ v
+
+
+def numbers(draw: Draw) -> dict[str, Any]:
+    return {"x": draw.uniform(5, low=1, high=2)}
+
+
+def table(draw: Draw) -> dict[str, Any]:
+    return {"x": draw.uniform(5, low=1, high=2), "v": draw.normal(5, 3)}
+
+
+def exercise(reference: Any, make: Any, points: float) -> Exercise:
+    name = reference.__name__
+    return Exercise(name, title=name, points=points, reference=reference, cases=(Case("one", make),), hints=("a", "b", "c"))
+
+
+EXERCISES = (exercise(total, numbers, 1), exercise(share, numbers, 2), exercise(pooled, table, 4))
+RIGHT = {
+    "total": "def total(x):\n    return x.sum()",
+    "share": "def share(x):\n    return x / total(x)",
+    "pooled": "def pooled(x, v):\n    return share(x) @ v",
+}
+STUB = "raise NotImplementedError()"
+
+
+def scheme(policy: Any = "full") -> MarkScheme:
+    cells = [_cell("setup", "import numpy as np", locked=True)]
+    for name in RIGHT:
+        cells.append(_cell(name, STUB, solution=True))
+        cells.append(_cell(f"{name}_check", f'check("{name}")', grade=True))
+    made = nbformat.v4.new_notebook(cells=cells)
+    packs = [pack.make("sums", "Sums", EXERCISES, seed=seed) for seed in (0, 1)]
+    return MarkScheme("01_sums", made, *packs, box.Limits(), references=RIGHT, follow_through=policy)
+
+
+def _cell(name: str, source: str, **more: bool) -> Any:
+    marks = {"grade_id": name, "locked": False, "solution": False, "grade": False, "task": False, "schema_version": 3, **more}
+    if marks["grade"]:
+        marks["points"] = 1.0
+    return nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": marks})
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[box.Sandbox]:
+    with scheme().setup.sandbox(choose_tier()) as started:
+        yield started
+
+
+def marked(sandbox: box.Sandbox, policy: Any = "full", **answers: str) -> Marked:
+    chosen = scheme(policy)
+    notebook = nbformat.from_dict(chosen.released)
+    for cell in notebook.cells:
+        if cell.id in RIGHT:
+            cell.source = {**RIGHT, **answers}[cell.id]
+    return mark(chosen, sandbox, nbformat.writes(notebook).encode())
+
+
+def scores(done: Marked) -> dict[str, float]:
+    return {name: report.score for name, report in done.reports.items()}
+
+
+def test_everything_right_is_asked_once_and_nothing_is_said(sandbox: box.Sandbox) -> None:
+    done = marked(sandbox)
+    assert scores(done) == {"total": 1, "share": 2, "pooled": 4}
+    assert done.flags == []
+
+
+@pytest.mark.parametrize("wrong", [STUB, "def total(x):\n    raise NotImplementedError()", "def total(x):\n    return x.mean()"])
+def test_one_wrong_answer_costs_its_own_points_alone(sandbox: box.Sandbox, wrong: str) -> None:
+    done = marked(sandbox, total=wrong)
+    assert scores(done) == {"total": 0, "share": 2, "pooled": 4}
+    assert "given `total`" in done.reports["share"].headline
+    assert done.reports["pooled"].carried == ("total", "share")
+    assert any(flag.startswith("pooled: 4 points with the reference's total, share") for flag in done.flags)
+
+
+@pytest.mark.parametrize(("policy", "points"), [("full", 2), ("half", 1), ("none", 0)])
+def test_the_course_says_how_much_is_carried(sandbox: box.Sandbox, policy: str, points: float) -> None:
+    assert scores(marked(sandbox, policy, total=STUB))["share"] == points
+
+
+def test_a_blank_answer_gets_nothing_from_the_reference(sandbox: box.Sandbox) -> None:
+    done = marked(sandbox, total=STUB, share=STUB, pooled="def pooled(x, v):\n    raise NotImplementedError()")
+    assert scores(done) == {"total": 0, "share": 0, "pooled": 0}
+
+
+def test_an_answer_with_a_mistake_of_its_own_stays_wrong(sandbox: box.Sandbox) -> None:
+    done = marked(sandbox, total=STUB, pooled="def pooled(x, v):\n    return share(x) @ v * 2")
+    assert scores(done) == {"total": 0, "share": 2, "pooled": 0}
+
+
+def test_a_later_answer_never_stands_in_for_an_earlier_one(sandbox: box.Sandbox) -> None:
+    done = marked(sandbox, total="def total(x):\n    return (x / share(x))[0]", share="def share(x):\n    return x * 0")
+    assert scores(done)["total"] == 0
+
+
+def test_nothing_of_the_reference_can_be_shown(sandbox: box.Sandbox) -> None:
+    spy = (
+        "import inspect\ndef share(x):\n    try:\n        print(inspect.getsource(total))\n"
+        "    except Exception:\n        pass\n    return x / total(x)"
+    )
+    done = marked(sandbox, total=STUB, share=spy)
+    assert scores(done)["share"] == 2
+    assert "x.sum()" not in nbformat.writes(done.notebook)
+
+
+def test_helpers_of_their_own_are_looked_through(sandbox: box.Sandbox) -> None:
+    chosen = scheme()
+    notebook = nbformat.from_dict(chosen.released)
+    for cell in notebook.cells:
+        if cell.id in RIGHT:
+            cell.source = RIGHT[cell.id]
+    notebook.cells.insert(2, nbformat.v4.new_code_cell("def helper(x):\n    return total(x)"))
+    next(cell for cell in notebook.cells if cell.id == "total").source = STUB
+    next(cell for cell in notebook.cells if cell.id == "share").source = "def share(x):\n    return x / helper(x)"
+    assert scores(mark(chosen, sandbox, nbformat.writes(notebook).encode()))["share"] == 2
