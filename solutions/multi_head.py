@@ -76,17 +76,18 @@ def mha(
     Wq: Float[Tensor, "d_model H_d_k"],
     Wk: Float[Tensor, "d_model H_d_k"],
     Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
+    Wo: Float[Tensor, "H_d_v d_out"],
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
-) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
+) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n n"]]:
     r"""Output and weights $(Y, A)$ of multi-head self-attention.
 
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\; W_O$, where
     $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$.
     Here $W_Q^{(h)}$ is the $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and
     $W_V^{(h)}$ the $h$-th run of $d_v$ columns of `Wv`. $d_k$ and $d_v$ may differ, and
-    $H d_k$ need not be the width of `X`. The weights come head by head, not averaged.
+    $H d_k$ need not be the width of `X`, nor that of the output, which is `Wo`'s own.
+    The weights come head by head, not averaged.
     `keep` (True = may look) is one mask per sequence, the **same for all its heads**,
     or None: it has no head axis.
 
@@ -109,11 +110,11 @@ def mha_as_sum(
     Wq: Float[Tensor, "d_model H_d_k"],
     Wk: Float[Tensor, "d_model H_d_k"],
     Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
-    bo: Float[Tensor, " d_model"],
+    Wo: Float[Tensor, "H_d_v d_out"],
+    bo: Float[Tensor, " d_out"],
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
-) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n d_model"]]:
+) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n d_out"]]:
     r"""Output and summands $(Y, C)$ of multi-head self-attention as a sum:
     $Y = \sum_h C_h + b_O$.
 
@@ -139,13 +140,13 @@ def mha_as_sum(
 
 
 def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""`(Wq, Wk, Wv, Wo)` of **two** heads that tell a verb who acts and what is acted on.
+    r"""`(Wq, Wk, Wv, Wo)` of **two** heads: who acts, and what is acted on.
 
     A token has 12 features: three flags (0: a verb, 1: acts, 2: is acted on), its own
     meaning (3 to 5), and two free places (6 to 8: *who*, 9 to 11: *what*). Your heads
-    must write the meaning of the word that acts into the verb's place *who*, and that of
-    the word acted on into *what*, to within 0.005, and nothing into its own meaning. In
-    every sentence one word has each flag, in any order; other words have none.
+    must write the meaning of the word that acts into the verb's place *who*, and that
+    of the word acted on into *what*, to within 0.005, and nothing into its own meaning.
+    In every sentence one word has each flag, in any order; other words have none.
 
     Weights stand side by side as in `mha`; the width of a head is up to you.
 
@@ -181,7 +182,7 @@ def measure_change() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def head_share(
-    C: Float[Tensor, "head n d_model"],
+    C: Float[Tensor, "head n d_out"],
 ) -> Float[Tensor, "head n"]:
     r"""How much the output of each token would change without each head.
 

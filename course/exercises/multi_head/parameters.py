@@ -97,12 +97,13 @@ PREDICT_LOOP = Exercise(
     minutes=1,
     choices={
         "a": "hardly any difference: the multiplications are the same",
-        "b": "all at once is clearly faster on short texts, and the gap closes on long ones",
-        "c": "all at once is about H times faster, whatever the length",
+        "b": "clearly faster on the short text, and on the long one the advantage is gone",
+        "c": "about 16 times faster, whatever the length",
     },
-    reveal="**b.** The arithmetic is the same. What the loop pays is the cost of *starting* an operation, some microseconds each, for "
-    "every head: on short texts that is most of the time. With 1,024 tokens each product is so large that starting it no longer "
-    "matters. (On a GPU, where small products leave most of the chip idle, the gap stays longer.)",
+    reveal="**b.** The arithmetic is the same. What the loop pays is the cost of *starting* each operation, some microseconds, for every "
+    "head: on a short text that is most of the time. With 1,024 tokens the products are so large that starting them no longer "
+    "matters. The loop may even win there: the scores of one head are 4 MiB, which a processor keeps close by, those of 16 heads are "
+    "64 MiB. (A GPU is another matter: small products leave most of it idle.)",
 )
 
 PREDICT_PARAMS = Exercise(
