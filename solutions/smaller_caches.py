@@ -143,7 +143,7 @@ def latent_weights(
     r"""The weights $(W_{DKV}, W_{UK}, W_{UV})$ of a latent `r` wide, for all groups.
 
     Keys and values are factored **together**, by `output_factors` of the one wide
-    matrix $[W_K / \kappa \,|\, W_V / \nu]$ with the same `moment`, of which the first `r`
+    matrix $[W_K / \kappa \,|\, W_V / \nu]$ with the same `moment`. Its first `r`
     directions are kept. $\kappa^2 = \mathbb{E} \lVert x W_K \rVert^2$ and
     $\nu^2 = \mathbb{E} \lVert x W_V \rVert^2$: so keys and values count alike, large or
     small. The ups are multiplied by $\kappa$ and by $\nu$ again: at full rank

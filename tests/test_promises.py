@@ -1,6 +1,10 @@
 """What SECURITY promises, class by class: the cause is tested, not one attack."""
 
 import re
+import socket
+import sys
+import threading
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from autograder.authoring.course import CourseError
 from autograder.grading import collect, grade, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
+from autograder.sandbox import clock, wire
 
 LINKS = (
     "[figure](javascript:alert(1))",
@@ -86,3 +91,29 @@ def test_two_students_whose_names_fold_together_are_refused_with_both_names(tmp_
     reasons = " ".join(refused.reason for refused in intake.refused)
     for name in ("Zoe", "Zoë", "王-a", "李-a"):
         assert repr(name) in reasons
+
+
+def test_deadlines_rest_while_the_grader_is_busy_with_another_students_text() -> None:
+    """Eight seconds in which no thread of the grader runs take none of an honest student's two seconds."""
+    ours, theirs = socket.socketpair()
+    clock.start()
+    started = clock.now()
+    real = time.monotonic()
+    with ours, theirs:
+        threading.Timer(0.4, lambda: wire.send(theirs, {"op": "hello"}, deadline=clock.now() + 5)).start()
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(30)  # as in one long regular expression: this thread keeps the interpreter
+        try:
+            while time.monotonic() - real < 3:
+                pass
+        finally:
+            sys.setswitchinterval(before)
+        assert clock.now() - started < 1
+        assert wire.receive(ours, deadline=started + 2)[0] == {"op": "hello"}
+
+
+def test_a_deadline_that_passes_is_still_a_timeout() -> None:
+    ours, theirs = socket.socketpair()
+    clock.start()
+    with ours, theirs, pytest.raises(wire.WireTimeoutError):
+        wire.receive(ours, deadline=clock.now() + 0.3)

@@ -12,7 +12,6 @@ import json
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
@@ -23,7 +22,7 @@ import numpy as np
 
 from autograder.judging.observation import Observation, Probe
 from autograder.judging.values import Array, EncodedValue
-from autograder.sandbox import codec, untrusted, wire
+from autograder.sandbox import clock, codec, untrusted, wire
 from autograder.sandbox.process import Host
 from autograder.sandbox.tiers import Limits
 from autograder.sandbox.wire import Header, WireError, WireTimeoutError
@@ -164,7 +163,7 @@ class Submission:
         """Start the process and run the cells, again without the offender where one ends the process."""
         while self._starts <= MAX_RESTARTS and self._left_s > 0:
             self._starts += 1
-            began = time.monotonic()
+            began = clock.now()
             try:
                 self._sock = self._sandbox.open()
                 self._run_once(self._sock)
@@ -178,7 +177,7 @@ class Submission:
                     self.outputs[culprit].status = "timeout" if isinstance(error, WireTimeoutError) else "crashed"
                 self._drop()
             finally:
-                self._left_s -= time.monotonic() - began
+                self._left_s -= clock.now() - began
 
     def _run_once(self, sock: socket.socket) -> None:
         limits, budget = self._sandbox.limits, self._sandbox.limits.output_bytes
@@ -189,10 +188,10 @@ class Submission:
         arrays = [np.frombuffer(data, np.uint8) for data in (text, *self._files.values())]
         order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files)}
         order |= {"cell_s": limits.cell_s, "wall_s": self._left_s}
-        until = time.monotonic() + self._left_s + GRACE_S
+        until = clock.now() + self._left_s + GRACE_S
         wire.send(sock, order, arrays, deadline=until)
         for i in todo:
-            soon = min(until, time.monotonic() + limits.cell_s + GRACE_S)
+            soon = min(until, clock.now() + limits.cell_s + GRACE_S)
             reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
             if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
                 raise WireError(f"expected the outputs of cell {i}.")
@@ -236,19 +235,19 @@ class Submission:
 
     def _observe(self, channel: socket.socket, question: "Question") -> list[Observation]:
         seen: list[Observation] = []
-        began = time.monotonic()
+        began = clock.now()
         until = began + question.timeout_s
         try:
             for probe in question.probes:
-                began = time.monotonic()
+                began = clock.now()
                 header, arrays = codec.probe_to_wire(probe)
                 reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
                 found = codec.observation_from_wire(reply, body)
-                seen.append(untrusted.clean_observation(found, probe, self._written, time.monotonic() - began))
+                seen.append(untrusted.clean_observation(found, probe, self._written, clock.now() - began))
         except WireTimeoutError:
-            seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", time.monotonic() - began))
+            seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", clock.now() - began))
         except WireError:
-            seen.append(untrusted.failed("crashed", seconds=time.monotonic() - began))
+            seen.append(untrusted.failed("crashed", seconds=clock.now() - began))
         # a crash or hang stands for the remaining probes as well
         return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
 
@@ -258,7 +257,7 @@ class Submission:
         try:
             with self._call(GRACE_S) as channel:
                 for name in names:
-                    reply, arrays = _ask(channel, "value", {"name": name}, [], time.monotonic() + GRACE_S)
+                    reply, arrays = _ask(channel, "value", {"name": name}, [], clock.now() + GRACE_S)
                     tree = codec.fetch_tree(reply.get("value"), arrays)
                     plain = tree is not None and not arrays and all("o" not in spec for _, spec in tree.leaves())
                     found[name] = tree if plain else None
@@ -277,7 +276,7 @@ class Submission:
         order = {"op": "call", "timeout_s": timeout_s, "id": secrets.token_hex(8)}
         try:
             with theirs:
-                wire.send(self._sock, order, deadline=time.monotonic() + GRACE_S, fds=[theirs.fileno()])
+                wire.send(self._sock, order, deadline=clock.now() + GRACE_S, fds=[theirs.fileno()])
             yield ours
         finally:
             ours.close()
@@ -287,7 +286,7 @@ class Submission:
         """End the exercise's process; where its parent does not answer any more, drop that too."""
         if self._sock is None:
             return
-        ticket, until = secrets.token_hex(8), time.monotonic() + GRACE_S
+        ticket, until = secrets.token_hex(8), clock.now() + GRACE_S
         try:
             wire.send(self._sock, {"op": "reap", "id": ticket}, deadline=until)
             _reply(self._sock, "reaped", ticket, until)

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from autograder.sandbox import confine, wire
+from autograder.sandbox import clock, confine, wire
 from autograder.sandbox.wire import Header, WireClosedError, WireError
 
 HUGE = 2 << 20
@@ -34,7 +34,7 @@ def main(descriptor: int) -> None:
     try:
         control.set_inheritable(False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        config, _ = wire.receive(control, deadline=time.monotonic() + 30)
+        config, _ = wire.receive(control, deadline=clock.now() + 30)
         worker = Worker(control, config)
         worker.prepare()
         worker.serve()
@@ -71,7 +71,7 @@ class Worker:
         self._confine()
         self._wipe()  # what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
-        wire.send(self.control, ready, deadline=time.monotonic() + 10)
+        wire.send(self.control, ready, deadline=clock.now() + 10)
 
     def _preload(self) -> list[str]:
         missing = []
@@ -128,7 +128,7 @@ class Worker:
                 self._fork(channel, order)
             elif order.get("op") == "sweep":
                 self._sweep()
-                wire.send(self.control, {"op": "swept", "id": order["id"]}, deadline=time.monotonic() + 10)
+                wire.send(self.control, {"op": "swept", "id": order["id"]}, deadline=clock.now() + 10)
                 self._settle()
             else:
                 raise WireError(f"expected an order, got {str(order.get('op'))[:40]!r}.")
@@ -145,7 +145,7 @@ class Worker:
     def _fork(self, channel: int, order: Header) -> None:
         if os.fork():
             os.close(channel)
-            wire.send(self.control, {"op": "forked", "id": order["id"]}, deadline=time.monotonic() + 10)
+            wire.send(self.control, {"op": "forked", "id": order["id"]}, deadline=clock.now() + 10)
             return
         try:
             self.control.close()
