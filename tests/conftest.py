@@ -16,7 +16,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring.course import course_root
+from autograder.authoring import twin
+from autograder.authoring.course import course_root, lessons
 from autograder.notebooks.roles import grade_id, is_answer
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
@@ -40,9 +41,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 def scratch_course(tmp_path: Path) -> Path:
     """A course folder with the built lessons and nbgrader's settings, and no gradebook."""
     root = tmp_path / "course"
-    for kind in ("source", "release"):
-        shutil.copytree(course_root() / kind, root / kind)
-    shutil.copyfile(course_root() / "nbgrader_config.py", root / "nbgrader_config.py")
+    twin.make(root, [lesson for lesson in lessons() if (course_root() / "release" / lesson.name).is_dir()])
     return root
 
 
