@@ -87,7 +87,9 @@ def _pairs() -> Iterator[Any]:
     for tier in box.available_tiers():
         for name in ATTACKS if tier.name != "none" else ():
             why = SETTLED if tier.available else f"{tier.name} does not work on this machine: {tier.reason}"
-            yield pytest.param(tier.name, name, marks=[] if (tier.name, name) in PAIRS else pytest.mark.skip(reason=why))
+            marks = [] if (tier.name, name) in PAIRS else [pytest.mark.skip(reason=why)]
+            marks += [pytest.mark.slow] if TIERS and tier.name != TIERS[0] else []  # a second class, graded in the second tier
+            yield pytest.param(tier.name, name, marks=marks)
 
 
 each_attack = pytest.mark.parametrize(("tier", "name"), list(_pairs()))
