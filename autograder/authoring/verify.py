@@ -57,8 +57,13 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
     caught = {m.id: True for m in exercise.misconceptions}
     full = {v.id: True for v in exercise.variants}
     for seed in seeds:
-        record = pack.make_record(lesson, exercise, seed)
         where = f"seed {seed}"
+        try:
+            record = pack.make_record(lesson, exercise, seed)
+        except ValueError as error:
+            verdict.problems.append(f"{where}: {error}")
+            caught, full = dict.fromkeys(caught, False), dict.fromkeys(full, False)
+            continue
         reference = grade(record, exercise.reference)
         if not reference.passed:
             verdict.problems.append(f"{where}: the reference gets {reference.score:g}/{exercise.points:g}: {_why(reference)}")

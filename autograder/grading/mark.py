@@ -26,7 +26,8 @@ import nbformat
 
 from autograder import __version__
 from autograder import sandbox as box
-from autograder.authoring.course import CourseError, find_lesson, given_folders
+from autograder.authoring import packs
+from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.diagnosis import panel
@@ -118,6 +119,7 @@ class Marked:
     notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     tier: str = ""
     seconds: float = 0.0
 
@@ -142,12 +144,11 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
     """The scheme for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
-    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
+    hidden = packs.make(lesson, seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
-    return MarkScheme(
-        assignment, read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
-    )
+    found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
+    return MarkScheme(assignment, *found, settings().follow_through)
 
 
 def given_paths() -> tuple[str, ...]:
@@ -188,6 +189,8 @@ def _run_and_mark(scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked) -> N
     with sandbox.submission([box.Cell(cell.id, cell.source) for cell in run]) as submission:
         for cell, done in zip(run, submission.outputs, strict=True):
             cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
+            if done.status != "ok" and grade_id(cell) and not is_answer(cell):
+                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell) or done.status}")
             if done.status in ("timeout", "crashed"):
                 marked.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
         # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
@@ -199,6 +202,10 @@ def _run_and_mark(scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked) -> N
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
     marked.flags += _forbidden(scheme, notebook)
+
+
+def _error(cell: Any) -> str:
+    return next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
 
 
 def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any], marked: Marked) -> None:

@@ -104,6 +104,11 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
         expected = _expected_failure(where, expected, case.raises)
     elif expected.failure is not None:
         raise ValueError(f"{where}: the reference itself failed: {expected.failure.type}: {expected.failure.message}.")
+    if expected.value is not None and (strange := next((x["o"] for _, x in expected.value.leaves() if "o" in x), None)):
+        raise ValueError(
+            f"{where}: the reference returns a {strange}, which cannot be compared. "
+            "Return numbers (integers below 2**63), text, arrays, or lists, tuples and dicts of them."
+        )
     if expected.mutated:
         raise ValueError(f"{where}: the reference changes its input {expected.mutated}.")
     record = CaseRecord(case.name, probe, case.edge, expected)

@@ -382,9 +382,9 @@ PREDICT_ABLATION = Exercise(
     points=0.5,
     minutes=2,
     choices={
-        "a": "hardly: the copying is done in layer 1, and all its heads are still there",
-        "b": "somewhat: one head of eight is one eighth of the layer",
-        "c": "a great deal: without it the heads of layer 1 no longer know where to look",
+        "a": "hardly anything: the copying is done in layer 1, and its heads are all still there",
+        "b": "it rises somewhat: one head of eight is gone",
+        "c": "it rises a great deal: without it the heads of layer 1 do not know where to look",
     },
     reveal="**c.** A head of layer 1 looks for a token *whose predecessor* is the token it has just read. Who the predecessor was, the "
     "head of layer 0 wrote into every token. Without that, the head of layer 1 has nothing to find. Copying takes two heads in a "
