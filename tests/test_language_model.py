@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gguf
 import numpy as np
@@ -490,6 +490,19 @@ def test_an_answer_ends_where_the_model_ends_it_with_the_cache_and_without(model
     assert ids == said
     n = len(question)
     assert decoder.work == (n + len(said) if use_cache else sum(range(n, n + len(said) + 1)))
+
+
+def test_a_question_goes_to_where_the_decoders_weights_are(model: LanguageModel) -> None:
+    class Elsewhere(Scripted):
+        weights: ClassVar = {"embed": torch.empty(1, device="meta")}
+
+        def prefill(self, ids: torch.Tensor, chunk: int) -> torch.Tensor:
+            raise ValueError(f"asked on {ids.device}")
+
+    with pytest.raises(ValueError, match="asked on meta"):
+        next(chat.answer_ids(Elsewhere([5], 49152), model.tokenizer, "Why?", 1))
+    assert model.device == model.ids("Why?").device == quality.passage(model, quality.MEASURED, 9).device
+    assert model.text(model.ids("Why, then?")) == "Why, then?"
 
 
 def test_an_interrupted_answer_ends_the_line(model: LanguageModel, capsys: pytest.CaptureFixture[str]) -> None:

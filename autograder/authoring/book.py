@@ -5,19 +5,16 @@ solutions are folded. One page for each lesson, an index, no other file.
 """
 
 import html
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, Lesson, course_root
-from autograder.authoring.reference_source import solution_source
+from autograder.authoring.course import CourseError, Lesson, course_root, settings
+from autograder.authoring.reference_source import injected
 from autograder.notebooks.html_page import coloured, document, maths_to_mathml
 from autograder.notebooks.roles import grade_id, is_answer
-
-_IMPORT = re.compile(r"^from solutions\.(\w+) import (\w+)$")
 
 
 def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
@@ -33,8 +30,9 @@ def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
         written.append(_write(folder / name, lesson.title, _nav(pages, lesson) + body + _nav(pages, lesson)))
     items = "".join(f'<li><a href="{name}">{html.escape(lesson.title)}</a></li>' for lesson, name in pages.items())
     first = min((lesson.number for lesson in lessons), default=0)
-    index = f"<h1>Attention, graded</h1><ol start='{first}'>{items}</ol>"
-    return [*written, _write(folder / "index.html", "Attention, graded", index)]
+    title = html.escape(settings().title)
+    index = f"<h1>{title}</h1><ol start='{first}'>{items}</ol>"
+    return [*written, _write(folder / "index.html", settings().title, index)]
 
 
 def _body(notebook: Any) -> str:
@@ -45,10 +43,8 @@ def _body(notebook: Any) -> str:
             cell.source = maths_to_mathml(cell.source)
         elif cell.cell_type == "code" and any("interactive(" in o.get("data", {}).get("text/plain", "") for o in cell.outputs):
             cell.outputs = []  # a slider needs a running notebook; its first frame stands in the cell before
-        elif is_answer(cell) and (match := _IMPORT.match(cell.source.strip())):
-            _fold(cell, coloured(solution_source(match[1], match[2])))
         elif is_answer(cell):
-            _fold(cell, coloured(cell.source))
+            _fold(cell, coloured(injected(cell)))
         if is_answer(cell) and cell.cell_type == "markdown" and grade_id(cell):
             cell.source = f'<details class="solution"><summary>Model answer</summary>\n\n{cell.source}\n\n</details>'
     body: str = HTMLExporter(template_name="basic").from_notebook_node(notebook)[0]
@@ -76,5 +72,5 @@ def _nav(pages: dict[Lesson, str], here: Lesson) -> str:
 
 
 def _write(path: Path, title: str, body: str) -> Path:
-    path.write_text(document(title, body), encoding="utf-8")
+    path.write_text(document(title, body, language=settings().language), encoding="utf-8")
     return path

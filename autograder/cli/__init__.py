@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="attn",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Attention, graded: learn, author and grade the course.",
+        description="Exercises that name your mistake: learn, author and grade.",
     )
     parser.add_argument("--version", action="version", version=f"attn {__version__}")
     commands = parser.add_subparsers(

@@ -18,8 +18,8 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.build import nbgrader_api
-from autograder.authoring.course import CourseError, did_you_mean
-from autograder.grading import bounded, ledger, workers
+from autograder.authoring.course import CourseError, did_you_mean, settings
+from autograder.grading import bounded, ledger, rehearsal, workers
 from autograder.grading.feedback import Pages
 from autograder.grading.gradebook import Gradebook, ensure_assignment
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
@@ -150,17 +150,29 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
 
 
 def _marked(pool: workers.Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
-    """Mark `jobs`, a few ahead of what is written, and write each as it comes."""
+    """Mark `jobs`, a few ahead of what is written, and write each as it comes, once the lesson itself is known to work."""
     running: dict[Future[Marked], Job] = {}
+    first: Future[list[str]] | None = None
     try:
         for job in jobs:
+            if not running and first is None and not rehearsal.is_known(writer.root, scheme):
+                first = pool.rehearse(scheme, settings().requires)
             running[pool.mark(scheme, job.data, job.why)] = job
             while len(running) >= pool.ahead:
+                _rehearsed(first, writer.root, scheme)
+                first = None
                 yield from _write_done(running, writer)
+        _rehearsed(first, writer.root, scheme)
         while running:
             yield from _write_done(running, writer)
     finally:
         writer.flush()
+
+
+def _rehearsed(first: "Future[list[str]] | None", root: Path, scheme: MarkScheme) -> None:
+    """Wait for the rehearsal, if there is one. Raises CourseError where the lesson itself does not work in the sandbox."""
+    if first is not None:
+        rehearsal.refuse(root, scheme, first.result())
 
 
 def _write_done(running: dict[Future[Marked], Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:

@@ -28,7 +28,8 @@ import nbformat
 
 from autograder import __version__
 from autograder import sandbox as box
-from autograder.authoring.course import CourseError, find_lesson, given_folders
+from autograder.authoring import packs
+from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.diagnosis import panel
@@ -124,6 +125,7 @@ class Marked:
     notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     tier: str = ""
     seconds: float = 0.0
 
@@ -148,12 +150,11 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
     """The scheme for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
-    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
+    hidden = packs.make(lesson, seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
-    return MarkScheme(
-        assignment, read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
-    )
+    found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
+    return MarkScheme(assignment, *found, settings().follow_through)
 
 
 def given_paths() -> tuple[str, ...]:
@@ -215,6 +216,7 @@ class Shown:
     outputs: list[Any] | None = None
     visible: Mapping[str, Result] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)  # how each cell ended
 
 
 def _run_and_mark(
@@ -226,21 +228,28 @@ def _run_and_mark(
     with sandbox.submission(_cells(run), budget=budget) as submission:
         if shown.outputs is None:
             outputs = [[nbformat.from_dict(output) for output in done.outputs] for done in submission.outputs]
-            flags = [f"a cell {_ENDS[done.status]}" for done in submission.outputs if done.status in _ENDS]
+            ends = [done.status for done in submission.outputs]
+            flags = [f"a cell {_ENDS[status]}" for status in ends if status in _ENDS]
             # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one
             # another there, through files or shared memory, and one would be shown what another was asked.
             visible = _visible(scheme, submission, list(checks))
             if sandbox.lost != lost and not last:
                 return  # no hidden input was asked yet: all of it is done again
-            shown.outputs, shown.visible, shown.flags = outputs, visible, flags
-        for cell, outputs in zip(run, shown.outputs, strict=True):
+            shown.outputs, shown.visible, shown.flags, shown.ends = outputs, visible, flags, ends
+        for cell, outputs, end in zip(run, shown.outputs, shown.ends, strict=True):
             cell.outputs = copy.deepcopy(outputs)
+            if end != "ok" and grade_id(cell) and not is_answer(cell):
+                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell) or end}")
         marked.flags += shown.flags
         marked.reports = _reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
     _follow_through(scheme, sandbox, run, marked, budget)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
     marked.flags += _forbidden(scheme, notebook)
+
+
+def _error(cell: Any) -> str:
+    return next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
 
 
 def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any], marked: Marked, budget: box.Budget) -> None:

@@ -28,12 +28,12 @@ summary { cursor: pointer; } h1, h2, h3 { line-height: 1.25; margin-top: 2.2rem;
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; form-action 'none'"
 
 
-def document(title: str, body: str, *, policy: str = "") -> str:
+def document(title: str, body: str, *, policy: str = "", language: str = "en") -> str:
     """A whole page; `policy` is its content security policy."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
     if policy:
         head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">' + head
-    return f'<!doctype html><html lang="en"><head>{head}<style>{_style()}</style></head><body>{body}</body></html>\n'
+    return f'<!doctype html><html lang="{language}"><head>{head}<style>{_style()}</style></head><body>{body}</body></html>\n'
 
 
 def maths_to_mathml(text: str) -> str:

@@ -65,6 +65,8 @@ class Worker:
         missing = self._preload() if self.config["warm"] else []
         gc.enable()
         threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
+        # What the imports have mapped is not the learner's: with a build of torch for CUDA, 3 GB more than with one for the CPU.
+        self.mapped = _mapped_bytes()
         gc.freeze()  # forked copies then share these pages for longer
         self.onto_huge_pages = _onto_huge_pages() if self.config["warm"] else None
         self._confine()
@@ -150,7 +152,7 @@ class Worker:
             self.control.close()
             from autograder.sandbox import runner
 
-            runner.main(channel, self.shell, self.config | {"limits": order["limits"]})
+            runner.main(channel, self.shell, self.config | {"limits": order["limits"], "mapped": self.mapped})
         finally:
             os._exit(1)
 
@@ -203,6 +205,15 @@ def _existing(scratch: list[str]) -> tuple[list[str], set[str]]:
         kept |= _paths(folder)
         folders += [path for path in _paths(folder) if os.path.isdir(path) and os.lstat(path).st_dev == os.lstat(folder).st_dev]
     return folders, kept
+
+
+def _mapped_bytes() -> int:
+    """The size of this process's address space; 0 where that cannot be read."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _onto_huge_pages() -> Callable[[], None]:

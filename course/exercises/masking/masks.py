@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Misconception, Variant
 from solutions import masking as ref
 
 # ---------------------------------------------------------------------------------------------- padding
@@ -72,7 +72,7 @@ PADDING_MASK = Exercise(
             "polarity_flipped",
             "marked the blanks with True and the tokens with False",
             "In this course True means **keep**. (`key_padding_mask` of `nn.MultiheadAttention` is the other way round.)",
-            lambda lengths, m: ~ref.padding_mask(lengths, m),
+            After(lambda out, **_: ~out),
         ),
         Misconception(
             "padded_on_the_left",
@@ -84,19 +84,19 @@ PADDING_MASK = Exercise(
             "no_query_axis",
             "left out the query axis: against scores of shape (batch, query, key) the batch would be taken for the queries",
             "Return shape (batch, 1, key): index `lengths[:, None, None]`, or `unsqueeze(1)` at the end.",
-            lambda lengths, m: ref.padding_mask(lengths, m)[:, 0],
+            After(lambda out, **_: out[:, 0]),
         ),
         Misconception(
             "masked_queries",
             "put the positions on the query axis: (batch, key, 1) hides rows, and every blank **key** stays visible",
             "What must not be looked at is a key, and keys are the last axis.",
-            lambda lengths, m: ref.padding_mask(lengths, m).mT,
+            After(lambda out, **_: out.mT),
         ),
         Misconception(
             "masked_queries_too",
             "masked the blanks as queries as well: their rows are now empty, with nothing to normalise",
             "Mask the keys only, shape (batch, 1, key). What a blank query computes is dropped later, by the loss.",
-            lambda lengths, m: ref.padding_mask(lengths, m) & ref.padding_mask(lengths, m).mT,
+            After(lambda out, **_: out & out.mT),
         ),
     ),
     variants=(
@@ -199,13 +199,13 @@ CAUSAL_MASK = Exercise(
             "polarity_flipped",
             "marked what is **forbidden** with True",
             "In this course True means **keep**: turn the comparison round, or put `~` in front.",
-            lambda n_q, n_k: ~ref.causal_mask(n_q, n_k),
+            After(lambda out, **_: ~out),
         ),
         Misconception(
             "numbers_not_booleans",
             "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
             "Return the comparison itself: its entries are True and False.",
-            lambda n_q, n_k: torch.zeros(n_q, n_k).masked_fill(~ref.causal_mask(n_q, n_k), -torch.inf),
+            After(lambda out, n_q, n_k: torch.zeros(n_q, n_k).masked_fill(~out, -torch.inf)),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -236,7 +236,7 @@ APPLY_ROPE = Exercise(
             "rotated by $-p\\,\\theta_i$: the minus stands at the wrong sine",
             "A pair (a, b) becomes (`a * cos - b * sin`, `a * sin + b * cos`). Scores between your own rows would survive this; "
             "weights trained by others would not.",
-            lambda x, pos, base: ref.apply_rope(x, -pos, base),
+            Before(lambda x, pos, base: {"pos": -pos}),
         ),
         Misconception(
             "minus_forgotten",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, np.ndarray]
@@ -104,7 +104,7 @@ GAUSSIAN = Exercise(
             "already_normalised",
             "normalised the scores already",
             "Return the scores themselves: `attention_pool` normalises them later, whatever the kernel is.",
-            lambda q, K: ref.normalize(ref.gaussian(q, K)),
+            After(lambda out, **_: ref.normalize(out)),
         ),
     ),
     variants=(
@@ -176,6 +176,7 @@ COMPACT_KERNEL = Exercise(
     difficulty=2,
     minutes=14,
     reference=ref.compact_kernel,
+    recipe=Made(_but),
     cases=(
         Case("boxcar, three keys", _with("boxcar", _three_keys)),
         Case("boxcar, more keys", _with("boxcar", _more_keys)),
@@ -199,91 +200,91 @@ COMPACT_KERNEL = Exercise(
             "border_left_out",
             "left out the keys at distance exactly 1 in the boxcar",
             "The rule is $u \\le 1$: use `<=`. (Books print both; what matters is to know which one you implement.)",
-            _but(boxcar=lambda u: (u < 1) * 1.0),
+            Instead(boxcar=lambda u: (u < 1) * 1.0),
         ),
         Misconception(
             "box_not_ball",
             "compared *each coordinate* with 1 by itself: that is a square (cube) around the query and not a ball",
             "Compare the Euclidean distance with 1: one number per key, from all its coordinates together.",
-            _but(distance=lambda q, K: np.abs(K - q).max(axis=-1)),
+            Instead(distance=lambda q, K: np.abs(K - q).max(axis=-1)),
         ),
         Misconception(
             "half_the_width",
             "cut the boxcar at distance 1/2, so that the box is 1 wide in all",
             "Here 1 is the reach to *either* side: keys up to distance 1 count.",
-            _but(boxcar=lambda u: (u <= 0.5) * 1.0),
+            Instead(boxcar=lambda u: (u <= 0.5) * 1.0),
         ),
         Misconception(
             "city_block",
             "added up the absolute differences: that is the city-block distance, not the Euclidean one",
             "Square the differences, sum over the last axis, take the square root: `np.linalg.norm(K - q, axis=-1)`.",
-            _but(distance=lambda q, K: np.abs(K - q).sum(axis=-1)),
+            Instead(distance=lambda q, K: np.abs(K - q).sum(axis=-1)),
         ),
         Misconception(
             "squared_distance",
             "used the squared distance for the distance: the tent's straight sides have become a parabola",
             "`((K - q) ** 2).sum(axis=-1)` is $u^2$. Take its square root first.",
-            _but(distance=squared),
+            Instead(distance=squared),
         ),
         Misconception(
             "not_clipped",
             "let the scores go below zero for keys farther than 1",
             "Clip at zero: `np.maximum(0.0, …)`. A negative score would *subtract* a value from the pool.",
-            _but(triangular=lambda u: 1 - u, epanechnikov=lambda u: 0.75 * (1 - u**2)),
+            Instead(triangular=lambda u: 1 - u, epanechnikov=lambda u: 0.75 * (1 - u**2)),
         ),
         Misconception(
             "parabola_not_clipped",
             "clipped the triangular kernel, but let the parabola go on below zero",
             "Beyond distance 1 all three kernels are 0: `np.maximum(0.0, …)` for this one, too.",
-            _but(epanechnikov=lambda u: 0.75 * (1 - u**2)),
+            Instead(epanechnikov=lambda u: 0.75 * (1 - u**2)),
         ),
         Misconception(
             "folded_back",
             "took the absolute value: keys beyond distance 1 gain score again as they get farther away",
             "Replace what is below zero by zero (`np.maximum`); don't mirror it (`np.abs`).",
-            _but(triangular=lambda u: np.abs(1 - u), epanechnikov=lambda u: 0.75 * np.abs(1 - u**2)),
+            Instead(triangular=lambda u: np.abs(1 - u), epanechnikov=lambda u: 0.75 * np.abs(1 - u**2)),
         ),
         Misconception(
             "triangular_instead",
             "used the triangular kernel $\\max(0, 1 - u)$ under Epanechnikov's name, as some texts print it",
             "Epanechnikov's kernel is the curve without a spike: $\\frac{3}{4}\\max(0, 1 - u^2)$.",
-            _but(epanechnikov=_triangular),
+            Instead(epanechnikov=_triangular),
         ),
         Misconception(
             "no_three_quarters",
             "drew Epanechnikov's parabola from height 1",
             "In the figure its top is at 3/4. (Normalising cancels the factor; the kernel itself has it.)",
-            _but(epanechnikov=lambda u: np.maximum(0.0, 1 - u**2)),
+            Instead(epanechnikov=lambda u: np.maximum(0.0, 1 - u**2)),
         ),
         Misconception(
             "tent_of_three_quarters",
             "scaled a tent by 3/4 for Epanechnikov: the distance is not squared",
             "The curve is flat at its top: it is $1 - u^2$ that is scaled.",
-            _but(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u)),
+            Instead(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u)),
         ),
         Misconception(
             "squared_the_bracket",
             "squared the bracket, $(1 - u)^2$, and not the distance, $1 - u^2$",
             "Square first, subtract second. The curve is then flat at the top; yours has a spike.",
-            _but(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u) ** 2),
+            Instead(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u) ** 2),
         ),
         Misconception(
             "truth_values",
             "returned truth values (`True`, `False`) for the boxcar, not numbers",
             "Scores are floating-point numbers: `.astype(float)`, or `np.where(…, 1.0, 0.0)`.",
-            _but(boxcar=lambda u: u <= 1),
+            Instead(boxcar=lambda u: u <= 1),
         ),
         Misconception(
             "integers",
             "have the boxcar's zeros and ones right, but as integers",
             "Scores are floating-point numbers, as from the other kernels: `np.where(…, 1.0, 0.0)`, or `.astype(float)`.",
-            _but(boxcar=lambda u: (u <= 1).astype(int)),
+            Instead(boxcar=lambda u: (u <= 1).astype(int)),
         ),
         Misconception(
             "already_normalised",
             "normalised the scores already",
             "Return the scores themselves: `attention_pool` normalises them later, whatever the kernel is.",
-            lambda q, K, shape: ref.normalize(ref.compact_kernel(q, K, shape)),
+            After(lambda out, **_: ref.normalize(out)),
         ),
     ),
     variants=(

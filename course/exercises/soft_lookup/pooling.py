@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Variant
+from autograder import Before, Case, Code, Draw, Exercise, Misconception, Variant
 from solutions import soft_lookup as ref
 
 # Kernels of our own for the probes: none of them is an exercise of the lesson.
@@ -143,7 +143,7 @@ ATTENTION_POOL = Exercise(
             "own_kernel",
             "scored the keys with the Gaussian and left `kernel` unused",
             "`kernel` is a function that you are given: `kernel(q, K)` returns the scores, whatever it is.",
-            lambda q, K, V, kernel: ref.attention_pool(q, K, V, ref.gaussian),
+            Before(lambda **_: {"kernel": ref.gaussian}),
         ),
         Misconception(
             "swapped_the_arguments",
@@ -429,7 +429,7 @@ LEAVE_ONE_OUT = Exercise(
             "width_ignored",
             "used width 1 whatever `width` says",
             "Pass `width` on to `nadaraya_watson`.",
-            lambda x, y, width: ref.leave_one_out(x, y, 1.0),
+            Before(lambda **_: {"width": 1.0}),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, object]
@@ -167,6 +167,7 @@ MIX_WORDS = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.mix_words,
+    recipe=_mixed,
     cases=(
         Case("three words", _three_words),
         Case("more words", _more_words),
@@ -220,7 +221,7 @@ MIX_WORDS = Exercise(
             "over_the_wrong_axis",
             "shared out each word's weight among those who *ask*, not among those who answer",
             "Row $i$ of the weights belongs to query $i$ and sums to 1.",
-            lambda X, width: _mixed(X, width, axis=0),
+            Instead(axis=0),
         ),
         Misconception(
             "width_left_out",
