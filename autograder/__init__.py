@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from autograder.workspace.export import bring
     from autograder.workspace.in_cells import hint, solution, status
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "bring": "autograder.workspace.export",
