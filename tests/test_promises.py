@@ -17,7 +17,7 @@ import pytest
 from autograder import cli
 from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
-from autograder.grading import collect, grade, ledger, mark
+from autograder.grading import collect, forbidden_names, grade, ledger, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import clock, wipe, wire
@@ -205,3 +205,16 @@ def test_thousands_of_odd_cells_say_twenty_lines() -> None:
     with contextlib.redirect_stdout(text):
         print_class(ledger.ClassReport("lesson", "bubblewrap", [], [row, ledger.StudentRow("ada", 14.0, 14.0)]))
     assert len(text.getvalue().splitlines()) < 40
+
+
+def test_what_a_person_would_read_otherwise_than_python_is_flagged() -> None:
+    for text in ("x = 1 # \u202e1 = y", "a\u200bb = 1", "s\u043eftmax = 1", "\uff45val = 1"):
+        assert forbidden_names.disguises(text), ascii(text)
+    for text in ("α = 1", "x_σ = 2  # für λ", "# привет\nx = 1", "# 你好", "naïve = 1", "# d² and x₁"):
+        assert forbidden_names.disguises(text) is None, text
+
+
+def test_what_does_a_forbidden_ones_work_is_named_and_what_may_is_flagged() -> None:
+    assert forbidden_names.uses("from torch.func import vjp\ny = vjp(f, x)", ["torch.autograd"]) == ["torch.autograd"]
+    assert forbidden_names.builds_names("y = getattr(F, 'scaled_dot' + '_product_attention')(q, k, v)")
+    assert not forbidden_names.builds_names("y = np.exp(x) / np.exp(x).sum()")

@@ -12,6 +12,48 @@ from collections.abc import Collection, Mapping, Sequence
 
 from autograder.notebooks.scopes import scopes
 
+# what does the same work under another name
+_ALSO = {
+    "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian", "functional"}),
+    "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
+    "jacobian": frozenset({"vjp", "jacrev", "jacfwd"}),
+}
+_BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
+_BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
+_REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def builds_names(source: str) -> bool:
+    """Whether `source` holds what can reach a name that is not written in it: no proof, a reason to read it.
+
+    >>> builds_names("y = getattr(F, 'soft' + 'max')(x)"), builds_names("y = F.relu(x)")
+    (True, False)
+    """
+    return bool(names(source) & _BUILDS)
+
+
+def disguises(source: str) -> str | None:
+    """What a person would read otherwise than Python does: marks that reorder or hide text, letters that look like others.
+
+    >>> disguises("def f(x): return x"), disguises("σ = 1  # сумма")
+    (None, None)
+    >>> disguises("s\u043eftmax = 1")
+    'letters of two alphabets in one word'
+    """
+    if _REORDERS.search(source):
+        return "characters that reorder or hide text"
+    if source.isascii():
+        return None
+    for word in set(re.findall(r"\w*[^\W\d_]\w*", source)):
+        if word.isascii():
+            continue
+        if re.search("[A-Za-z]", word) and re.search("[\u0400-\u058f\u13a0-\u13ff]", word):
+            return "letters of two alphabets in one word"
+        letters = [c for c in word if not c.isascii() and unicodedata.category(c)[0] == "L"]  # x² is no disguise
+        if any(unicodedata.normalize("NFKC", c).isascii() for c in letters):
+            return "letters that Python reads as plain ones"
+    return None
+
 
 def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     """Those of `forbidden` that `source` names: as a dotted path, by its last part, as an import, or inside a string.
@@ -22,7 +64,7 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     ['F.softmax']
     """
     seen = names(source)
-    return [name for name in forbidden if re.findall(r"\w+", name)[-1] in seen]
+    return [name for name in forbidden if (last := re.findall(r"\w+", name)[-1]) in seen or _ALSO.get(last, frozenset()) & seen]
 
 
 def leaned_on(answer: str, others: Mapping[str, tuple[set[str], set[str]]], apart: Collection[str]) -> list[str]:

@@ -37,7 +37,7 @@ from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
 from autograder.grading import bounded, forbidden_names
 from autograder.grading.follow_through import Policy, carried, failing_below, with_references
-from autograder.grading.forbidden_names import bindings, leaned_on, uses
+from autograder.grading.forbidden_names import bindings, builds_names, disguises, leaned_on, uses
 from autograder.grading.needed_cells import needed
 from autograder.judging import pack
 from autograder.judging.judge import judge_choice
@@ -355,6 +355,9 @@ def _forbidden(scheme: MarkScheme, nb: Any) -> list[str]:
         helpers = [source for answer in answers for source in leaned_on(answer, others, list(scheme.hidden.exercises))]
         named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
         flags += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+        if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
+            flags.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
+    flags += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
     return flags
 
 
