@@ -20,7 +20,7 @@ from autograder.cli.instructor_output import print_class
 from autograder.grading import collect, forbidden_names, grade, ledger, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import clock, wipe, wire
+from autograder.sandbox import clock, confine, wipe, wire
 from autograder.sandbox.budget import Budget
 
 LINKS = (
@@ -218,3 +218,16 @@ def test_what_does_a_forbidden_ones_work_is_named_and_what_may_is_flagged() -> N
     assert forbidden_names.uses("from torch.func import vjp\ny = vjp(f, x)", ["torch.autograd"]) == ["torch.autograd"]
     assert forbidden_names.builds_names("y = getattr(F, 'scaled_dot' + '_product_attention')(q, k, v)")
     assert not forbidden_names.builds_names("y = np.exp(x) / np.exp(x).sum()")
+
+
+def test_a_process_that_cannot_start_at_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([BlockingIOError(), BlockingIOError(), 7])
+
+    def fork() -> int:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(os, "fork", fork)
+    assert confine.fork() == 7

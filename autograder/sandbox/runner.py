@@ -43,7 +43,7 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
         if order["op"] == "run":
             _run_cells(sock, shell, order, arrays)
         elif order["op"] == "call" and passed is not None:
-            child = os.fork()
+            child = confine.fork()
             if child == 0:
                 _exercise(passed, namespace, order, config["tier"])
             os.close(passed)

@@ -144,7 +144,7 @@ class Worker:
             self.onto_huge_pages = None
 
     def _fork(self, channel: int, order: Header) -> None:
-        if os.fork():
+        if confine.fork():
             os.close(channel)
             wire.send(self.control, {"op": "forked", "id": order["id"]}, deadline=clock.now() + 10)
             return
