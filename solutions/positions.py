@@ -287,7 +287,8 @@ def head_roles(
 
     Source: Olsson et al. (2022), "In-context Learning and Induction Heads".
     """
-    i, j = torch.arange(A.shape[-1])[:, None], torch.arange(A.shape[-1])
+    j = torch.arange(A.shape[-1], device=A.device)
+    i = j[:, None]
     before = (j == i - 1).expand(len(A), -1, -1)
     ago = period[:, None, None]
     followed = (j == i - ago + 1) & (i >= ago)

@@ -77,6 +77,7 @@ def _scores(root: Path, lesson: str = LESSON) -> dict[str, float]:
 
 
 @needs_sandbox
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 @pytest.mark.parametrize("lesson", [lesson.name for lesson in lessons()])
 def test_perfect_is_full_marks_and_blank_is_zero_by_our_grader_and_by_plain_nbgrader(

@@ -1,6 +1,7 @@
 """Lesson 06: the references against independent oracles, and every number that the lesson's text states."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jaxtyping
@@ -44,6 +45,15 @@ positions = st.integers(-300, 300)
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """As the lesson does: with products this small a second thread waits more than it works."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def at(*pos: float) -> Tensor:

@@ -14,7 +14,7 @@ from autograder.authoring.course import Lesson
 from autograder.diagnosis.attempt import judged
 from autograder.judging import pack
 from autograder.judging.compose import answer_of
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import Exercise, Instead
 from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Result
@@ -67,6 +67,8 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
         reference = grade(record, exercise.reference)
         if not reference.passed:
             verdict.problems.append(f"{where}: the reference gets {reference.score:g}/{exercise.points:g}: {_why(reference)}")
+        if exercise.recipe is not None and not grade(record, answer_of(exercise, Instead())).passed:
+            verdict.problems.append(f"{where}: the recipe without settings is not right")
         if grade(record, blank).score != 0:
             verdict.blank_zero = False
             verdict.problems.append(f"{where}: a blank answer gets marks")

@@ -22,6 +22,7 @@ __all__ = [
     "Draw",
     "Exercise",
     "Instead",
+    "Made",
     "Misconception",
     "Of",
     "Property",
@@ -143,6 +144,13 @@ class Instead:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A recipe that makes programs: `factory(**settings)` is a function of the inputs, or a class; `factory()` is right."""
+
+    factory: Callable[..., Any]
+
+
+@dataclass(frozen=True)
 class Before:
     """A slip before the right computation: `change(**inputs)` returns the inputs that it takes by mistake."""
 
@@ -194,6 +202,7 @@ class Exercise:
     made, not for being right) and `reveal` is what the panel then says about it.
 
     `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
+    It takes them beside the inputs, or before them where it is `Made` by a factory, as a class must be.
     `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
     something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
     (an evening), `minutes` how long it takes somebody who has read the text before it (not said: 7, and 1 for a prediction).

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
 
@@ -70,6 +70,7 @@ MLA_NAIVE = Exercise(
     title="Latent attention, with keys and values made",
     points=2,
     reference=ref.mla_naive,
+    recipe=Made(_naive),
     tensors=True,
     difficulty=2,
     minutes=12,
@@ -90,37 +91,37 @@ MLA_NAIVE = Exercise(
             "cached_keys",
             "returned the heads' keys as the thing to cache",
             "Keys and values can be made from the latents again at any time: return `C`, which has no head axis.",
-            _naive(cache=lambda C, k: k),
+            Instead(cache=lambda C, k: k),
         ),
         Misconception(
             "scaled_by_latent",
             "scaled by $1/\\sqrt{d_c}$, the width of the latent",
             "The dot product of a query and a key runs over $d$ features: the variance is that of a sum over $d$.",
-            _naive(width=lambda d, d_c: d_c),
+            Instead(width=lambda d, d_c: d_c),
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d}$",
             "Divide the scores by $\\sqrt{d}$, with $d$ the width of a query, before the softmax.",
-            _naive(width=lambda d, d_c: 1.0),
+            Instead(width=lambda d, d_c: 1.0),
         ),
         Misconception(
             "not_causal",
             "let tokens look at later ones",
             "Use `causal_weights` from the set-up cell: it is the softmax with the causal mask.",
-            _naive(weigh=_uncausal),
+            Instead(weigh=_uncausal),
         ),
         Misconception(
             "merged_without_transpose",
             "put the heads side by side by a reshape alone: that mixes up tokens and heads",
             "Either transpose first, (..., n, head, d_v), and then flatten; or multiply each head by its own `W_O` and add.",
-            _naive(merge=_merged_without_transpose),
+            Instead(merge=_merged_without_transpose),
         ),
         Misconception(
             "heads_averaged",
             "averaged the heads' contributions",
             "The output is their **sum**: `.sum(-3)`.",
-            _naive(merge=lambda O, W_O: (O @ W_O).mean(-3)),
+            Instead(merge=lambda O, W_O: (O @ W_O).mean(-3)),
         ),
         Misconception(
             "no_head_axis",
@@ -205,6 +206,7 @@ MLA_ABSORBED = Exercise(
     title="Latent attention without keys and values",
     points=3,
     reference=ref.mla_absorbed,
+    recipe=Made(_absorbed),
     tensors=True,
     difficulty=3,
     minutes=18,
@@ -229,31 +231,31 @@ MLA_ABSORBED = Exercise(
             "scaled by $1/\\sqrt{d_c}$, because the sum now runs over $d_c$ terms",
             "Absorbing only moves brackets: the score has the same value, so it needs the same scale, $1/\\sqrt{d}$. "
             "(PyTorch's builtin divides by the root of what it sees, $d_c$: pass it `scale`.)",
-            _absorbed(width=lambda d, d_c: d_c),
+            Instead(width=lambda d, d_c: d_c),
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d}$",
             "Divide the scores by $\\sqrt{d}$, with $d$ the width of the **original** query.",
-            _absorbed(width=lambda d, d_c: 1.0),
+            Instead(width=lambda d, d_c: 1.0),
         ),
         Misconception(
             "one_pattern_for_all_heads",
             "gave all heads the same weights, as if sharing the latents meant sharing the scores",
             "The latents are shared, the absorbed queries are not: each head has its own row of scores, softmax and mixture.",
-            _absorbed(scores=lambda S: S.mean(-3, keepdim=True).expand_as(S)),
+            Instead(scores=lambda S: S.mean(-3, keepdim=True).expand_as(S)),
         ),
         Misconception(
             "not_causal",
             "let the first of the new tokens look at the later ones",
             "`causal_weights` takes the queries as the last of the tokens: use it on the (new, key) scores.",
-            _absorbed(weigh=_uncausal),
+            Instead(weigh=_uncausal),
         ),
         Misconception(
             "mask_from_the_start",
             "aligned the causal mask to the first token, so the newest one sees little more than the start",
             "The queries are the **last** of the tokens: `causal_weights` knows. The builtin's `is_causal=True` does not.",
-            _absorbed(weigh=probes.top_left_weights),
+            Instead(weigh=probes.top_left_weights),
         ),
         Misconception(
             "no_head_axis",
@@ -265,55 +267,55 @@ MLA_ABSORBED = Exercise(
             "key_matrix_on_the_wrong_side",
             "multiplied the query by $W_{UK}$ without transposing it. That leads from latent to key; an absorbed query goes the other way",
             "Widths tell where they differ: from $d$ to $d_c$. That is $q\\,W_{UK}^\\top$. Where $d = d_c$, no error warns you.",
-            _absorbed(up=lambda W: W),
+            Instead(up=lambda W: W),
         ),
         Misconception(
             "key_matrix_reshaped",
             "reshaped $W_{UK}$ to (d, d_c) where it has to be transposed: the same shape, other numbers",
             "`W_UK.mT` swaps rows and columns. A reshape only cuts the same sequence of numbers elsewhere.",
-            _absorbed(up=lambda W: W.reshape(W.shape[0], W.shape[2], W.shape[1])),
+            Instead(up=lambda W: W.reshape(W.shape[0], W.shape[2], W.shape[1])),
         ),
         Misconception(
             "one_matrix_for_all_heads",
             "used head 0's $W_{UK}$ for every head",
             "Each head makes its own keys from the shared latents: head `h` needs `W_UK[h]`, which `per_head` sees to.",
-            _absorbed(up=lambda W: W[:1].mT.expand(len(W), -1, -1)),
+            Instead(up=lambda W: W[:1].mT.expand(len(W), -1, -1)),
         ),
         Misconception(
             "value_matrix_on_the_wrong_side",
             "transposed $W_{UV}$, as for the queries",
             "Here nothing changes sides: an average of latents is mapped as a latent is, $U\\,W_{UV}$. Only $d_c = d_v$ hides it.",
-            _absorbed(values=lambda W: W.mT),
+            Instead(values=lambda W: W.mT),
         ),
         Misconception(
             "heads_averaged",
             "averaged the heads' contributions",
             "The output is their **sum**: `.sum(-3)`.",
-            _absorbed(merge=lambda O, W_O: (O @ W_O).mean(-3)),
+            Instead(merge=lambda O, W_O: (O @ W_O).mean(-3)),
         ),
         Misconception(
             "merged_without_transpose",
             "put the heads side by side by a reshape alone: that mixes up heads and queries",
             "Multiply each head by its own `W_O` and add; or transpose to (…, query, head, d_v) before flattening.",
-            _absorbed(merge=_merged_without_transpose),
+            Instead(merge=_merged_without_transpose),
         ),
         Misconception(
             "heads_masked_as_tokens",
             "put a causal mask over all $H \\cdot n$ folded rows, as if they were successive tokens",
             "The heads of one token stand at the **same** position. Unfold the scores to (…, H, new, key) first.",
-            _absorbed(weigh=_heads_as_tokens),
+            Instead(weigh=_heads_as_tokens),
         ),
         Misconception(
             "unfolded_in_another_order",
             "folded head by head and unfolded token by token, so that queries got each other's scores",
             "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
-            _absorbed(scores=_unfolded_as_new_by_head),
+            Instead(scores=_unfolded_as_new_by_head),
         ),
         Misconception(
             "values_made",
             "returned averages of **values**: somewhere every token's value was made after all",
             "Average the latents, $U = A\\,C$, and bring in $W_{UV}$ once per query.",
-            _absorbed(mix=lambda A, shared, W_UV: A @ (shared @ W_UV)),
+            Instead(mix=lambda A, shared, W_UV: A @ (shared @ W_UV)),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.multi_head.attention import BUILTIN, FLOAT32, weights
 from solutions import multi_head as ref
 
@@ -73,6 +73,7 @@ MHA_AS_SUM = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.mha_as_sum,
+    recipe=Made(_as_sum),
     tensors=True,
     tolerance=FLOAT32,
     forbid=BUILTIN,
@@ -93,7 +94,7 @@ MHA_AS_SUM = Exercise(
             "h_biases",
             "gave every head the bias $b_O$: summed, it is there $H$ times",
             "The concatenation passes through $W_O$ once, so there is one $b_O$: add it once, after the sum.",
-            _as_sum(bias=0.0, inner=1.0),
+            Instead(bias=0.0, inner=1.0),
         ),
         Misconception(
             "bias_in_the_summands",
@@ -105,19 +106,19 @@ MHA_AS_SUM = Exercise(
             "bias_forgotten",
             "left out the bias $b_O$",
             "Add `bo` once, after the sum over the heads.",
-            _as_sum(bias=0.0),
+            Instead(bias=0.0),
         ),
         Misconception(
             "heads_averaged",
             "averaged over the heads",
             "A row of blocks times a column of blocks is the **sum** of the products.",
-            _as_sum(reduce=lambda C: C.mean(-3)),
+            Instead(reduce=lambda C: C.mean(-3)),
         ),
         Misconception(
             "rows_interleaved",
             "gave head $h$ every $H$-th row of `Wo`",
             "In the concatenation head $h$ fills a run of $d_v$ neighbours, so it meets a run of $d_v$ rows.",
-            _as_sum(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
+            Instead(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
         ),
         Misconception(
             "scores_summed_over_heads",
@@ -129,7 +130,7 @@ MHA_AS_SUM = Exercise(
             "mask_ignored",
             "did not use `keep`",
             "Pass it on to `masked_sdpa`, with an axis for the heads, as in `mha`.",
-            _as_sum(mask=lambda keep: None),
+            Instead(mask=lambda keep: None),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from course.exercises.multi_head.attention import FLOAT32
 from solutions import multi_head as ref
 
@@ -51,6 +51,7 @@ WHO_AND_WHAT = Exercise(
     title="Design two heads that keep two things apart",
     points=3,
     reference=ref.who_and_what,
+    recipe=Made(_who_and_what),
     tensors=True,
     tolerance=Tolerance(rtol=0.0, atol=0.005),
     kind="design",
@@ -71,31 +72,31 @@ WHO_AND_WHAT = Exercise(
             "one_average",
             "let both heads look for both words: each place receives the average of the two",
             "Head 0 must find the word that acts and not the other: give its key the flag 1 alone.",
-            _who_and_what(finds=((1, 2), (1, 2))),
+            Instead(finds=((1, 2), (1, 2))),
         ),
         Misconception(
             "exchanged",
             "exchanged the two: the word acted on stands in *who*",
             "The head that looks for flag 1 (acts) must write into features 6 to 8.",
-            _who_and_what(finds=((2,), (1,))),
+            Instead(finds=((2,), (1,))),
         ),
         Misconception(
             "both_into_one_place",
             "let both heads write into the same place, where what they found is added up",
             "Each head has its own rows of `Wo`: the first $d_v$ rows lead to features 6 to 8, the next to 9 to 11.",
-            _who_and_what(into=((6, 1.0), (6, 1.0))),
+            Instead(into=((6, 1.0), (6, 1.0))),
         ),
         Misconception(
             "into_its_meaning",
             "wrote over the verb's own meaning (features 3 to 5)",
             "The free places begin at feature 6: *who* at 6, *what* at 9.",
-            _who_and_what(into=((3, 1.0), (6, 1.0))),
+            Instead(into=((3, 1.0), (6, 1.0))),
         ),
         Misconception(
             "too_soft",
             "built the right heads, but their scores are too small: the softmax gives the other words a share",
             "Multiply the queries (or the keys) by a large number, 30 for instance.",
-            _who_and_what(loud=1.0),
+            Instead(loud=1.0),
         ),
         Misconception(
             "roles_of_query_and_key_exchanged",
@@ -107,7 +108,7 @@ WHO_AND_WHAT = Exercise(
             "one_head_only",
             "used the first head alone: the place *what* stays empty",
             "The second column of `Wq` and `Wk`, and the second half of `Wv` and `Wo`, belong to the second head.",
-            _who_and_what(into=((6, 1.0), (9, 0.0))),
+            Instead(into=((6, 1.0), (9, 0.0))),
         ),
     ),
     variants=(
@@ -146,6 +147,7 @@ MEASURE_CHANGE = Exercise(
     title="Design two heads that subtract",
     points=1,
     reference=ref.measure_change,
+    recipe=Made(_change),
     tensors=True,
     tolerance=Tolerance(rtol=0.001, atol=0.001),
     kind="design",
@@ -164,31 +166,31 @@ MEASURE_CHANGE = Exercise(
             "added",
             "added the two readings",
             "One of the two rows of `Wo` must be negative.",
-            _change(signs=(1.0, 1.0)),
+            Instead(signs=(1.0, 1.0)),
         ),
         Misconception(
             "wrong_sign",
             "computed *before minus after*",
             "Exchange the signs in `Wo`, or what the two heads look for.",
-            _change(signs=(-1.0, 1.0)),
+            Instead(signs=(-1.0, 1.0)),
         ),
         Misconception(
             "same_token_twice",
             "let both heads look at the same reading: they cancel",
             "Head 0 finds flag 1, head 1 finds flag 0: their columns of `Wk` differ.",
-            _change(keys=(1, 1)),
+            Instead(keys=(1, 1)),
         ),
         Misconception(
             "after_only",
             "wrote the reading *after*; nothing is subtracted",
             "The second head's row of `Wo` is empty. It needs a -1.",
-            _change(signs=(1.0, 0.0)),
+            Instead(signs=(1.0, 0.0)),
         ),
         Misconception(
             "too_soft",
             "subtracted weakened readings: each softmax gives the other reading a share",
             "Make the scores larger (or divide by what the shares leave, $p - q$).",
-            _change(loud=1.0),
+            Instead(loud=1.0),
         ),
     ),
     variants=(

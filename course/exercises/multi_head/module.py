@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
 from course.exercises.multi_head.attention import BUILTIN, FLOAT32, attend
 from course.exercises.multi_head.heads import merge_by_reshape, split_by_reshape
 from solutions import multi_head as ref
@@ -122,6 +122,7 @@ MULTI_HEAD = Exercise(
     difficulty=4,
     minutes=20,
     reference=in_double(ref.MultiHead),
+    recipe=Made(_module),
     tensors=True,
     tolerance=FLOAT32,
     forbid=BUILTIN,
@@ -146,25 +147,25 @@ MULTI_HEAD = Exercise(
             "handed in the module as it was found: scaled by the width of the tokens, the mask on the wrong axis, the heads merged by a "
             "reshape alone",
             "Compare it line by line with your `mha`: `masked_sdpa`, `merge_heads`, and `keep.unsqueeze(-3)`.",
-            _module(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+            Instead(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
         ),
         Misconception(
             "scale_repaired_only",
             "repaired the scale, and not the mask and the merge",
             "Give `keep` an axis for the heads, and swap tokens and heads before you join.",
-            _module(merge=merge_by_reshape, mask=lambda keep: keep),
+            Instead(merge=merge_by_reshape, mask=lambda keep: keep),
         ),
         Misconception(
             "merge_repaired_only",
             "repaired the merge, and not the scale and the mask",
             "Scores are divided by $\\sqrt{d_k}$, and `keep` needs an axis for the heads.",
-            _module(scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+            Instead(scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
         ),
         Misconception(
             "mask_repaired_only",
             "repaired the mask, and not the scale and the merge",
             "Scores are divided by $\\sqrt{d_k}$, and tokens and heads must be swapped back before they are joined.",
-            _module(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "missing_super",
@@ -176,43 +177,43 @@ MULTI_HEAD = Exercise(
             "scaled_by_sqrt_d_model",
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
             "Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
-            _module(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(scale=lambda X: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "split_without_transpose",
             "split the heads by a reshape alone, so they hold pieces of other tokens",
             "Use your `split_heads`; or `.view(B, n, H, d)` **and then** `.transpose(1, 2)`.",
-            _module(split=split_by_reshape),
+            Instead(split=split_by_reshape),
         ),
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone, so each row mixes several tokens",
             "Use your `merge_heads`: swap tokens and heads back before you join.",
-            _module(merge=merge_by_reshape),
+            Instead(merge=merge_by_reshape),
         ),
         Misconception(
             "self_attention_only",
             "took keys and values from `Xq` as well: that is self-attention, whatever `Xkv` holds",
             "Feed `Xkv` to `self.WK` and `self.WV`.",
-            _module(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
+            Instead(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
         ),
         Misconception(
             "roles_swapped",
             "exchanged the two inputs: your queries come from `Xkv`, keys and values from `Xq`",
             "`Xq` asks, so it goes through `self.WQ`; there is one output for each of **its** tokens. `Xkv` offers the rest.",
-            _module(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
+            Instead(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
         ),
         Misconception(
             "mask_without_head_axis",
             "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
             "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
-            _module(mask=lambda keep: keep),
+            Instead(mask=lambda keep: keep),
         ),
         Misconception(
             "mask_ignored",
             "did not use `keep`",
             "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
-            _module(mask=lambda keep: None),
+            Instead(mask=lambda keep: None),
         ),
     ),
     variants=(

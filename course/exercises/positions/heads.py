@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -96,6 +96,7 @@ ROTARY_MHA = Exercise(
     title="Find the bug: heads with rotary positions",
     points=2,
     reference=ref.rotary_mha,
+    recipe=Made(_rotary),
     tensors=True,
     tolerance=ROTATION,
     kind="bug",
@@ -120,43 +121,43 @@ ROTARY_MHA = Exercise(
             "still turn before the heads are dealt out: the clocks are spread over **all** heads, so head 0 has only fast ones and "
             "the last head only slow ones",
             "Deal the heads out first. Then turn each head, whose width is $d_k$.",
-            _rotary(order="turn"),
+            Instead(order="turn"),
         ),
         Misconception(
             "values_turned",
             "turned the values as well",
             "Only queries and keys turn: nothing undoes a turn in a sum of values.",
-            _rotary(turn_v=True),
+            Instead(turn_v=True),
         ),
         Misconception(
             "queries_only",
             "turned the queries and not the keys",
             "The turns leave a difference only if both are turned.",
-            _rotary(turn_k=False),
+            Instead(turn_k=False),
         ),
         Misconception(
             "nothing_turned",
             "turned nothing any more",
             "Queries and keys turn, each head by itself.",
-            _rotary(turn_q=False, turn_k=False),
+            Instead(turn_q=False, turn_k=False),
         ),
         Misconception(
             "mask_lost",
             "lost the mask: your rows look at later rows",
             "Keep the line with `tril`: row $i$ looks at the rows up to $i$.",
-            _rotary(keep=lambda n: torch.ones(n, n) > 0),
+            Instead(keep=lambda n: torch.ones(n, n) > 0),
         ),
         Misconception(
             "mask_without_itself",
             "forbade each row to look at itself; the first row then has nothing to look at",
             "Row $i$ looks at the rows **up to** $i$: `tril()`, without `diagonal=-1`.",
-            _rotary(keep=lambda n: torch.ones(n, n).tril(-1) > 0),
+            Instead(keep=lambda n: torch.ones(n, n).tril(-1) > 0),
         ),
         Misconception(
             "scaled_by_sqrt_d_model",
             "scaled by the width of the tokens",
             "A head's score is a sum over its own $d_k$ features: divide by $\\sqrt{d_k}$.",
-            _rotary(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(scale=lambda X: X.shape[-1] ** -0.5),
         ),
     ),
     variants=(
@@ -381,9 +382,9 @@ PREDICT_ABLATION = Exercise(
     points=0.5,
     minutes=2,
     choices={
-        "a": "hardly: the copying is done in layer 1, and all its heads are still there",
-        "b": "somewhat: one head of eight is one eighth of the layer",
-        "c": "a great deal: without it the heads of layer 1 no longer know where to look",
+        "a": "hardly anything: the copying is done in layer 1, and its heads are all still there",
+        "b": "it rises somewhat: one head of eight is gone",
+        "c": "it rises a great deal: without it the heads of layer 1 do not know where to look",
     },
     reveal="**c.** A head of layer 1 looks for a token *whose predecessor* is the token it has just read. Who the predecessor was, the "
     "head of layer 0 wrote into every token. Without that, the head of layer 1 has nothing to find. Copying takes two heads in a "

@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import real_model as ref
 
 
@@ -187,6 +187,7 @@ BEST_SPEED = Exercise(
     difficulty=2,
     minutes=5,
     reference=ref.best_speed,
+    recipe=Made(_speed),
     tolerance=Tolerance(rtol=1e-3),
     cases=(Case("tokens per second", lambda draw: {}),),
     hints=(
@@ -200,31 +201,31 @@ BEST_SPEED = Exercise(
             "cache_forgotten",
             "left the cache out: that is the speed of the very first token",
             "Each step reads all keys and values, too: 4,096 · 11,520 numbers.",
-            _speed(cache=0),
+            Instead(cache=0),
         ),
         Misconception(
             "weights_forgotten",
             "left the weights out: they are read in each step",
             "Add 134.5 million numbers.",
-            _speed(weights=0),
+            Instead(weights=0),
         ),
         Misconception(
             "four_bytes",
             "took four bytes a number",
             "bfloat16 takes two.",
-            _speed(134.5e6 * 4, 4096 * 11_520 * 4),
+            Instead(weights=134.5e6 * 4, cache=4096 * 11_520 * 4),
         ),
         Misconception(
             "one_byte",
             "took numbers for bytes",
             "bfloat16 takes two bytes a number.",
-            _speed(134.5e6, 4096 * 11_520),
+            Instead(weights=134.5e6, cache=4096 * 11_520),
         ),
         Misconception(
             "four_bytes_in_the_cache",
             "took four bytes a number in the cache: 11,520 numbers are keys and values already",
             "11,520 numbers of two bytes.",
-            _speed(cache=4096 * 11_520 * 4),
+            Instead(cache=4096 * 11_520 * 4),
         ),
         Misconception(
             "seconds",

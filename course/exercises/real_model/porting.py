@@ -1,6 +1,6 @@
 """From another file's layout to ours: a port that runs, prints English and is wrong."""
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import real_model as ref
 
 
@@ -78,6 +78,7 @@ FROM_HUGGING_FACE = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.from_hugging_face,
+    recipe=Made(_ported),
     tensors=True,
     cases=(
         Case("one head of six features", _tensors(1, 1, 6, 2)),
@@ -97,19 +98,19 @@ FROM_HUGGING_FACE = Exercise(
             "as_shown",
             "handed in the port as it was: it reorders the rows in the wrong direction",
             "Number the rows of a head with $d = 6$ and see: 0, 3, 1, 4, 2, 5 is wanted.",
-            _ported(_apart),
+            Instead(rows=_apart),
         ),
         Misconception(
             "not_reordered",
             "left the rows of queries and keys in the half-split order",
             "Feature $i$ and feature $i + d/2$ turn together there. Here neighbours do: reorder the rows of each head.",
-            _ported(lambda W, heads: W),
+            Instead(rows=lambda W, heads: W),
         ),
         Misconception(
             "across_heads",
             "reordered all rows at once: features of different heads became partners",
             "Each head has its own pairs: cut the rows into heads first.",
-            _ported(lambda W, heads: _side_by_side(W, 1)),
+            Instead(rows=lambda W, heads: _side_by_side(W, 1)),
         ),
         Misconception(
             "keys_by_query_heads",
@@ -121,19 +122,19 @@ FROM_HUGGING_FACE = Exercise(
             "values_too",
             "reordered the values as well, and `o_proj` still expects them as they were",
             "Positions turn queries and keys. Values stay as they are.",
-            _ported(values=_side_by_side),
+            Instead(values=_side_by_side),
         ),
         Misconception(
             "halves_swapped",
             "put the second half's feature first: each pair turns backwards",
             "First the feature of the first half, then its partner: 0, 3, 1, 4, 2, 5.",
-            _ported(_swapped),
+            Instead(rows=_swapped),
         ),
         Misconception(
             "not_transposed",
             "left the matrices as `nn.Linear` stores them, (out, in)",
             "Here weights act from the right, `X @ W`: return the transposes.",
-            _ported(transposed=lambda W: W),
+            Instead(transposed=lambda W: W),
         ),
     ),
     variants=(

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import real_model as ref
 
 
@@ -50,6 +50,7 @@ SINK_STRENGTH = Exercise(
     difficulty=2,
     minutes=9,
     reference=ref.sink_strength,
+    recipe=Made(_strength),
     tensors=True,
     cases=(
         Case("one head, three tokens", _causal(1, 1, 3)),
@@ -68,37 +69,37 @@ SINK_STRENGTH = Exercise(
             "first_row_counted",
             "counted the first token's own row, which is 1 whatever the head does",
             "Start at row 1, in the weights and in the even share: the first token has no choice.",
-            _strength(lambda A: A[..., 0].mean(-1), lambda n: sum(1 / i for i in range(1, n + 1)) / n),
+            Instead(share=lambda A: A[..., 0].mean(-1), even=lambda n: sum(1 / i for i in range(1, n + 1)) / n),
         ),
         Misconception(
             "first_row_in_the_weights",
             "took the mean of the weights over all rows, the first one too, and the even share without it",
             "Leave row 0 out of both.",
-            _strength(lambda A: A[..., 0].mean(-1)),
+            Instead(share=lambda A: A[..., 0].mean(-1)),
         ),
         Misconception(
             "rows_for_columns",
             "took what the first token **gives**, not what it gets",
             "`A[l, h, i, j]` is what $i$ gives to $j$: take column 0.",
-            _strength(lambda A: A[..., 0, 1:].mean(-1)),
+            Instead(share=lambda A: A[..., 0, 1:].mean(-1)),
         ),
         Misconception(
             "one_over_n",
             "took 1/n for the even share, as if each token saw all others",
             "Token $i$ sees $i + 1$ tokens. Early tokens see few, so their even weights are large.",
-            _strength(even=lambda n: 1 / n),
+            Instead(even=lambda n: 1 / n),
         ),
         Misconception(
             "one_off",
             "let token $i$ see $i$ tokens in the even share; it sees itself, too",
             "$i + 1$ tokens: those before it, and itself.",
-            _strength(even=lambda n: sum(1 / i for i in range(1, n)) / (n - 1)),
+            Instead(even=lambda n: sum(1 / i for i in range(1, n)) / (n - 1)),
         ),
         Misconception(
             "share",
             "returned the share itself; how many times the even share is it?",
             "Divide by the even share.",
-            _strength(even=lambda n: 1),
+            Instead(even=lambda n: 1),
         ),
         Misconception(
             "excess",
@@ -110,7 +111,7 @@ SINK_STRENGTH = Exercise(
             "heads_averaged",
             "averaged over the heads as well",
             "One number for each head: the mean runs over the tokens alone.",
-            _strength(lambda A: A[..., 1:, 0].mean((-1, -2))),
+            Instead(share=lambda A: A[..., 1:, 0].mean((-1, -2))),
         ),
         Misconception(
             "mean_of_ratios",

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import smaller_caches as ref
 
 EIGENVECTORS = Tolerance(
@@ -144,7 +144,7 @@ OUTPUT_FACTORS = Exercise(
             "not_transposed",
             "returned the directions as columns: `up` is the transpose of what is asked for",
             "`eigh` gives eigenvectors as columns; `up` has them as rows: transpose.",
-            lambda W, moment: (ref.output_factors(W, moment)[0], ref.output_factors(W, moment)[1].mT),
+            After(lambda out, **_: (out[0], out[1].mT)),
         ),
     ),
     variants=(Variant("cholesky_and_svd", _by_cholesky), Variant("root_and_inverse", _by_root_and_inverse)),
@@ -203,6 +203,7 @@ LATENT_WEIGHTS = Exercise(
     difficulty=3,
     minutes=10,
     reference=ref.latent_weights,
+    recipe=Made(_latent),
     tensors=True,
     tolerance=EIGENVECTORS,
     cases=(
@@ -223,37 +224,37 @@ LATENT_WEIGHTS = Exercise(
             "not_balanced",
             "factored keys and values as they are: the larger of the two gets nearly all directions",
             "Divide each by its root mean square output first, and undo it in the ups.",
-            _latent(sizes=lambda W_K, W_V, moment: (1.0, 1.0)),
+            Instead(sizes=lambda W_K, W_V, moment: (1.0, 1.0)),
         ),
         Misconception(
             "sizes_not_undone",
             "divided by the sizes and never multiplied by them again",
             "`W_DKV @ W_UK` must be $W_K$ at full rank: multiply the ups by $\\kappa$ and $\\nu$.",
-            _latent(undo=False),
+            Instead(undo=False),
         ),
         Misconception(
             "sizes_squared",
             "divided by $\\kappa^2$ and $\\nu^2$",
             "Take the roots.",
-            _latent(sizes=lambda *given: [size**2 for size in _sizes(*given)]),
+            Instead(sizes=lambda *given: [size**2 for size in _sizes(*given)]),
         ),
         Misconception(
             "sizes_of_weights",
             "measured the sizes of the weights, not of the keys and values that they make",
             "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$: the sum of `W_K * (moment @ W_K)`.",
-            _latent(sizes=lambda W_K, W_V, moment: (W_K.norm(), W_V.norm())),
+            Instead(sizes=lambda W_K, W_V, moment: (W_K.norm(), W_V.norm())),
         ),
         Misconception(
             "activations_ignored",
             "balanced with $\\Sigma$, but factored without it",
             "Hand the same `moment` to `output_factors`.",
-            _latent(factors=lambda W, moment: ref.output_factors(W, torch.eye(len(moment), dtype=moment.dtype))),
+            Instead(factors=lambda W, moment: ref.output_factors(W, torch.eye(len(moment), dtype=moment.dtype))),
         ),
         Misconception(
             "last_directions",
             "kept the last `r` directions, which matter least",
             "The most important part comes first: `[:, :r]` and `[:r]`.",
-            _latent(kept=lambda r, full: slice(full - r, full)),
+            Instead(kept=lambda r, full: slice(full - r, full)),
         ),
         Misconception(
             "one_half_each",

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
 from course.exercises.real_model import probes
 from solutions import smaller_caches as ref
 from solutions.positions import apply_rope
@@ -156,6 +156,7 @@ LATENT_ATTENTION = Exercise(
     difficulty=4,
     minutes=20,
     reference=ref.LatentAttention,
+    recipe=Made(_with),
     tensors=True,
     tolerance=FLOAT32,
     cases=(
@@ -179,79 +180,79 @@ LATENT_ATTENTION = Exercise(
             "latents_rotated",
             "rotated the latents instead of the keys",
             "Make the keys first, $c\\, W_{UK}$, then rotate them. The rotation pairs features of a **key**.",
-            _with(keys=_rotated_latents),
+            Instead(keys=_rotated_latents),
         ),
         Misconception(
             "stored_rotated",
             "rotated the latents before you stored them, as keys are elsewhere",
             "The cache holds $c = x\\, W_{DKV}$ as it is: values are made of it as well. Make the keys at each call, then rotate them.",
-            _with(latent=_rotated_when_stored, keys=_unrotated_keys),
+            Instead(latent=_rotated_when_stored, keys=_unrotated_keys),
         ),
         Misconception(
             "keys_not_rotated",
             "rotated the queries only: so one may absorb $W_{UK}$, but the scores are wrong",
             "Keys need their own positions. That is why $W_{UK}$ cannot be absorbed.",
-            _with(keys=_unrotated_keys),
+            Instead(keys=_unrotated_keys),
         ),
         Misconception(
             "no_rope",
             "rotated neither queries nor keys",
             "This model was trained with rotary positions: rotate both.",
-            _with(rotate=lambda self, x, pos: x),
+            Instead(rotate=lambda self, x, pos: x),
         ),
         Misconception(
             "keys_and_queries_from_one_place",
             "let queries and keys count from the same position, though the past stands before the new tokens",
             "Keys stand at 0 … stop - 1. Queries stand at the last of these positions: from `self.length`, read before you append.",
-            _with(key_positions=lambda self, start: torch.arange(start, start + self.length)),
+            Instead(key_positions=lambda self, start: torch.arange(start, start + self.length)),
         ),
         Misconception(
             "base_ignored",
             "rotated with the base 10000, whatever the layer says",
             'Pass `layer["base"]`, for queries and for keys.',
-            _with(rotate=lambda self, x, pos: apply_rope(x, pos)),
+            Instead(rotate=lambda self, x, pos: apply_rope(x, pos)),
         ),
         Misconception(
             "scale_of_the_latent",
             "divided the scores by the root of the latent's width",
             "The dot product is of queries and keys: $\\sqrt{d}$, whatever is cached.",
-            _with(scale=lambda self, d: self.W["W_DKV"].shape[1] ** -0.5),
+            Instead(scale=lambda self, d: self.W["W_DKV"].shape[1] ** -0.5),
         ),
         Misconception(
             "modulo",
             "gave head $h$ the group h mod G",
             "Neighbours share: head $h$ reads group ⌊h / (H/G)⌋, for keys and for values.",
-            _with(group=lambda self, h: h % self.W["G"]),
+            Instead(group=lambda self, h: h % self.W["G"]),
         ),
         Misconception(
             "modulo_for_values",
             "gave the averages of head $h$ the columns of group h mod G",
             "Neighbours share: `repeat_interleave`, not `repeat`, if you make a matrix for each head out of the groups'.",
-            _with(ups=_by_modulo),
+            Instead(ups=_by_modulo),
         ),
         Misconception(
             "ups_reshaped",
             "cut `W_UV` into groups by rows: a `reshape` to (G, r, d) without a transpose",
             "The groups lie side by side in the **columns**: `split_heads(W_UV, G)` is (G, r, d).",
-            _with(ups=_reshaped),
+            Instead(ups=_reshaped),
         ),
         Misconception(
             "values_averaged",
             "made the values and averaged those: `averages` must return averages of latents",
             "Leave `W_UV` to `__call__`, where it acts once for each new token.",
-            _with(averages=_values_averaged, __call__=_merged),
+            Instead(averages=_values_averaged, __call__=_merged),
         ),
         Misconception(
             "values_from_keys",
             "used `W_UK` in the place of `W_UV`",
             "$W_{UK}$ makes keys, $W_{UV}$ acts on the averages.",
-            _with(ups=_from_keys),
+            Instead(ups=_from_keys),
         ),
         Misconception(
             "not_reset",
             "kept the old text after `reset`",
             "`reset` must empty the cache.",
-            _with(reset=lambda self: setattr(self, "latents", getattr(self, "latents", None))),
+            Instead(reset=lambda self: setattr(self, "latents", getattr(self, "latents", None))),
         ),
     ),
     variants=(Variant("other_words", _Latents), Variant("head_by_head", _OneByOne)),

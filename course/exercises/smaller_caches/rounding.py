@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import smaller_caches as ref
 
 
@@ -67,6 +67,7 @@ ROUND_TO_BITS = Exercise(
     difficulty=3,
     minutes=10,
     reference=ref.round_to_bits,
+    recipe=_round,
     tensors=True,
     cases=(
         Case("two bits, by rows", _numbers((2, 7), 2, 1)),
@@ -85,25 +86,25 @@ ROUND_TO_BITS = Exercise(
             "one_level_too_many",
             "left $2^{bits}$ gaps, which are $2^{bits} + 1$ levels: 2 bits cannot tell five levels apart",
             "Count the different numbers that come out. $2^{bits}$ levels have $2^{bits} - 1$ gaps.",
-            lambda x, bits, dim: _round(x, bits, dim, levels=lambda bits: 2**bits),
+            Instead(levels=lambda bits: 2**bits),
         ),
         Misconception(
             "largest_cut",
             "got rid of the level too many by cutting it off: the largest number of each line is no level any more",
             "Widen the steps instead: least **and** largest are levels.",
-            lambda x, bits, dim: _round(x, bits, dim, levels=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
+            Instead(levels=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
         ),
         Misconception(
             "rounded_down",
             "rounded down, not to the nearest level",
             "`round`, not `floor`: an error of half a step at most.",
-            lambda x, bits, dim: _round(x, bits, dim, how=lambda y: torch.floor(y + 1e-6)),
+            Instead(how=lambda y: torch.floor(y + 1e-6)),
         ),
         Misconception(
             "codes",
             "returned the numbers of the levels, not the numbers that they stand for",
             "Multiply by the step and add the least number.",
-            lambda x, bits, dim: _round(x, bits, dim, back=False),
+            Instead(back=False),
         ),
         Misconception(
             "least_forgotten",
@@ -133,7 +134,7 @@ ROUND_TO_BITS = Exercise(
             "equal_numbers_lost",
             "divided by a step of 0: a line of equal numbers becomes NaN",
             "Such a line has nothing to be rounded. Keep the step above 0.",
-            lambda x, bits, dim: _round(x, bits, dim, safe=False),
+            Instead(safe=False),
         ),
     ),
     variants=(Variant("to_a_table", _to_a_table), Variant("between_zero_and_one", _between_zero_and_one)),
