@@ -74,8 +74,11 @@ def _composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | No
     matching = [name for name in pairs if _pair_explains(name, cases, seen, exercise.tolerance)]
     if not matching:
         return None
-    names = [by_id[name] for name in matching[0].split(PAIR)]
-    return _named(cases, *names, certain=len(matching) == 1)
+    both = [set(name.split(PAIR)) for name in matching]
+    sure = all(pair == both[0] for pair in both)  # one pair, perhaps in either order
+    common = set.intersection(*both)  # where several pairs do the same, what they share is said
+    names = [by_id[name] for name in matching[0].split(PAIR) if name in common or not common]
+    return _named(cases, *names, certain=sure)
 
 
 def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:

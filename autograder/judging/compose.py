@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Of
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Of
 
 MOST_PAIRS = 120
 Answer = Callable[..., Any]
@@ -24,10 +24,18 @@ def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
     """Each pair of listed mistakes that can be made together: both ids, and a function that makes both."""
     composed = (
         (one.id, two.id, function)
-        for one, two in itertools.combinations(exercise.misconceptions, 2)
+        for first, second in itertools.combinations(exercise.misconceptions, 2)
+        for one, two in _orders(first, second)
         if (function := _both(exercise, one.answer, two.answer)) is not None
     )
     yield from itertools.islice(composed, MOST_PAIRS)
+
+
+def _orders(one: Misconception, two: Misconception) -> Iterator[tuple[Misconception, Misconception]]:
+    """The orders in which two steps can be taken: both, where both come before the right computation, or both after it."""
+    yield one, two
+    if isinstance(one.answer, Before | After) and type(one.answer) is type(two.answer):
+        yield two, one
 
 
 def _set(exercise: Exercise, step: Instead) -> Answer:

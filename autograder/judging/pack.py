@@ -135,9 +135,11 @@ def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) ->
 
 
 def _drop_idle_pairs(cases: Sequence[CaseRecord], tolerance: Tolerance) -> None:
-    """Forget the pairs of which one mistake changes nothing that the other has left, in no case."""
-    for pair in {name for record in cases for name in record.pairs}:
-        if any(_idle(cases, pair, alone, tolerance) for alone in (*pair.split(PAIR), "")):
+    """Forget the pairs in which one mistake changes nothing that the other has left, and one order of two that are alike."""
+    for pair in sorted({name for record in cases for name in record.pairs}):
+        turned = PAIR.join(reversed(pair.split(PAIR)))
+        again = all(turned in record.pairs and alike(record.pairs[turned], record.pairs[pair], tolerance) for record in cases)
+        if again or any(_idle(cases, pair, alone, tolerance) for alone in (*pair.split(PAIR), "")):
             for record in cases:
                 record.pairs.pop(pair, None)
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Tolerance, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Property, Tolerance, Variant
 from solutions import grouped_query as ref
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # two products and a softmax in float32; mistakes are 1e-2 and more
@@ -140,10 +140,16 @@ GQA_GROUPED = Exercise(
             Instead(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
         ),
         Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "Divide the scores by $\\sqrt{d_k}$, whatever heads share.",
+            Before(lambda Q, **_: {"Q": Q * Q.shape[-1] ** 0.5}),
+        ),
+        Misconception(
             "weights_per_head",
             "got the values right, and returned the weights with one head axis",
             "Return them as (…, G, r, n, m): group, then head in the group.",
-            _weights_per_head,
+            After(lambda out, **_: (out[0], out[1].flatten(-4, -3))),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Misconception, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -141,7 +141,13 @@ ROPE_SDPA = Exercise(
             "base_not_passed_on",
             "did not hand `base` on, so `apply_rope` used its default",
             "Call `apply_rope(Q, pos_q, base)`, and likewise for the keys.",
-            lambda Q, K, V, pos_q, pos_k, base: ref.rope_sdpa(Q, K, V, pos_q, pos_k),
+            Before(lambda **_: {"base": 10000.0}),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "Divide the scores by $\\sqrt{d_k}$ as before: turning changes no length. Or call `sdpa`.",
+            Before(lambda Q, **_: {"Q": Q * Q.shape[-1] ** 0.5}),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -204,13 +204,13 @@ SINUSOIDAL = Exercise(
             "halves",
             "put all sines first and all cosines after them. (The authors' own library did; it is a reordering of columns)",
             "The formula interleaves: even columns are sines, odd ones cosines. `stack` on a new last axis, then `flatten`.",
-            _halves,
+            After(lambda out, **_: torch.cat([out[..., 0::2], out[..., 1::2]], dim=-1)),
         ),
         Misconception(
             "sine_and_cosine_swapped",
             "put the cosines in the even columns and the sines in the odd ones",
             "Column 0 is a sine: position 0 reads 0, 1, 0, 1, …",
-            _swapped,
+            After(lambda out, **_: out.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
         ),
         Misconception(
             "positions_from_one",
@@ -222,7 +222,7 @@ SINUSOIDAL = Exercise(
             "base_ignored",
             "used 10000 whatever `base` says",
             "Use the argument `base`; 10000 is only its default.",
-            lambda n, d, base: ref.sinusoidal(n, d),
+            Before(lambda **_: {"base": 10000.0}),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -103,7 +103,7 @@ ROPE_ANGLES = Exercise(
             "base_ignored",
             "used 10000 whatever `base` says",
             "Use the argument `base`. Models differ in it: 10000, 100000, 500000 and more are in use.",
-            _angles(lambda i, d, base: 10_000.0 ** (-2 * i / d)),
+            Before(lambda **_: {"base": 10_000.0}),
         ),
         Misconception(
             "angles_in_the_dtype_of_pos",
@@ -216,7 +216,7 @@ APPLY_ROPE = Exercise(
             "positions_ignored",
             "numbered the rows 0, 1, 2, … and did not look at `pos`",
             "A row's place in the tensor is not its position in the text. Hand `pos` on to `rope_angles`.",
-            lambda x, pos, base: _rotated(x, ref.rope_angles(torch.arange(x.shape[-2]), x.shape[-1], base)),
+            Before(lambda x, **_: {"pos": torch.arange(x.shape[-2])}),
         ),
         Misconception(
             "half_split_pairs",
@@ -254,13 +254,13 @@ APPLY_ROPE = Exercise(
             "not_woven_back",
             "rotated rightly, but returned all first members and then all second ones",
             "Put the pairs back where they were: `torch.stack([...], dim=-1).flatten(-2)` in place of `cat`.",
-            lambda x, pos, base: _rotated(x, ref.rope_angles(pos, x.shape[-1], base), weave=False),
+            After(lambda out, **_: torch.cat([out[..., 0::2], out[..., 1::2]], dim=-1)),
         ),
         Misconception(
             "base_not_passed_on",
             "did not hand `base` on, so `rope_angles` used its default",
             "Call `rope_angles(pos, x.shape[-1], base)`.",
-            lambda x, pos, base: ref.apply_rope(x, pos),
+            Before(lambda **_: {"base": 10000.0}),
         ),
     ),
     variants=(

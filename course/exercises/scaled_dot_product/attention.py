@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import After, Case, Draw, Exercise, Instead, Misconception, Of, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Of, Property, Variant
 from solutions import scaled_dot_product as ref
 
 WEIGHTS_ARE_WEIGHTS = (Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1))
@@ -36,30 +36,15 @@ def _extreme(draw: Draw):
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v)}
 
 
-def _attend(Q, K, V, *, scale=None, axis=-1):
-    S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale)
-    A = torch.softmax(S, dim=axis)
+def _plain_softmax(S, dim):
+    E = torch.exp(S)
+    return E / E.sum(dim, keepdim=True)
+
+
+def _attend(Q, K, V, *, scale=None, axis=-1, softmax=torch.softmax, after=False):
+    factor = Q.shape[-1] ** -0.5 if scale is None else scale
+    A = softmax(Q @ K.mT * (1.0 if after else factor), dim=axis) * (factor if after else 1.0)
     return A @ V, A
-
-
-def _after_softmax(Q, K, V):
-    A = torch.softmax(Q @ K.mT, dim=-1) / math.sqrt(Q.shape[-1])
-    return A @ V, A
-
-
-def _naive(Q, K, V):
-    E = torch.exp(Q @ K.mT / math.sqrt(Q.shape[-1]))
-    A = E / E.sum(-1, keepdim=True)
-    return A @ V, A
-
-
-def _detached(Q, K, V):
-    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1).detach()
-    return A @ V, A
-
-
-def _swapped(Q, K, V):
-    return _attend(K, Q, V)
 
 
 def _shifted(Q, K, V):
@@ -129,7 +114,7 @@ SDPA = Exercise(
             "scaled_after_softmax",
             "scaled the weights after the softmax, so they no longer sum to 1",
             "Scale the scores; the softmax comes last and the weights stay as it leaves them.",
-            _after_softmax,
+            Instead(after=True),
         ),
         Misconception(
             "softmax_over_queries",
@@ -147,19 +132,25 @@ SDPA = Exercise(
             "swapped_queries_and_keys",
             "let the keys ask and the queries answer: $K Q^\\top$ instead of $Q K^\\top$",
             "Rows belong to queries. With as many queries as keys no error tells you: check the order of the arguments.",
-            _swapped,
+            Before(lambda Q, K, V: {"Q": K, "K": Q}),
         ),
         Misconception(
             "unstable_softmax",
             "took `exp` of the scores as they are, which overflows beyond 88 in float32 and 709 in float64",
             "Subtract each row's largest score before `exp`, or use `torch.softmax`, which does.",
-            _naive,
+            Instead(softmax=_plain_softmax),
         ),
         Misconception(
             "detached_weights",
             "got the values right, but cut the weights off from `Q` and `K`: no gradient reaches them",
             "Stay in torch from start to end: no `.detach()`, `.item()`, `.numpy()` or `torch.no_grad()` on the way.",
-            _detached,
+            After(lambda out, Q, K, V: (out[1].detach() @ V, out[1].detach())),
+        ),
+        Misconception(
+            "weights_first",
+            "returned the weights first and the outputs second",
+            "The docstring says $(O, A)$: the outputs first.",
+            After(lambda out, **_: (out[1], out[0])),
         ),
     ),
     variants=(

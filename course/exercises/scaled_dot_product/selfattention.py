@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.scaled_dot_product.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
 from solutions import scaled_dot_product as ref
 
@@ -125,19 +125,25 @@ SELF_ATTENTION = Exercise(
             "transposed_weights",
             "multiplied by the transposed matrices, as `nn.Linear` stores them",
             "Here a matrix has the shape (d_in, d_out) and acts from the right: `X @ W`.",
-            lambda X, W_Q, W_K, W_V: ref.sdpa(X @ W_Q.T, X @ W_K.T, X @ W_V.T),
+            Before(lambda W_Q, W_K, W_V, **_: {"W_Q": W_Q.T, "W_K": W_K.T, "W_V": W_V.T}),
         ),
         Misconception(
             "scaled_by_the_model_width",
             "scaled by $\\sqrt{d_{model}}$, the width of the tokens",
             "The dot product sums over the $d_k$ features of query and key: that is the width that counts. `sdpa` reads it off.",
-            _with(_q, _k, _v, scale=lambda X, W_Q, W_K, W_V: math.sqrt(W_Q.shape[1] / W_Q.shape[0])),
+            Before(lambda W_Q, **_: {"W_Q": W_Q * math.sqrt(W_Q.shape[1] / W_Q.shape[0])}),
         ),
         Misconception(
             "scaled_twice",
             "divided by $\\sqrt{d_k}$ twice: `sdpa` does it already",
             "Hand the projections to `sdpa` as they are.",
-            _with(_q, _k, _v, scale=lambda X, W_Q, W_K, W_V: W_Q.shape[1] ** -0.5),
+            Before(lambda W_Q, **_: {"W_Q": W_Q * W_Q.shape[1] ** -0.5}),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`sdpa` does it: hand the three projections to it.",
+            Before(lambda W_Q, **_: {"W_Q": W_Q * W_Q.shape[1] ** 0.5}),
         ),
         Misconception(
             "softmax_over_queries",

@@ -50,6 +50,10 @@ def squared(q, K):
     return ((K - q) ** 2).sum(axis=-1)
 
 
+def _score(q, K, *, half=0.5, power=2, axis=-1):
+    return np.exp(-(np.sqrt(((K - q) ** 2).sum(axis=axis)) ** power) * half)
+
+
 def _gaussian_loop(q, K):
     return np.array([math.exp(-0.5 * sum((a - b) ** 2 for a, b in zip(q, k, strict=True))) for k in K])
 
@@ -61,6 +65,7 @@ GAUSSIAN = Exercise(
     difficulty=1,
     minutes=5,
     reference=ref.gaussian,
+    recipe=_score,
     cases=CASES,
     properties=BOUNDED,
     hints=(
@@ -74,31 +79,31 @@ GAUSSIAN = Exercise(
             "no_half",
             "left out the factor 1/2: your scores are the squares of the right ones",
             "The exponent is $-u^2/2$: divide by 2.",
-            lambda q, K: np.exp(-squared(q, K)),
+            Instead(half=1.0),
         ),
         Misconception(
             "distance_not_squared",
             "used the distance $u$ where its square belongs",
             "`np.linalg.norm` takes a square root at the end: square its result, or sum the squares yourself.",
-            lambda q, K: np.exp(-distance(q, K) / 2),
+            Instead(power=1),
         ),
         Misconception(
             "density_factor",
             "divided by $\\sqrt{2\\pi}$, as for the normal *density*",
             "A kernel score need not integrate to 1 (the factor cancels when you normalise). Here a key at distance 0 scores 1.",
-            lambda q, K: np.exp(-squared(q, K) / 2) / np.sqrt(2 * np.pi),
+            After(lambda out, **_: out / np.sqrt(2 * np.pi)),
         ),
         Misconception(
             "summed_over_keys",
             "summed over the keys, so you have one number per dimension and not one per key",
             "`K - q` has shape `(m, d)`. Sum over the last axis, so that `m` scores remain.",
-            lambda q, K: np.exp(-((K - q) ** 2).sum(axis=0) / 2),
+            Instead(axis=0),
         ),
         Misconception(
             "one_distance_for_all",
             "computed one single distance for the whole array, and so one score",
             "Without an `axis`, `np.linalg.norm` (like `sum`) takes in every entry of `K - q`. Say `axis=-1`.",
-            lambda q, K: np.exp(-(np.linalg.norm(K - q) ** 2) / 2),
+            Instead(axis=None),
         ),
         Misconception(
             "already_normalised",

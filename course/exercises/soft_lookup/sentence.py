@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, object]
@@ -107,8 +107,9 @@ def _as_many_words_as_numbers(draw: Draw) -> Inputs:
     return {"X": draw.normal(n, n), "width": 1.5}
 
 
-def _mixed(X, width, *, axis=1):
+def _mixed(X, width, *, axis=1, itself=True):
     s = np.exp(-(((X[:, None] - X[None]) / width) ** 2).sum(axis=-1) / 2)
+    s = s if itself else s * (1 - np.eye(len(X)))
     return s / s.sum(axis=axis, keepdims=True) @ X
 
 
@@ -149,14 +150,6 @@ def _backwards(X, width):
 def _written_back(X, width):
     X[:] = _mixed(X, width)
     return X
-
-
-def _without_itself(X, width):
-    new = np.empty_like(X)
-    for i in range(len(X)):
-        others = np.arange(len(X)) != i
-        new[i] = ref.normalize(ref.gaussian(X[i] / width, X[others] / width)) @ X[others]
-    return new
 
 
 MIX_WORDS = Exercise(
@@ -227,13 +220,13 @@ MIX_WORDS = Exercise(
             "width_left_out",
             "left the width out of the distances",
             "Divide query and keys by `width` before the kernel, as the code that was shown does.",
-            lambda X, width: _mixed(X, 1.0),
+            Before(lambda **_: {"width": 1.0}),
         ),
         Misconception(
             "without_itself",
             "left each word out of its own mixture",
             "Every word is a key for every query, for its own as well.",
-            _without_itself,
+            Instead(itself=False),
         ),
     ),
     variants=(
