@@ -83,8 +83,8 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
             elif (margin := max(_margin(record, case, program) for case in record.cases)) < MARGIN:
                 verdict.problems.append(f"{where}: {program!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)")
         for mistake in exercise.misconceptions:
-            if not mistake.raises and (error := _always_raised(record, mistake)) is not None:
-                verdict.problems.append(f"{where}: {mistake.id!r} only ever raises ({error}): mend it, or declare raises=True")
+            if not mistake.raises and (raised := _always_raised(record, mistake)) is not None:
+                verdict.problems.append(f"{where}: {mistake.id!r} only ever raises ({raised}): mend it, or declare raises=True")
         for variant in exercise.variants:
             result = grade(record, variant.answer)
             if not result.passed:
