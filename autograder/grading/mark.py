@@ -35,7 +35,7 @@ from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
 from autograder.grading.follow_through import Policy, carried, failing_below, with_references
 from autograder.grading.forbidden_names import bindings, leaned_on, uses
-from autograder.grading.needed_cells import needed
+from autograder.grading.needed_cells import needed, supporting
 from autograder.judging import pack
 from autograder.judging.judge import judge_choice
 from autograder.judging.observation import Failure, Observation
@@ -189,8 +189,8 @@ def _run_and_mark(scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked) -> N
     with sandbox.submission([box.Cell(cell.id, cell.source) for cell in run]) as submission:
         for cell, done in zip(run, submission.outputs, strict=True):
             cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
-            if done.status != "ok" and grade_id(cell) and not is_answer(cell):
-                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell) or done.status}")
+            if done.status == "error" and grade_id(cell) and not is_answer(cell):
+                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
             if done.status in ("timeout", "crashed"):
                 marked.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
         # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
@@ -240,7 +240,9 @@ def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
             given.append(cell.source)
         else:
             theirs.append(cell.source)
-    if needed(given, theirs, [original[name] for name in shown]):
+    kept = supporting(given, {name: original[name] for name in shown})
+    shown -= kept
+    if needed([*given, *(original[name] for name in kept)], theirs, [original[name] for name in shown]):
         return code
     return [cell for cell in code if cell.id not in shown]
 
