@@ -370,6 +370,13 @@ def test_a_fingerprint_tells_results_apart_and_forgives_rounding() -> None:
         assert not alike(stands_for, _numbers(wrong), Tolerance())
 
 
+def test_a_fingerprint_tells_where_a_number_is_not_finite() -> None:
+    lower, upper = np.tril(np.ones((4, 4))), np.triu(np.ones((4, 4)))
+    for lost in (np.nan, np.inf, -np.inf):
+        assert not alike(_numbers(np.where(lower == 0, lost, 0)), _numbers(np.where(upper == 0, lost, 0)), Tolerance())
+    assert not alike(_numbers(np.array([np.inf, 0])), _numbers(np.array([-np.inf, 0])), Tolerance())
+
+
 def _numbers(value: np.ndarray) -> np.ndarray:
     found = fingerprint(Observation(encode(value)))
     assert found is not None

@@ -19,6 +19,7 @@ from torch.testing import assert_close
 from autograder.authoring import course
 from autograder.authoring.reference_source import solution_source
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from solutions import device, masking
 from solutions import multi_head as reference
 from solutions.multi_head import (
@@ -287,7 +288,7 @@ def test_a_released_class_keeps_signatures_and_docstrings_and_no_body() -> None:
 def test_the_module_as_found_agrees_only_where_its_three_faults_cannot_show() -> None:
     from course.exercises.multi_head.module import MULTI_HEAD
 
-    found = next(m.answer for m in MULTI_HEAD.misconceptions if m.id == "as_found")
+    found = answer_of(MULTI_HEAD, next(m.answer for m in MULTI_HEAD.misconceptions if m.id == "as_found"))
     init = {"d_model": 6, "H": 1, "d_k": 6, "d_v": 6}
     wrong, right = found(**init), MultiHead(**init).double()
     wrong.load_state_dict(right.state_dict())

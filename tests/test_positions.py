@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 from autograder.authoring import course
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from solutions import device
 from solutions import positions as reference
 from solutions.positions import (
@@ -477,7 +478,7 @@ def test_rotary_heads_are_the_builtin_on_turned_heads() -> None:
 def test_the_bug_of_the_text_keeps_offsets_and_sums_and_gives_each_head_other_clocks() -> None:
     from course.exercises.positions.heads import ROTARY_MHA
 
-    found = next(m.answer for m in ROTARY_MHA.misconceptions if m.id == "as_found")
+    found = answer_of(ROTARY_MHA, next(m.answer for m in ROTARY_MHA.misconceptions if m.id == "as_found"))
     x, w, w_o, pos = normal(5, 6), normal(3, 6, 8) / 2, normal(8, 6), at(0, 1, 2, 3, 4)
     output, weights = found(x, *w, w_o, 2, pos)
     assert_close(weights.sum(-1), torch.ones(2, 5, dtype=torch.float64), **DOUBLE)

@@ -1,5 +1,8 @@
 """What SECURITY promises, class by class: the cause is tested, not one attack."""
 
+import contextlib
+import io
+import os
 import re
 import socket
 import sys
@@ -11,11 +14,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from autograder import cli
 from autograder.authoring.course import CourseError
-from autograder.grading import collect, grade, mark
+from autograder.cli.instructor_output import print_class
+from autograder.grading import collect, grade, ledger, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import clock, wire
+from autograder.sandbox import clock, wipe, wire
+from autograder.sandbox.budget import Budget
 
 LINKS = (
     "[figure](javascript:alert(1))",
@@ -117,3 +123,85 @@ def test_a_deadline_that_passes_is_still_a_timeout() -> None:
     clock.start()
     with ours, theirs, pytest.raises(wire.WireTimeoutError):
         wire.receive(ours, deadline=clock.now() + 0.3)
+
+
+def test_a_clean_up_that_no_tree_breaks(tmp_path: Path) -> None:
+    """Deeper than Python's stack and than any path may be long; shut folders, links out of it, names that are no text."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "stays").write_text("x")
+    folder = tmp_path / "scratch"
+    (folder / "kept").mkdir(parents=True)
+    top = os.open(folder, os.O_RDONLY)
+    here = top
+    for _ in range(3000):
+        os.mkdir("d" * 200, dir_fd=here)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        deeper = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        if here != top:
+            os.close(here)
+        here = deeper
+    os.close(here)
+    os.close(top)
+    (folder / "shut" / "in").mkdir(parents=True)
+    (folder / "shut").chmod(0)
+    (folder / "link").symlink_to(outside)
+    os.mkdir(os.fsencode(folder) + b"/\xff\xfe")
+    os.mkfifo(folder / "pipe")
+    assert wipe.empty(str(folder), ["kept"]) == []
+    assert os.listdir(folder) == ["kept"]
+    assert (outside / "stays").read_text() == "x"
+
+
+def test_seconds_are_shared_by_the_exercises_that_need_them() -> None:
+    budget = Budget(60.0)
+    assert budget.second(5.0, 1) == 5.0  # one slow answer has its whole limit
+    assert budget.second(30.0, 1) == 30.0
+    total = 0.0
+    for _ in range(9):
+        total += budget.first(5.0)
+        budget.late += 1
+    for waiting in range(9, 0, -1):
+        seconds = budget.second(5.0, waiting)
+        budget.shared_s -= seconds
+        total += seconds
+    assert total < 12
+    budget.spend(59.9)
+    assert budget.spent
+    assert budget.first(5.0) < 0.2
+
+
+def test_a_second_grader_is_told_who_is_at_work(tmp_path: Path) -> None:
+    with ledger.alone(tmp_path, "lesson"):
+        with ledger.alone(tmp_path, "another lesson"):
+            pass
+        with pytest.raises(CourseError, match=f"process {os.getpid()} on"), ledger.alone(tmp_path, "lesson"):
+            pass
+    with ledger.alone(tmp_path, "lesson"):  # it is over when the first ends
+        pass
+
+
+@pytest.mark.parametrize("text", ["database or disk is full", "attempt to write a readonly database", "database is locked"])
+def test_a_gradebook_that_cannot_be_written_ends_in_two_lines(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    def fail(_: object) -> int:
+        raise OperationalError("INSERT ...", {}, Exception(text))
+
+    monkeypatch.setattr("autograder.cli.instructor._grade", fail)
+    assert cli.main(["grade", "nothing"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 2
+    assert text in said[0]
+
+
+def test_thousands_of_odd_cells_say_twenty_lines() -> None:
+    flags = [f"unknown grade_id 'x{number}'" for number in range(1900)]
+    assert len(ledger.bounded(flags)) == 20
+    row = ledger.StudentRow("eve", 0.0, 14.0, flags=flags)
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        print_class(ledger.ClassReport("lesson", "bubblewrap", [], [row, ledger.StudentRow("ada", 14.0, 14.0)]))
+    assert len(text.getvalue().splitlines()) < 40

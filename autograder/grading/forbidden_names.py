@@ -5,6 +5,7 @@ Values cannot prove how they were computed, and a name can be reached in many wa
 
 import ast
 import re
+import threading
 import unicodedata
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
     ['F.softmax']
     """
-    seen = _names(source)
+    seen = names(source)
     return [name for name in forbidden if re.findall(r"\w+", name)[-1] in seen]
 
 
@@ -51,7 +52,20 @@ def _words(source: str) -> set[str]:
     return set(re.findall(r"\w+", unicodedata.normalize("NFKC", source)))  # as Python reads names
 
 
-def _names(source: str) -> set[str]:
+_told = threading.local()
+
+
+def tell(known: Mapping[str, set[str] | None]) -> None:
+    """For this thread, from now on: what `names` says of these texts, found elsewhere (None: any word counts)."""
+    _told.known = known
+
+
+def names(source: str) -> set[str]:
+    """Every name in `source`; where it is no Python, or too slow to read, every word."""
+    known = getattr(_told, "known", {})
+    if source in known:
+        found = known[source]
+        return _words(source) if found is None else set(found)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader

@@ -19,7 +19,7 @@ import nbformat
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, did_you_mean, settings
-from autograder.grading import ledger, rehearsal, workers
+from autograder.grading import bounded, ledger, rehearsal, workers
 from autograder.grading.feedback import Pages
 from autograder.grading.gradebook import Gradebook, ensure_assignment
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
@@ -79,6 +79,7 @@ def grade_assignment(
     started = time.perf_counter()
     names = _submitters(root, assignment, students)
     with warnings.catch_warnings(), ExitStack() as stack:
+        stack.enter_context(ledger.alone(root, assignment))
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         pool = _pool(stack, root, assignment, chosen, names)
         api = nbgrader_api(root, config=root / "nbgrader_config.py")
@@ -108,6 +109,7 @@ def _pool(stack: ExitStack, root: Path, assignment: str, options: Options, names
     pool = workers.Workers(stack, released, options.limits or Limits(), options.unsafe, options.workers, options.scheduler)
     if options.again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
         pool.start()
+        bounded.start()
     return pool
 
 
@@ -216,7 +218,7 @@ class Writer:
             self.done.append(job.student)
             return row
         row = StudentRow(job.student, 0.0, self.points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
-        row.flags += [job.note] if job.note else []
+        row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
         row.problem = job.problem
         for name, report in marked.reports.items():
             row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, report.recorded)

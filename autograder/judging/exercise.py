@@ -170,6 +170,7 @@ class Misconception:
 
     `answer` is a whole wrong answer, or one step (`Instead`, `Before`, `After`): steps are also tried two at a time.
     `also` are other programs with the same mistake: each is recognised, all under the one name.
+    `raises` says that it shows by an exception alone; `attn verify` refuses one that raises by accident.
     """
 
     id: str
@@ -177,6 +178,7 @@ class Misconception:
     fix: str
     answer: Any
     also: tuple[Any, ...] = ()
+    raises: bool = False
 
     def answers(self) -> dict[str, Any]:
         """Each of its programs by the name under which a pack keeps its outputs: the id, then `id#1`, `id#2`, …"""

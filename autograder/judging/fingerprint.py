@@ -1,6 +1,6 @@
 """A few numbers that stand for a whole result: enough to recognise it, small enough to keep for every pair of mistakes.
 
-In: an observation. Out: `LENGTH` numbers: its shapes, how many of its numbers are not finite, their size, some of them,
+In: an observation. Out: `LENGTH` numbers: its shapes, which of its numbers are not finite, their size, some of them,
 and a few signed sums over all of them. Two results that differ anywhere differ in the sums.
 """
 
@@ -43,7 +43,8 @@ def fingerprint(seen: Observation) -> Array | None:
     size = max(1, len(clean))
     signs = np.random.default_rng(len(clean)).choice([-1.0, 1.0], (SUMS, len(clean)))
     shape = zlib.crc32("|".join(parts).encode()) % 2**20
-    head = [shape, np.isnan(flat).sum(), (flat == np.inf).sum(), (flat == -np.inf).sum(), np.sqrt((clean**2).sum() / size)]
+    lost = np.isnan(flat) + 2.0 * (flat == np.inf) + 3.0 * (flat == -np.inf)  # which kind of number, and where
+    head = [shape, lost.sum(), signs[0] @ lost, signs[1] @ lost, np.sqrt((clean**2).sum() / size)]
     some = np.zeros(ENTRIES)
     chosen = clean[np.linspace(0, size - 1, min(ENTRIES, len(clean))).astype(int)]
     some[: len(chosen)] = chosen

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox import cgroup, clock, launch, wire
+from autograder.sandbox import cgroup, clock, launch, wipe, wire
 from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
@@ -146,10 +145,9 @@ class Host:
         self._log.close()
         if self._group is not None:
             cgroup.remove(self._group)
-        with contextlib.suppress(OSError, RecursionError):
-            shutil.rmtree(self._private)
-        if self._private.exists():  # nested deeper than Python can follow
-            subprocess.run(["rm", "-rf", "--", str(self._private)], check=False, capture_output=True)
+        with contextlib.suppress(OSError):
+            wipe.empty(str(self._private))
+            self._private.rmdir()
 
     def _last_line(self) -> str:
         if self._process is not None:

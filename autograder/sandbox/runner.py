@@ -89,7 +89,7 @@ def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: l
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "wb") as file:
             file.write(content.tobytes())
-    work = [(int(index), str(source)) for index, source in json.loads(sources.tobytes())]
+    work = [(int(index), str(source), float(limit_s)) for index, source, limit_s in json.loads(sources.tobytes())]
     until = time.monotonic() + order["wall_s"]
     for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until):
         text = np.frombuffer(json.dumps(outputs).encode(), np.uint8)

@@ -11,7 +11,6 @@ import gc
 import importlib
 import math
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -19,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from autograder.sandbox import clock, confine, wire
+from autograder.sandbox import clock, confine, wipe, wire
 from autograder.sandbox.wire import Header, WireClosedError, WireError
 
 HUGE = 2 << 20
@@ -181,13 +180,9 @@ class Worker:
 
     def _wipe(self) -> None:
         for folder in self.folders:
-            for path in _paths(folder) - self.kept:
-                if os.path.isdir(path) and not os.path.islink(path):
-                    shutil.rmtree(path, onerror=_force)
-                else:
-                    os.unlink(path)
-            if left := _paths(folder) - self.kept:
-                raise OSError(f"expected an empty {folder}, but {sorted(left)[:3]} cannot be deleted")
+            kept = [os.path.basename(path) for path in self.kept if os.path.dirname(path) == folder]
+            if left := wipe.empty(folder, kept):
+                raise OSError(f"expected an empty {folder}, but {left[:3]} cannot be deleted")
             with contextlib.suppress(PermissionError):  # Landlock's filter: there nobody could set a time
                 os.utime(folder, (0, 0))
             if _marks(folder) != self.marks[folder]:  # a message to the next submission, or a door shut before it
@@ -210,17 +205,6 @@ def _existing(scratch: list[str]) -> tuple[list[str], set[str]]:
         kept |= _paths(folder)
         folders += [path for path in _paths(folder) if os.path.isdir(path) and os.lstat(path).st_dev == os.lstat(folder).st_dev]
     return folders, kept
-
-
-def _force(function: Any, path: str, _: object) -> None:
-    """A learner's folder may forbid listing or deleting: allow it and try again; `_wipe` sees what is left."""
-    with contextlib.suppress(OSError):
-        os.chmod(path, 0o700)
-        os.chmod(os.path.dirname(path), 0o700)
-        if function in (os.unlink, os.remove):
-            os.unlink(path)
-        else:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _mapped_bytes() -> int:

@@ -152,7 +152,11 @@ def sandbox() -> Finding:
     from autograder.sandbox.tiers import choose_tier
 
     try:
-        return Finding("sandbox", "pass", choose_tier())
+        found = choose_tier()
+        if found == "landlock":
+            said = "landlock. Lost for `attn grade`: a limit on what a submission takes of disk and processes from the others"
+            return Finding("sandbox", "part", said, "apt install bubblewrap")
+        return Finding("sandbox", "pass", found)
     except (SandboxUnavailable, OSError) as error:
         why = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
         return Finding("sandbox", "part", f"{why}. Lost: `attn grade`; learning needs none", "on Linux: apt install bubblewrap")

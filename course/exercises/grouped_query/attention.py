@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
 from solutions.multi_query import causal_attention, merge_heads, split_heads
 
@@ -128,6 +128,12 @@ GQA = Exercise(
             "repeated along axis 1, which is the head axis only with exactly one batch axis",
             "Count from the end, `dim=-3`: then any leading axes work, and none.",
             Instead(repeat=lambda x, r: x.repeat_interleave(r, dim=1)),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`causal_attention` does it: hand queries, keys and values to it.",
+            Before(lambda Wq, H, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / H)}),
         ),
         Misconception(
             "queries_averaged",

@@ -128,6 +128,7 @@ MLA_NAIVE = Exercise(
             "multiplied `X` by a stack of matrices with no head axis of its own: the batch then meets the heads",
             "`X.unsqueeze(-3)` is (..., 1, n, d_model): now every token meets every head. The same for `C`; add the heads by `.sum(-3)`.",
             _without_head_axis,
+            raises=True,
         ),
     ),
     variants=(Variant("builtin_and_concatenation", _builtin), Variant("loop_over_heads", _loop)),
@@ -262,6 +263,7 @@ MLA_ABSORBED = Exercise(
             "multiplied `X` by a stack of matrices with no head axis of its own: the batch then meets the heads",
             "`X.unsqueeze(-3)` is (..., 1, new, d_model): now every token meets every head. The same for `C`; add the heads by `.sum(-3)`.",
             _absorbed_without_head_axis,
+            raises=True,
         ),
         Misconception(
             "key_matrix_on_the_wrong_side",

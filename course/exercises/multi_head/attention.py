@@ -184,6 +184,7 @@ MHA = Exercise(
             "most likely counted the mask's axes from the front: an (n, n) mask, without a batch, does not fit",
             "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
             Instead(mask=lambda keep: None if keep is None else keep.unsqueeze(1)),
+            raises=True,
         ),
         Misconception(
             "mask_ignored",

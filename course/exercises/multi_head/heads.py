@@ -100,6 +100,7 @@ SPLIT_HEADS = Exercise(
             "assumed exactly one batch axis",
             "Count the axes from the end, `transpose(-3, -2)`, and keep `X.shape[:-1]` as it is: then any leading axes work.",
             _split_needs_a_batch,
+            raises=True,
         ),
         Misconception(
             "axes_counted_from_the_front",
@@ -199,6 +200,7 @@ MERGE_HEADS = Exercise(
             "assumed exactly one batch axis",
             "Count the axes from the end, `transpose(-3, -2)`, then `flatten(-2)`: any leading axes work.",
             _merge_needs_a_batch,
+            raises=True,
         ),
         Misconception(
             "first_axis_taken_for_heads",

@@ -172,6 +172,7 @@ MULTI_HEAD = Exercise(
             "most likely left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
             "Make `super().__init__()` the first line of your `__init__`. (If it is: the message below says which name is missing.)",
             MissingSuper,
+            raises=True,
         ),
         Misconception(
             "scaled_by_sqrt_d_model",
@@ -208,6 +209,7 @@ MULTI_HEAD = Exercise(
             "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
             "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
             Instead(mask=lambda keep: keep),
+            raises=True,
         ),
         Misconception(
             "mask_ignored",

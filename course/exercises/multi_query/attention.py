@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import multi_query as ref
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
@@ -131,6 +131,12 @@ MQA = Exercise(
             "merged the heads by a reshape alone, which keeps the memory order (head, token, feature)",
             "Each row must hold all heads of **one** token: swap heads and tokens first, as `merge_heads` does.",
             Instead(merge=_reshaped),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "The given `causal_attention` does it: hand queries, keys and values to it.",
+            Before(lambda Wq, H, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / H)}),
         ),
         Misconception(
             "head_axis_in_cache",

@@ -220,7 +220,7 @@ GROUPED_ATTENTION = Exercise(
             "not_reset",
             "kept the old text after `reset`",
             "`reset` must empty the cache.",
-            Instead(reset=lambda self: setattr(self, "keys", getattr(self, "keys", None))),
+            Instead(reset=lambda self: vars(self).update({"keys": None, "values": None} | vars(self))),
         ),
     ),
     variants=(Variant("torch_cat_and_einsum", _Attention), Variant("rotates_on_reading", _RotatesOnReading)),

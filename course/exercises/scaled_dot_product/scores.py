@@ -103,6 +103,7 @@ SCALED_SCORES = Exercise(
             "wrote something that works for plain matrices only (`.t()`, say), so a batch raises an error",
             "Name the axes from the end: `K.transpose(-2, -1)` or `K.mT`. In an einsum, begin each term with `...`.",
             lambda Q, K: Q @ K.t() / math.sqrt(Q.shape[-1]),
+            raises=True,
         ),
     ),
     variants=(

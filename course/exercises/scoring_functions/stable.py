@@ -149,6 +149,7 @@ SOFTMAX = Exercise(
             "not even complain)",
             "Write `keepdims=True` in both: a column of maxima is then subtracted from the columns of `x`.",
             _forgot_keepdims,
+            raises=True,
         ),
         Misconception(
             "in_place",

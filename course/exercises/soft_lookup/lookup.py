@@ -245,6 +245,7 @@ NORMALIZE = Exercise(
             "divided the `(n, m)` scores by `n` sums of shape `(n,)`, which NumPy tries to line up with the *last* axis",
             "Keep the summed axis: `sum(axis=-1, keepdims=True)` has shape `(n, 1)` and stretches along each row.",
             Instead(total=lambda s: s.sum(axis=-1)),
+            raises=True,
         ),
         Misconception(
             "exponentiated_first",
