@@ -128,6 +128,12 @@ def test_nothing_of_the_reference_can_be_shown(sandbox: box.Sandbox) -> None:
     assert "x.sum()" not in nbformat.writes(done.notebook)
 
 
+def test_what_the_reference_calls_itself_is_replaced_too(sandbox: box.Sandbox) -> None:
+    done = marked(sandbox, total=STUB, share=STUB)
+    assert scores(done) == {"total": 0, "share": 0, "pooled": 4}
+    assert done.reports["pooled"].carried == ("total", "share")
+
+
 def test_helpers_of_their_own_are_looked_through(sandbox: box.Sandbox) -> None:
     chosen = scheme()
     notebook = nbformat.from_dict(chosen.released)

@@ -19,17 +19,24 @@ Policy = Literal["full", "half", "none"]
 SHARE: dict[str, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
 
 
-def failing_below(exercise: str, cells: Sequence[Any], failing: Collection[str], order: Sequence[str]) -> list[str]:
-    """The earlier exercises that fail and that the answer to `exercise` names, itself or through cells of the learner's own."""
+def failing_below(
+    exercise: str, cells: Sequence[Any], failing: Collection[str], order: Sequence[str], references: Mapping[str, str]
+) -> list[str]:
+    """The earlier exercises that fail and that the answer to `exercise` needs: it names them, itself, through cells of the
+    learner's own, or through the references that will stand in for them."""
     answers = {str(grade_id(cell)): cell.source for cell in cells if is_answer(cell)}
     if exercise not in answers:
         return []
-    earlier = [name for name in order[: order.index(exercise)] if name in failing and name in answers]
+    earlier = [name for name in order[: order.index(exercise)] if name in failing and name in answers and name in references]
     others = {cell.source: bindings(cell.source) for cell in cells if cell.source != answers[exercise]}
     # through the answers of exercises that pass too: what they call may be what fails
     texts = [answers[exercise], *leaned_on(answers[exercise], others, [])]
     read = {name for text in texts for name in bindings(text)[1]}
-    return [name for name in earlier if name in read]
+    found: set[str] = set()
+    while new := {name for name in earlier if name in read and name not in found}:
+        found |= new
+        read |= {word for name in new for word in bindings(references.get(name, ""))[1]}
+    return [name for name in earlier if name in found]
 
 
 def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[box.Cell]:

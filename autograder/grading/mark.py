@@ -260,7 +260,7 @@ def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any]
     failing = [name for name, report in marked.reports.items() if report.score < report.points and not records[name].choices]
     for name in failing:
         report = marked.reports[name]
-        below = [other for other in failing_below(name, run, failing, list(records)) if other in scheme.references]
+        below = failing_below(name, run, failing, list(records), scheme.references)
         if not below or budget.spent:
             continue
         with sandbox.submission(with_references(run, below, scheme.references), budget=budget) as submission:
