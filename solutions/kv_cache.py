@@ -49,7 +49,8 @@ def forward(
         q, k, v = (project(x, layer[name]) for name in ("Wq", "Wk", "Wv"))
         o = attention(apply_rope(q, pos), apply_rope(k, pos), v, keep)
         x = x + combine(o, layer["Wo"])  # a layer adds to its input
-    return x @ model["unembed"]  # (batch, n, vocab)
+    logits: Tensor = x @ model["unembed"]  # (batch, n, vocab)
+    return logits
 
 
 class KVCache:

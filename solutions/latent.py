@@ -52,8 +52,8 @@ def per_head(x: Float[Tensor, "... #head n d_in"], W: Float[Tensor, "head d_in d
     tensor([ 3., 15.])
     """
     rows = x.movedim(-3, 0)  # (head, ..., n, d_in): one matrix product per head, for the rows of all sequences
-    out = rows.flatten(1, -2) @ W
-    return out.unflatten(1, rows.shape[1:-1]).movedim(0, -3)
+    out: Tensor = (rows.flatten(1, -2) @ W).unflatten(1, rows.shape[1:-1])
+    return out.movedim(0, -3)
 
 
 def mla_naive(
@@ -183,7 +183,8 @@ def attend_latents(
     """
     S = asks.flatten(-3, -2) @ C.mT  # (..., head * new, key): heads are rows
     A = causal_weights(S.unflatten(-2, asks.shape[-3:-1]))
-    return (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
+    U: Tensor = (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
+    return U
 
 
 def rope_breaks_absorption(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from solutions import kernels
-from solutions.latent import apply_rope
+from solutions.latent import apply_rope, per_head
 
 Mode = Literal["naive", "absorbed"]
 
@@ -169,8 +169,8 @@ class LatentAttention(nn.Module):
         past = 0 if cache is None else cache.length
         pos = torch.arange(past, past + x.shape[1], device=x.device)
         from_query = (x if self.W_DQ is None else self.norm_q(x @ self.W_DQ)).unsqueeze(1)
-        q = from_query @ self.W_UQ  # (batch, H, new, d)
-        r = apply_rope(from_query @ self.W_QR, pos, self.base)  # (batch, H, new, d_rope)
+        q = per_head(from_query, self.W_UQ)  # (batch, H, new, d)
+        r = apply_rope(per_head(from_query, self.W_QR), pos, self.base)  # (batch, H, new, d_rope)
         c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
         rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
         heads = self.naive(q, r, rows) if chosen == "naive" else self.absorbed(q, r, rows)
@@ -184,7 +184,7 @@ class LatentAttention(nn.Module):
     ) -> Float[Tensor, "batch head new d_v"]:
         """The heads' outputs for queries of content `q` and position `r`, by keys and values made out of a cache's `rows`."""
         C, k_rope = rows[:, None, :, : self.d_c], rows[:, None, :, self.d_c :]  # (batch, 1, n, ·): the same for all heads
-        k, v = C @ self.W_UK, C @ self.W_UV
+        k, v = per_head(C, self.W_UK), per_head(C, self.W_UV)
         keys = torch.cat([k, k_rope.expand(-1, k.shape[1], -1, -1)], dim=-1)
         queries = torch.cat([q, r], dim=-1)
         if q.shape[-2] < rows.shape[1]:
@@ -202,9 +202,11 @@ class LatentAttention(nn.Module):
     ) -> Float[Tensor, "batch head new d_v"]:
         """The same as `naive` without a key or a value: the queries are taken to the latents, and their averages back."""
         H, new = q.shape[1:3]
-        asks = torch.cat([q @ self.W_UK.mT, r], dim=-1).flatten(1, 2)  # (batch, H * new, d_c + d_rope): heads are just queries
+        asks = torch.cat([per_head(q, self.W_UK.mT), r], dim=-1).flatten(
+            1, 2
+        )  # (batch, H * new, d_c + d_rope): heads are just queries
         U = attend_latents(asks, rows, self.d_c, new=new, scale=self.scale)
-        heads: Tensor = U.unflatten(1, (H, new)) @ self.W_UV
+        heads: Tensor = per_head(U.unflatten(1, (H, new)), self.W_UV)
         return heads
 
 

@@ -121,7 +121,7 @@ def causal_layer(
 
 
 def packed_mask(documents: Int[Tensor, " position"]) -> Bool[Tensor, "query key"]:
-    r"""A mask for one row of tokens in which several documents stand one after the other,
+    r"""A mask for a row of tokens in which several documents stand one after the other,
     so that each document is processed as if it were alone: True = keep.
 
     `documents[i]` is the number of the document to which position $i$ belongs, or -1

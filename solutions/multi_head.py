@@ -76,17 +76,18 @@ def mha(
     Wq: Float[Tensor, "d_model H_d_k"],
     Wk: Float[Tensor, "d_model H_d_k"],
     Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
+    Wo: Float[Tensor, "H_d_v d_out"],
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
-) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
+) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n n"]]:
     r"""Output and weights $(Y, A)$ of multi-head self-attention.
 
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\; W_O$, where
     $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$.
     Here $W_Q^{(h)}$ is the $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and
     $W_V^{(h)}$ the $h$-th run of $d_v$ columns of `Wv`. $d_k$ and $d_v$ may differ, and
-    $H d_k$ need not be the width of `X`. The weights come head by head, not averaged.
+    $H d_k$ need not be the width of `X`, nor that of the output, which is `Wo`'s own.
+    The weights come head by head, not averaged.
     `keep` (True = may look) is one mask per sequence, the **same for all its heads**,
     or None: it has no head axis.
 
@@ -109,17 +110,18 @@ def mha_as_sum(
     Wq: Float[Tensor, "d_model H_d_k"],
     Wk: Float[Tensor, "d_model H_d_k"],
     Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
-    bo: Float[Tensor, " d_model"],
+    Wo: Float[Tensor, "H_d_v d_out"],
+    bo: Float[Tensor, " d_out"],
     H: int,
-) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n d_model"]]:
+    keep: Bool[Tensor, "... n n"] | None = None,
+) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n d_out"]]:
     r"""Output and summands $(Y, C)$ of multi-head self-attention as a sum:
     $Y = \sum_h C_h + b_O$.
 
-    $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha` (no mask
-    here) and $W_O^{(h)}$ the $h$-th run of $d_v$ **rows** of `Wo`: the rows that meet
-    head $h$ in the concatenation. $C_h$, without the bias, is what head $h$ alone
-    writes into each token.
+    $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha`, with the
+    same mask `keep`, and $W_O^{(h)}$ the $h$-th run of $d_v$ **rows** of `Wo`: the rows
+    that meet head $h$ in the concatenation. $C_h$, without the bias, is what head $h$
+    alone writes into each token.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, C = mha_as_sum(torch.randn(3, 4), Wq, Wk, Wv, Wo, torch.zeros(4), H=5)
@@ -130,10 +132,79 @@ def mha_as_sum(
     "Attention Heads are Independent and Additive".
     """
     Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
-    outputs, _ = masked_sdpa(Q, K, V)
+    keep = None if keep is None else keep.unsqueeze(-3)  # the same for all heads
+    outputs, _ = masked_sdpa(Q, K, V, keep)
     blocks = Wo.reshape(H, -1, Wo.shape[-1])  # (H, d_v, d_model)
     C = outputs @ blocks  # (..., H, n, d_v) @ (H, d_v, d_model)
     return C.sum(-3) + bo, C
+
+
+def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""`(Wq, Wk, Wv, Wo)` of **two** heads: who acts, and what is acted on.
+
+    A token has 12 features: three flags (0: a verb, 1: acts, 2: is acted on), its own
+    meaning (3 to 5), and two free places (6 to 8: *who*, 9 to 11: *what*). Your heads
+    must write the meaning of the word that acts into the verb's place *who*, and that
+    of the word acted on into *what*, to within 0.005, and nothing into its own meaning.
+    In every sentence one word has each flag, in any order; other words have none.
+
+    Weights stand side by side as in `mha`; the width of a head is up to you.
+
+    >>> [W.shape[0] for W in who_and_what()[:3]]
+    [12, 12, 12]
+    """
+    Wq, Wk = torch.zeros(12, 2), torch.zeros(12, 2)  # H = 2, d_k = 1
+    Wv, Wo = torch.zeros(12, 6), torch.zeros(6, 12)  # d_v = 3
+    Wq[0] = 30.0  # a verb asks, loudly, in both heads
+    Wk[1, 0] = Wk[2, 1] = 1.0  # head 0 finds who acts, head 1 what is acted on
+    Wv[3:6, 0:3] = Wv[3:6, 3:6] = torch.eye(3)  # both hand over the meaning
+    Wo[0:3, 6:9] = Wo[3:6, 9:12] = torch.eye(3)  # and write it into places of their own
+    return Wq, Wk, Wv, Wo
+
+
+def measure_change() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""`(Wq, Wk, Wv, Wo)` of **two** heads that subtract.
+
+    Three tokens of 4 features: three flags (0: reading before, 1: reading after, 2: the
+    question) and the reading, which is 0 for the question. Your heads must write *after
+    minus before* into feature 3 of the question, to within a thousandth, whatever the
+    readings are.
+
+    >>> [W.shape[0] for W in measure_change()[:3]]
+    [4, 4, 4]
+    """
+    Wq, Wk, Wv, Wo = *(torch.zeros(4, 2) for _ in "qkv"), torch.zeros(2, 4)
+    Wq[2] = 50.0  # the question asks, in both heads
+    Wk[1, 0] = Wk[0, 1] = 1.0  # head 0: the key of "after"; head 1: of "before"
+    Wv[3] = 1.0  # the value is the reading
+    Wo[0, 3], Wo[1, 3] = 1.0, -1.0  # plus head 0, minus head 1
+    return Wq, Wk, Wv, Wo
+
+
+def head_share(
+    C: Float[Tensor, "head n d_out"],
+) -> Float[Tensor, "head n"]:
+    r"""How much the output of each token would change without each head.
+
+    `C` holds the summands of `mha_as_sum` (no bias), $Y_i = \sum_h C_{hi}$. Entry
+    $(h, i)$ of the result is $|C_{hi}| / |Y_i|$: the length of what would be missing,
+    over the length of what is there. (Shares of one token need not sum to 1: heads may
+    point in different directions, or against each other.)
+
+    >>> head_share(torch.tensor([[[3.0, 0.0]], [[0.0, 4.0]]]))
+    tensor([[0.6000],
+            [0.8000]])
+    """
+    return C.norm(dim=-1) / C.sum(0).norm(dim=-1)
+
+
+def qk_ratio() -> float:
+    r"""How many times as many numbers the circuit $W_Q W_K^\top$ of one head has,
+    multiplied out, as the two matrices it is made of.
+
+    The head has $d_k = 64$ in a model of $d_{model} = 576$. No unit.
+    """
+    return 576 * 576 / (2 * 576 * 64)
 
 
 class MultiHead(nn.Module):

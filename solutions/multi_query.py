@@ -185,9 +185,8 @@ def longest_context() -> int:
     """
 
     def floor(n: int, G: int) -> float:
-        sizes = {"P": 7_000_000_000, "L": 32, "H": 32, "d": 128}
-        machine = {"element_bytes": 2, "bandwidth": 4.3e12, "peak": 790e12}
-        return decode_time_floor(B=64, n=n, G=G, **sizes, **machine)
+        P, L, H, d = 7_000_000_000, 32, 32, 128
+        return decode_time_floor(P, 64, n, L, H, G, d, 2, 4.3e12, 790e12)
 
     n = 1
     while floor(2 * n, 32) < 1.5 * floor(2 * n, 1):

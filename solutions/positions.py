@@ -1,4 +1,4 @@
-"""Lesson 06: order in attention: permutation equivariance, sinusoidal encodings, and rotary positions in two layouts."""
+"""Lesson 06: order in attention: equivariance, clocks added and clocks turned (RoPE), and heads that copy."""
 
 import math
 from collections.abc import Callable
@@ -45,27 +45,6 @@ def permutation_gap(
     return float((f(X[order]) - f(X)[order]).abs().max())
 
 
-def sinusoidal(n: int, d: int, *, base: float = 10_000.0) -> Float[Tensor, "n d"]:
-    r"""The table of sinusoidal position encodings, for the positions
-    $p = 0, \dots, n-1$ and an even width `d`, in float32.
-
-    $$E_{p,\,2i} = \sin(p / b^{2i/d}), \qquad E_{p,\,2i+1} = \cos(p / b^{2i/d}),
-    \qquad i = 0, \dots, d/2 - 1,$$
-
-    with `base` $b$. So the sine and the cosine of one frequency stand side by side.
-
-    >>> sinusoidal(2, 4)
-    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
-            [0.8415, 0.5403, 0.0100, 0.9999]])
-
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.5, where
-    `base` is 10000.
-    """
-    frequency = base ** (-torch.arange(0, d, 2) / d)  # (d/2,)
-    angle = torch.arange(n)[:, None] * frequency  # (n, d/2)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
-
-
 def rope_angles(
     pos: Num[Tensor, "... n"],
     d: int,
@@ -84,12 +63,50 @@ def rope_angles(
             [0.0000e+00, 0.0000e+00],
             [3.0000e+02, 3.0000e+00]])
 
-    Source: Su et al. (2021), "RoFormer", section 3.2.2, whose $i$ starts at 1:
-    $\theta_i = 10000^{-2(i-1)/d}$.
+    Source: Vaswani et al. (2017), section 3.5; Su et al. (2021), "RoFormer", section
+    3.2.2, whose $i$ starts at 1: $\theta_i = 10000^{-2(i-1)/d}$.
     """
     dtype = torch.promote_types(pos.dtype, torch.float32)
     theta = base ** (-torch.arange(0, d, 2, dtype=dtype, device=pos.device) / d)
     return pos[..., None].to(dtype) * theta
+
+
+def sinusoidal(n: int, d: int, *, base: float = 10_000.0) -> Float[Tensor, "n d"]:
+    r"""The table of sinusoidal position encodings, for the positions
+    $p = 0, \dots, n-1$ and an even width `d`, in float32.
+
+    $E_{p,2i} = \sin\varphi_{p,i}$ and $E_{p,2i+1} = \cos\varphi_{p,i}$, with the
+    angles of `rope_angles` for `base`: the sine and the cosine of one clock stand side
+    by side.
+
+    >>> sinusoidal(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.5, where
+    `base` is 10000.
+    """
+    angle = rope_angles(torch.arange(n), d, base)  # (n, d/2)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+
+
+def turned_score() -> float:
+    r"""The raw score of one query and one key of width 2, each turned to its position.
+
+    A turn of $30°$ per token, counter-clockwise. The query $q = (2, 0)$ stands at
+    position 5, the key $k = (1, 1)$ at position 1. Not divided by $\sqrt{d_k}$, and
+    without a unit.
+    """
+    # The key lies at 45°. Four tokens apart: the query is turned 4 * 30° further.
+    return 2 * math.sqrt(2) * math.cos(math.radians(4 * 30 - 45))
+
+
+def full_turn() -> float:
+    r"""How many tokens the slowest pair of a head needs for one full turn.
+
+    The head has width $d = 128$, the base is 10,000. In tokens.
+    """
+    return 2 * math.pi * 10_000 ** (126 / 128)
 
 
 def apply_rope(
@@ -202,3 +219,79 @@ def rotate_half_rope(
     first, second = x.chunk(2, dim=-1)
     turned = first * cos - second * sin, first * sin + second * cos
     return torch.cat(turned, dim=-1).to(x.dtype)
+
+
+def rotary_mha(
+    X: Float[Tensor, "... n d_model"],
+    Wq: Float[Tensor, "d_model H_d_k"],
+    Wk: Float[Tensor, "d_model H_d_k"],
+    Wv: Float[Tensor, "d_model H_d_v"],
+    Wo: Float[Tensor, "H_d_v d_model"],
+    H: int,
+    pos: Num[Tensor, " n"],
+) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
+    r"""Output and weights $(Y, A)$ of causal heads with rotary positions.
+
+    Every head turns its **own** queries and keys, of width $d_k$, with the angles of
+    `rope_angles(pos, d_k)`. Row `i` stands at `pos[i]` and looks at the rows up to `i`.
+    Weights of the heads stand side by side, as in lesson 05.
+
+    >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
+    >>> Y, A = rotary_mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, 5, torch.arange(3))
+    >>> Y.shape, A.shape
+    (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
+
+    Source: Su et al. (2021), section 3.2.2, and Vaswani et al. (2017), section 3.2.2.
+    """
+    heads = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (Wq, Wk, Wv))
+    Q, K, V = heads  # each (..., H, n, d)
+    S = apply_rope(Q, pos) @ apply_rope(K, pos).mT / math.sqrt(Q.shape[-1])
+    later = torch.ones_like(S, dtype=torch.bool).triu(1)
+    A = torch.softmax(S.masked_fill(later, -math.inf), dim=-1)
+    return (A @ V).transpose(-3, -2).flatten(-2) @ Wo, A
+
+
+def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+    r"""A query $q$ and a key $k$ of width `d`: their head looks `steps` tokens back.
+
+    **Every** token of the text has this same query and this same key; only their turns
+    differ. With the weights of `rope_sdpa` (base 10000, no mask) each token must give
+    more than half of its weight to the token `steps` places before it.
+
+    >>> q, k = look_back(3, 32)
+    >>> Q, K, pos = q.expand(20, 32), k.expand(20, 32), torch.arange(20)
+    >>> rope_sdpa(Q, K, K, pos, pos)[1][10].argmax()
+    tensor(7)
+    """
+    key = torch.full((1, d), 8.0)  # long, so that the softmax decides
+    query = apply_rope(key, torch.tensor([-steps]))
+    return query[0], key[0]
+
+
+def head_roles(
+    A: Float[Tensor, "batch head n n"],
+    period: Int[Tensor, " batch"],
+) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
+    r"""What each head looks at in repeating texts: `(previous, induction)`, one mean
+    weight per head each.
+
+    Text `b` repeats itself every `period[b]` tokens. `previous`: the weight on the
+    token just before, averaged over all texts and all rows but the first. `induction`:
+    the weight on the token that **followed** the row's own token one period ago,
+    averaged over all texts and all rows that have an earlier copy (`i >= period[b]`).
+
+    >>> A = torch.zeros(1, 1, 4, 4)
+    >>> A[0, 0, [1, 2, 3], [0, 0, 2]] = 1.0
+    >>> head_roles(A, torch.tensor([3]))
+    (tensor([0.6667]), tensor([0.]))
+
+    Source: Olsson et al. (2022), "In-context Learning and Induction Heads".
+    """
+    j = torch.arange(A.shape[-1], device=A.device)
+    i = j[:, None]
+    before = (j == i - 1).expand(len(A), -1, -1)
+    ago = period[:, None, None]
+    followed = (j == i - ago + 1) & (i >= ago)
+    roles = ((A * m[:, None]).sum((0, 2, 3)) / m.sum() for m in (before, followed))
+    previous, induction = roles
+    return previous, induction

@@ -172,7 +172,7 @@ def perplexity(
     Source: Jelinek et al. (1977), "Perplexity: a measure of the difficulty of speech
     recognition tasks".
     """
-    return math.exp(F.cross_entropy(logits[:-1].double(), ids[1:]).item())
+    return math.exp(F.cross_entropy(logits[:-1], ids[1:]).item())
 
 
 def kv_bytes_per_token(groups: Sequence[int], d: int, element_bytes: int) -> int:
@@ -185,3 +185,69 @@ def kv_bytes_per_token(groups: Sequence[int], d: int, element_bytes: int) -> int
     160
     """
     return 2 * sum(groups) * d * element_bytes
+
+
+def from_hugging_face(
+    tensors: Mapping[str, Float[Tensor, "out in"]],
+    H: int,
+    G: int,
+) -> dict[str, Tensor]:
+    r"""The attention weights of a layer in our form, from Hugging Face's.
+
+    `tensors` holds `q_proj` (H d, d_model), `k_proj` and `v_proj` (G d, d_model) and
+    `o_proj` (d_model, H d), as `nn.Linear` stores them: (out, in). There the features
+    of each head are arranged for half-split positions: feature $i$ turns together with
+    feature $i + d/2$. The result holds `Wq`, `Wk`, `Wv` and `Wo`, which act from the
+    right, `X @ W`, and whose queries and keys are arranged for **interleaved**
+    positions: feature $2i$ turns together with feature $2i + 1$.
+
+    >>> W = torch.arange(6.0)[:, None]  # one head of 6 features, d_model = 1
+    >>> names = "q_proj", "k_proj", "v_proj"
+    >>> tensors = {name: W for name in names} | {"o_proj": W.mT}
+    >>> from_hugging_face(tensors, 1, 1)["Wq"]
+    tensor([[0., 3., 1., 4., 2., 5.]])
+    """
+
+    def side_by_side(W: Tensor, heads: int) -> Tensor:
+        first, second = W.unflatten(0, (heads, 2, -1)).unbind(1)  # (heads, d/2, in)
+        pairs = torch.stack([first, second], dim=2)  # (heads, d/2, 2, in)
+        return pairs.flatten(0, 2)
+
+    ours = {"Wv": tensors["v_proj"].mT, "Wo": tensors["o_proj"].mT}
+    ours["Wq"] = side_by_side(tensors["q_proj"], H).mT
+    ours["Wk"] = side_by_side(tensors["k_proj"], G).mT
+    return ours
+
+
+def best_speed() -> float:
+    """The most tokens per second that this model can decode, one text at a time.
+
+    The machine reads 100 GB (100e9 bytes) a second from its memory. Each step reads
+    each of the model's 134.5 million numbers once, and the whole cache once; nothing
+    else takes time. The text so far has 4,096 tokens. Weights and cache are in
+    bfloat16, two bytes a number; the cache holds 11,520 numbers for each token.
+    """
+    weights, cache = 134.5e6 * 2, 4096 * 11_520 * 2  # bytes
+    return 100e9 / (weights + cache)
+
+
+def sink_strength(
+    A: Float[Tensor, "layer head n n"],
+) -> Float[Tensor, "layer head"]:
+    r"""How many times its even share the very first token gets, for each head.
+
+    `A[l, h, i, j]` is the weight that token $i$ gives to token $j \le i$ in head $h$
+    of layer $l$. What the first token gets is the mean over all tokens **but the
+    first** (which has no choice). Its even share is what that mean would be if each
+    token gave the same weight to all tokens that it sees.
+
+    >>> even = torch.ones(3, 3).tril() / torch.tensor([[1.0], [2.0], [3.0]])
+    >>> lazy = torch.tensor([[1.0, 0, 0], [1.0, 0, 0], [1.0, 0, 0]])
+    >>> sink_strength(torch.stack([even, lazy])[None])  # even: (1/2 + 1/3) / 2 = 5/12
+    tensor([[1.0000, 2.4000]])
+
+    Source: Xiao et al. (2023), "Attention Sinks", section 3.1.
+    """
+    n = A.shape[-1]
+    even = sum(1 / (i + 1) for i in range(1, n)) / (n - 1)
+    return A[..., 1:, 0].mean(-1) / even

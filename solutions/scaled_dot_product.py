@@ -11,8 +11,8 @@ def scaled_scores(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
 ) -> Float[Tensor, "... query key"]:
-    r"""The dot product of each query with each key, divided so that its standard deviation
-    is 1 at every width $d_k$: one row per query, one column per key.
+    r"""The dot product of each query with each key, divided so that its standard
+    deviation is 1 at every width $d_k$: one row per query, one column per key.
 
     That holds for vectors whose entries are independent, with mean 0 and variance 1.
     Any number of leading axes (batch, heads) is carried along. The result has the
@@ -29,8 +29,8 @@ def scaled_scores(
 
 
 def score_size() -> float:
-    r"""The standard deviation of the **unscaled** score $q \cdot k$ under the conditions
-    that the lesson states: a number without a unit.
+    r"""The standard deviation of the **unscaled** score $q \cdot k$ under the
+    conditions that the lesson states: a number without a unit.
 
     >>> 0 < score_size() < 100
     True
@@ -68,12 +68,12 @@ def self_attention(
     W_K: Float[Tensor, "d_model d_k"],
     W_V: Float[Tensor, "d_model d_v"],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query query"]]:
-    r"""Output and weights $(O, A)$ of one sequence that attends to itself: every token of
-    `X` asks, and every token is looked up.
+    r"""Output and weights $(O, A)$ of one sequence that attends to itself: every token
+    of `X` asks, and every token is looked up.
 
     Rows are tokens, and a projection acts from the right. The widths $d_{model}$, $d_k$
-    and $d_v$ may all differ. Any number of leading axes of `X` is carried along, and the
-    three matrices are shared by all of them. Gradients flow to all four inputs.
+    and $d_v$ may all differ. Any number of leading axes of `X` is carried along, and
+    the three matrices are shared by all of them. Gradients flow to all four inputs.
 
     >>> X, none = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 3)
     >>> O, A = self_attention(X, none, none, torch.tensor([[2.0], [6.0]]))
@@ -88,15 +88,15 @@ def self_attention(
 
 
 def choose_projections() -> tuple[Float[Tensor, "2 d_k"], Float[Tensor, "2 d_k"]]:
-    r"""Two matrices $(W_Q, W_K)$ of shape (2, d_k), the width $d_k$ being yours, which make
-    the words of the lesson's sentence look where the lesson asks.
+    r"""Two matrices $(W_Q, W_K)$ of shape (2, d_k), the width $d_k$ being yours, which
+    make the words of the lesson's sentence look where the lesson asks.
 
     >>> W_Q, W_K = choose_projections()
     >>> W_Q.shape == W_K.shape and len(W_Q) == 2
     True
     """
-    # the row of W_Q says which way that feature's query points, in the plane of the keys:
-    # it = (1, 0) looks along (1, 0), and pear = (2, -1) along 2 (1, 0) - (2, 1) = (0, -1)
+    # a row of W_Q says which way that feature's query points, in the plane of the keys:
+    # it = (1, 0) looks along (1, 0); pear = (2, -1) along 2 (1, 0) - (2, 1) = (0, -1)
     return 12.0 * torch.tensor([[1.0, 0.0], [2.0, 1.0]]), torch.eye(2)
 
 
@@ -104,8 +104,8 @@ def head_statistics(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
 ) -> tuple[Float[Tensor, "... query"], Float[Tensor, "... query"]]:
-    r"""For each query: the standard deviation of its scaled scores over the keys, and the
-    entropy of its weights, $-\sum_j a_j \ln a_j$, in nats.
+    r"""For each query: the standard deviation of its scaled scores over the keys, and
+    the entropy of its weights, $-\sum_j a_j \ln a_j$, in nats.
 
     The standard deviation divides by the number of keys. A weight of 0 counts nothing
     in the entropy (its limit is 0), so both numbers are finite for scores in the

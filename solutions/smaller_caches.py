@@ -1,10 +1,10 @@
-"""Lesson 12: smaller caches for a trained model: pooled layers, latents, and which of them are worth having."""
+"""Lesson 12: smaller caches for a trained model: pooled layers, fewer bits, latents, fewer rotations."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from solutions.grouped_query import gqa_grouped
@@ -34,21 +34,84 @@ def layers_to_pool(harm: Sequence[float], saved: int, excess: int) -> list[int]:
     return sorted(sorted(range(len(harm)), key=lambda i: harm[i])[:count])
 
 
+def round_to_bits(
+    x: Float[Tensor, "..."],
+    bits: int,
+    dim: int,
+) -> Float[Tensor, "..."]:
+    r"""The numbers of `x`, each rounded to the nearest of $2^{bits}$ levels.
+
+    The levels are spaced equally from the least to the largest number along the axis
+    `dim`, both included: so each line along that axis needs `bits` bits a number, and
+    its least number and its step beside them. Where all numbers of a line are equal,
+    they stay as they are.
+
+    >>> x = torch.tensor([[0.0, 1.0, 2.0, 4.0, 9.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
+    >>> round_to_bits(x, 2, dim=1)
+    tensor([[0., 0., 3., 3., 9.],
+            [5., 5., 5., 5., 5.]])
+
+    Source: Liu et al. (2024), "KIVI", section 2, for keys and values of a cache.
+    """
+    least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+    gaps = 2**bits - 1  # between so many levels and one more
+    unit = ((largest - least) / gaps).clamp(min=torch.finfo(x.dtype).tiny)
+    y: Tensor = torch.round((x - least) / unit) * unit + least
+    return y
+
+
+def partial_rope(
+    x: Float[Tensor, "... n d"],
+    pos: Int[Tensor, " n"],
+    pairs: int,
+    base: float,
+) -> Float[Tensor, "... n d"]:
+    r"""Rows of `x` with their `pairs` **fastest** pairs of features turned to `pos`.
+
+    As `apply_rope` in the interleaved layout: pair $i$ holds the features $2i$ and
+    $2i + 1$, and turns by $base^{-2i/d}$ a position. All other pairs stay as they are.
+
+    >>> x = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
+    >>> partial_rope(x, torch.tensor([1]), 1, 100.0).round(decimals=2)
+    tensor([[0.5400, 0.8400, 1.0000, 0.0000]])
+
+    Source: Ji et al. (2025), "MHA2MLA", section 3.1.
+    """
+    y = apply_rope(x, pos, base)  # all pairs, at the right angles
+    y[..., 2 * pairs :] = x[..., 2 * pairs :]
+    return y
+
+
+def remade_ratio() -> float:
+    """How many times the arithmetic of grouped-query attention a latent cache costs.
+
+    Count the FLOP of one layer for each cached token in a step that decodes one token;
+    a multiplication with its addition counts 2. There are 9 heads, 3 groups and 64
+    features a head, and latents of 128 numbers. Rotary positions force the step to make
+    the keys of all 3 groups again out of each latent. Values are never made: each head
+    averages latents. Rotating a key, and what happens once in a step for all tokens
+    together, is so little that it does not count. Grouped-query attention has scores
+    and averages alone.
+    """
+    H, G, d, r = 9, 3, 64, 128
+    keys_again = 2 * r * G * d
+    scores, averages = 2 * H * d, 2 * H * r
+    return (keys_again + scores + averages) / (2 * H * d + 2 * H * d)
+
+
 def output_factors(
     W: Float[Tensor, "d_in d_out"],
-    C: Float[Tensor, "d_in d_in"],
+    moment: Float[Tensor, "d_in d_in"],
 ) -> tuple[Float[Tensor, "d_in d_out"], Float[Tensor, "d_out d_out"]]:
     r"""Two matrices (down, up) with `down @ up` $= W$, the most important part first.
 
     Their first $r$ columns and rows make the matrix $W_r$ of rank $r$ that is best for
     the **outputs** $y = x W$ (rows) of inputs with the second moment
-    $C = \mathbb{E}[x^\top x]$: none has a smaller
-    $\mathbb{E}\,\lVert x W - x W_r \rVert^2$. With $C = I$ that is the truncated
-    singular value decomposition of `W`.
+    `moment` $= \mathbb{E}[x^\top x]$: none has a smaller
+    $\mathbb{E}\,\lVert x W - x W_r \rVert^2$.
 
-    `up` $= V^\top$ has orthonormal rows, the principal directions of the outputs: the
-    eigenvectors of $\mathbb{E}[y^\top y]$, that of the largest eigenvalue first. Each
-    has the sign that makes its first entry positive. And `down` $= W V$.
+    `up` has orthonormal rows, the principal directions of the outputs, the one in which
+    they vary most first. Each has the sign that makes its first entry positive.
 
     >>> W = torch.tensor([[3.0, 3.0], [-1.0, 1.0]])
     >>> down, up = output_factors(W, torch.eye(2))
@@ -58,19 +121,19 @@ def output_factors(
     >>> torch.allclose(down[:, :1] @ up[:1], torch.tensor([[3.0, 3.0], [0.0, 0.0]]))
     True
 
-    Source: Eckart and Young (1936) for $C = I$; Yuan et al. (2023), "ASVD", is one of
-    several works that look at the activations.
+    Source: Eckart and Young (1936) where `moment` is the identity; Chang et al. (2024),
+    "Palu", for keys and values in a cache.
     """
-    _, V = torch.linalg.eigh(W.mT @ C @ W)  # eigenvalues ascend
-    V = V.flip(-1)
-    V = torch.where(V[:1] < 0, -V, V)
-    return W @ V, V.mT
+    _, U = torch.linalg.eigh(W.mT @ moment @ W)  # eigenvalues ascend
+    U = U.flip(-1)
+    U = torch.where(U[:1] < 0, -U, U)
+    return W @ U, U.mT
 
 
 def latent_weights(
     W_K: Float[Tensor, "d_model keys"],
     W_V: Float[Tensor, "d_model values"],
-    C: Float[Tensor, "d_model d_model"],
+    moment: Float[Tensor, "d_model d_model"],
     r: int,
 ) -> tuple[
     Float[Tensor, "d_model rank"],
@@ -80,21 +143,21 @@ def latent_weights(
     r"""The weights $(W_{DKV}, W_{UK}, W_{UV})$ of a latent `r` wide, for all groups.
 
     Keys and values are factored **together**, by `output_factors` of the one wide
-    matrix $[W_K / \kappa \,|\, W_V / \nu]$ with the same `C`, of which the first `r`
+    matrix $[W_K / \kappa \,|\, W_V / \nu]$ with the same `moment`. Its first `r`
     directions are kept. $\kappa^2 = \mathbb{E} \lVert x W_K \rVert^2$ and
     $\nu^2 = \mathbb{E} \lVert x W_V \rVert^2$: so keys and values count alike, large or
     small. The ups are multiplied by $\kappa$ and by $\nu$ again: at full rank
     $W_{DKV} W_{UK} = W_K$ and $W_{DKV} W_{UV} = W_V$.
 
-    >>> W_K, W_V, C = torch.eye(3, 2), torch.eye(3, 1), torch.eye(3)
-    >>> W_DKV, W_UK, W_UV = latent_weights(W_K, W_V, C, r=2)
+    >>> W_K, W_V, moment = torch.eye(3, 2), torch.eye(3, 1), torch.eye(3)
+    >>> W_DKV, W_UK, W_UV = latent_weights(W_K, W_V, moment, r=2)
     >>> W_DKV.shape, W_UK.shape, W_UV.shape
     (torch.Size([3, 2]), torch.Size([2, 2]), torch.Size([2, 1]))
 
     Source: DeepSeek-AI (2024), "DeepSeek-V2", equation 9, for the joint compression.
     """
-    kappa, nu = ((W * (C @ W)).sum().sqrt() for W in (W_K, W_V))
-    down, up = output_factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), C)
+    kappa, nu = ((W * (moment @ W)).sum().sqrt() for W in (W_K, W_V))
+    down, up = output_factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), moment)
     keys = W_K.shape[-1]
     return down[:, :r], up[:r, :keys] * kappa, up[:r, keys:] * nu
 
@@ -152,23 +215,3 @@ class LatentAttention:
     def reset(self) -> None:
         """Forget all tokens."""
         self.cache.reset()
-
-
-def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """The names of the points worth having, by rising cost.
-
-    `points` gives each name its (cost, loss); less is better in both. A point is
-    dropped if another has neither a larger cost nor a larger loss, and one of the two
-    smaller. Equal points both stay. Points of equal cost are ordered by name.
-
-    >>> points = {"small": (1.0, 9.0), "large": (5.0, 2.0), "waste": (6.0, 3.0)}
-    >>> pareto(points | {"middle": (3.0, 3.0)})
-    ['small', 'middle', 'large']
-    """
-
-    def beaten(cost: float, loss: float) -> bool:
-        others = [point for point in points.values() if point != (cost, loss)]
-        return any(c <= cost and q <= loss for c, q in others)
-
-    kept = [name for name, point in points.items() if not beaten(*point)]
-    return sorted(kept, key=lambda name: (points[name][0], name))

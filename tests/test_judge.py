@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
 from autograder.authoring.verify import blank, grade, verify_exercise
-from autograder.diagnosis.explain import effort
+from autograder.diagnosis.explain import effort, make_report
+from autograder.diagnosis.panel import to_html, to_text
 from autograder.judging import pack
 from autograder.judging.judge import close
 from autograder.judging.observation import Failure, Observation, Probe
@@ -465,3 +466,49 @@ def test_several_programs_with_one_mistake_are_caught_under_its_one_name() -> No
         found = _grade(answer, exercise).diagnosis
         assert found is not None
         assert found.known[0].id == "columns"
+
+
+# ------------------------------------------------------------------------------------------ what can be compared
+
+
+def _spectrum(x: np.ndarray, sign: int = -1) -> np.ndarray:
+    n = len(x)
+    return np.asarray(np.exp(sign * 2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n) @ x)
+
+
+def test_a_transform_with_the_wrong_sign_is_wrong() -> None:
+    """Compared as real numbers it would be right: the real parts agree."""
+    exercise = _exercise(
+        reference=_spectrum,
+        cases=(Case("signal", lambda draw: {"x": draw.normal(5)}),),
+        properties=(),
+        misconceptions=(Misconception("sign", "turned the wrong way", "exp(-i…)", lambda x: _spectrum(x, 1)),),
+        variants=(Variant("fft", np.fft.fft),),
+    )
+    verdict = verify_exercise("lesson", replace(exercise, variants=(Variant("fft", lambda x: np.fft.fft(x)),)))
+    assert (verdict.problems, verdict.caught) == ([], 1)
+    shown = make_report(_grade(lambda x: _spectrum(x) + 1j, exercise))
+    assert shown.status == "fail"
+    assert "expected" in to_text(shown)
+    assert to_html(shown)
+    assert close(np.array([1 + 1j]), np.array([1 + 1j + 1e-9]), Tolerance()).all()
+    assert not close(np.array([1.0]), np.array([1 + 1j]), Tolerance()).any()
+
+
+def test_a_python_complex_number_is_compared_too() -> None:
+    exercise = _exercise(
+        reference=lambda x: complex(x, 1),
+        cases=(Case("one", lambda draw: {"x": 2.0}),),
+        properties=(),
+        misconceptions=(),
+        variants=(),
+    )
+    assert _grade(lambda x: np.complex128(x + 1j), exercise).passed
+    assert not _grade(lambda x: x, exercise).passed
+
+
+@pytest.mark.parametrize("value", [{1, 2}, 2**63, {1: 1.0, "1": 2.0}, [1.0, {2}], b"bytes", range(3)])
+def test_a_reference_whose_result_cannot_be_compared_is_refused_where_the_pack_is_made(value: Any) -> None:
+    exercise = _exercise(reference=lambda x: value, cases=(Case("one", lambda draw: {"x": 1.0}),), properties=())
+    with pytest.raises(ValueError, match="which cannot be compared"):
+        pack.make_record("lesson", replace(exercise, misconceptions=(), variants=()), 0)

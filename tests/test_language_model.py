@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gguf
 import numpy as np
@@ -448,11 +448,11 @@ def test_an_interrupted_measurement_returns_what_is_done(own_cache: Path) -> Non
 
 
 def test_passages_are_long_enough_and_ask_for_fewer_where_not(model: LanguageModel) -> None:
-    assert quality.passage(model.tokenizer, quality.MEASURED, 2386).shape == (1, 2386)
-    assert quality.passage(model.tokenizer, quality.CALIBRATION, 1024).shape == (1, 1024)
+    assert quality.passage(model, quality.MEASURED, 2386).shape == (1, 2386)
+    assert quality.passage(model, quality.CALIBRATION, 1024).shape == (1, 1024)
     with pytest.raises(ValueError, match="Ask for fewer"):
-        quality.passage(model.tokenizer, quality.MEASURED, 9999)
-    program = quality.code_passage(model.tokenizer, 512)
+        quality.passage(model, quality.MEASURED, 9999)
+    program = quality.code_passage(model, 512)
     assert program.shape == (1, 512)
     assert model.tokenizer.decode(program[0].tolist()).startswith('"""Text wrapping and filling.')
 
@@ -490,6 +490,19 @@ def test_an_answer_ends_where_the_model_ends_it_with_the_cache_and_without(model
     assert ids == said
     n = len(question)
     assert decoder.work == (n + len(said) if use_cache else sum(range(n, n + len(said) + 1)))
+
+
+def test_a_question_goes_to_where_the_decoders_weights_are(model: LanguageModel) -> None:
+    class Elsewhere(Scripted):
+        weights: ClassVar = {"embed": torch.empty(1, device="meta")}
+
+        def prefill(self, ids: torch.Tensor, chunk: int) -> torch.Tensor:
+            raise ValueError(f"asked on {ids.device}")
+
+    with pytest.raises(ValueError, match="asked on meta"):
+        next(chat.answer_ids(Elsewhere([5], 49152), model.tokenizer, "Why?", 1))
+    assert model.device == model.ids("Why?").device == quality.passage(model, quality.MEASURED, 9).device
+    assert model.text(model.ids("Why, then?")) == "Why, then?"
 
 
 def test_an_interrupted_answer_ends_the_line(model: LanguageModel, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import jaxtyping
 import pytest
 import torch
+from attention_course.memory import NewMemory
 from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -97,6 +98,19 @@ def test_absorbed_decoding_makes_no_keys_no_values_and_no_copy_of_the_cache() ->
     with Watch():
         attention(normal(1, 1, D_MODEL, seed=10), cache)
     assert largest == H * (n + 1)  # the scores; the latents alone would be D_C * (n + 1)
+
+
+@pytest.mark.parametrize("mode", ["naive", "absorbed"])
+def test_no_weight_is_copied_for_each_sequence_of_a_batch(mode: Any) -> None:
+    made = {}
+    for batch in (1, 8):
+        attention = LatentAttention(d_model=64, H=8, d=16, d_v=16, d_c=32, d_rope=8, d_cq=48).requires_grad_(False)
+        x, cache = torch.randn(batch, 1, 64), attention.new_cache(batch, 2)
+        with NewMemory() as new:
+            attention(x, cache, mode=mode)
+        made[batch] = new.bytes
+    assert made[8] <= 8.5 * made[1]
+    assert made[8] < 8 * attention.W_UK.nbytes
 
 
 def test_a_cache_refuses_what_does_not_fit_and_forgets_on_reset() -> None:

@@ -9,6 +9,7 @@ import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course.heads import load_heads
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -322,6 +323,20 @@ def test_by_hand_the_mask_before_the_softmax_shares_out_one_and_the_usual_mistak
     assert weights(scores.masked_fill(~keep, -INFINITY)) == [8, 16, 0]
     assert weights(scores * keep) == [6, 12, 6]
     assert (torch.softmax(scores, dim=-1) * keep).sum().item() == pytest.approx(3 / 8)
+
+
+def test_masked_attention_gives_the_weights_of_the_trained_heads() -> None:
+    heads = load_heads()
+    n = len(heads.tokens)
+    for name in heads.names:
+        head = heads.head(name)
+        q, k, v = (torch.tensor(x) for x in (head.q, head.k, head.v))
+        weights = masked_sdpa(q, k, v, causal_mask(n, n))[1]
+        assert_close(weights, torch.tensor(head.weights(), dtype=weights.dtype), rtol=0, atol=1e-5)
+        assert weights[0, 0] == 1
+        if name == "coreference":
+            words = [token.strip() for token in heads.tokens]
+            assert weights[words.index("it"), words.index("pear")] > 0.5
 
 
 def test_dropped_weights_sum_to_one_on_average_only_and_the_builtin_drops_whenever_it_is_told() -> None:

@@ -7,6 +7,9 @@ import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course import designs
+from attention_course.heads import Heads, load_heads
+from attention_course.thread import INDEX, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,11 +17,25 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from autograder.authoring import course
+from autograder.authoring.reference_source import solution_source
 from autograder.judging import pack
-from autograder.plugins import preprocessors
+from autograder.judging.compose import answer_of
 from solutions import device, masking
 from solutions import multi_head as reference
-from solutions.multi_head import MultiHead, from_torch_mha, masked_sdpa, merge_heads, mha, mha_as_sum, param_count, split_heads
+from solutions.multi_head import (
+    MultiHead,
+    from_torch_mha,
+    head_share,
+    masked_sdpa,
+    measure_change,
+    merge_heads,
+    mha,
+    mha_as_sum,
+    param_count,
+    qk_ratio,
+    split_heads,
+    who_and_what,
+)
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: torch's module and ours are each about 7e-7 off
@@ -208,6 +225,7 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     typed(reference.mha)(x, *w, 3, causal(5))
     typed(reference.mha_as_sum)(x, *w, normal(6), 3)
     typed(reference.masked_sdpa)(x, x, x, causal(5))
+    typed(reference.head_share)(normal(3, 5, 7))
     with pytest.raises(jaxtyping.TypeCheckError):
         typed(reference.mha)(x, *(m.T for m in w), 3)
 
@@ -259,12 +277,27 @@ def test_parameters_are_as_many_as_the_module_has(d_model: int, H: int, d_k: int
 
 
 def test_a_released_class_keeps_signatures_and_docstrings_and_no_body() -> None:
-    source = preprocessors.solution_source("multi_head", "MultiHead")
+    source = solution_source("multi_head", "MultiHead")
     outside = [part.split("### END SOLUTION")[-1] for part in source.split("### BEGIN SOLUTION")]
     assert "def forward" in "".join(outside)
     assert "four `nn.Linear`" in "".join(outside)
     assert "super().__init__()" not in "".join(outside)
     assert "split_heads(" not in "".join(outside)
+
+
+def test_the_module_as_found_agrees_only_where_its_three_faults_cannot_show() -> None:
+    from course.exercises.multi_head.module import MULTI_HEAD
+
+    found = answer_of(MULTI_HEAD, next(m.answer for m in MULTI_HEAD.misconceptions if m.id == "as_found"))
+    init = {"d_model": 6, "H": 1, "d_k": 6, "d_v": 6}
+    wrong, right = found(**init), MultiHead(**init).double()
+    wrong.load_state_dict(right.state_dict())
+    x = normal(5, 6)
+    assert_close(wrong(x, x, causal(5)), right(x, x, causal(5)), **DOUBLE)  # one head of full width, no batch
+    init["H"], init["d_k"], init["d_v"] = 3, 2, 2
+    wrong, right = found(**init), MultiHead(**init).double()
+    wrong.load_state_dict(right.state_dict())
+    assert (wrong(x, x) - right(x, x)).abs().max() > 1e-2
 
 
 # ---------------------------------------------------------------------------------------------- numbers in the text
@@ -276,30 +309,144 @@ def test_parameters_do_not_depend_on_the_number_of_heads_at_fixed_total_width() 
     assert 128 * 128 == 16384
 
 
-def hand_written(sharpness: float) -> tuple[Tensor, ...]:
-    w_q, w_k, w_v, w_o = torch.zeros(3, 8, 5), torch.zeros(3, 8, 5), torch.zeros(3, 8, 5), torch.zeros(3, 5, 8)
-    w_k[:2, :3, :3] = torch.eye(3)
-    w_q[0, 0, 1] = w_q[0, 1, 0] = w_q[1, 2, 0] = w_q[1, 0, 2] = 1
-    w_q[2, 3:] = w_k[2, 3:] = w_v[:, 3:] = torch.eye(5)
-    w_o[:, :, 3:] = torch.tensor([1.0, 1.0, -1.0])[:, None, None] * torch.eye(5)
-    return *(w.permute(1, 0, 2).reshape(8, 15) for w in (sharpness * w_q, w_k, w_v)), w_o.reshape(15, 8)
+def test_half_of_she_and_half_of_pear_is_nothing() -> None:
+    assert (0.5 * VECTORS[INDEX["she"]] + 0.5 * VECTORS[INDEX["pear"]] == 0).all()
 
 
-def test_hand_written_heads_look_where_the_text_says() -> None:
-    noun, verb, modifier = torch.eye(3)
-    sentence = torch.cat([torch.stack([noun, verb, modifier, modifier, noun]), torch.eye(5)], dim=1)
-    w = hand_written(6.0)
-    y, a = mha(sentence, *w, 3)
-    assert a[0, 1, [0, 4]].sum() > 0.85  # ate -> she, pear
-    assert a[0, 1, 0] == a[0, 1, 4]  # which it does not tell apart
-    assert_close(a[0, 2], torch.full((5,), 0.2))  # no question: uniform
-    assert a[1, 3, [0, 4]].sum() > 0.85  # ripe -> the nouns
-    assert (a[2].diagonal() > 0.75).all()
-    assert (mha(sentence, *hand_written(0.0), 3)[1] - 0.2).abs().max() < 1e-6
-    _, summands = mha_as_sum(sentence, *w, torch.zeros(8), 3)
-    assert (y[:, :3] == 0).all()
-    assert summands[:2].min() >= 0
-    assert summands[2].max() <= 0
+def test_two_heads_keep_who_and_what_apart_in_any_order() -> None:
+    found = designs.who_and_what(who_and_what())
+    for row, (seed, kinds) in zip(found, enumerate(designs.SENTENCES), strict=True):
+        meaning = designs.verb_sentence(kinds, seed)[:, 3:6]
+        assert row[:3] == pytest.approx(0, abs=1e-6)
+        assert row[3:6] == pytest.approx(meaning[kinds.index("a")], abs=1e-4)
+        assert row[6:9] == pytest.approx(meaning[kinds.index("o")], abs=1e-4)
+
+
+def test_the_designs_own_heads_are_those_of_mha() -> None:
+    x = torch.from_numpy(designs.verb_sentence("av.o", 0)).float()
+    assert_close(mha(x, *who_and_what(), 2)[0].double(), torch.from_numpy(designs.two_heads(who_and_what(), x.numpy())), **SINGLE)
+
+
+def test_readings_are_subtracted() -> None:
+    assert designs.change(measure_change()) == pytest.approx([after - before for before, after in designs.READINGS], abs=1e-4)
+
+
+WRONG_FORMS = [
+    (None, "expected 4 things"),
+    ((torch.zeros(4, 3),) * 4, "two heads"),
+    ((torch.zeros(4, 2), torch.zeros(4, 4), torch.zeros(4, 2), torch.zeros(2, 4)), "one shape"),
+    ((torch.zeros(4, 2),) * 4, "expected Wo"),
+]
+
+
+@pytest.mark.parametrize(("output", "message"), WRONG_FORMS)
+def test_a_design_of_another_form_is_refused_with_a_sentence(output: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        designs.change(output)
+
+
+def test_one_head_given_both_questions_returns_an_average() -> None:
+    w_q, w_k, w_v, w_o = (torch.as_tensor(w).double() for w in who_and_what())
+    both = (w_k[:, :1] + w_k[:, 1:]).expand(-1, 2)
+    x = torch.from_numpy(designs.verb_sentence("av.o", 0))
+    y = mha(x, w_q, both, w_v, w_o, 2)[0][1]
+    assert_close(y[6:9], (x[0, 3:6] + x[3, 3:6]) / 2, rtol=0, atol=1e-6)
+    assert_close(y[6:9], y[9:12], **DOUBLE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 999))
+def test_no_single_head_subtracts_or_keeps_apart_with_any_weights_that_we_try(seed: int) -> None:
+    """The step of written question 2: at (0, t) and (t, 0), the signs of what reaches the reading agree, for large t."""
+    w_q, w_k, w_v, w_o = weights(4, 1, 3, 5)
+    w_q, w_k, w_v, w_o = (w + normal(*w.shape, seed=seed + i) for i, w in enumerate((w_q, w_k, w_v, w_o)))
+    found = []
+    for before, after in ((0.0, 1e4), (1e4, 0.0)):
+        x = torch.cat([torch.eye(3), torch.tensor([[before], [after], [0.0]])], dim=1).double()
+        found.append(float(mha(x, w_q, w_k, w_v, w_o, 1)[0][2, 3]))
+    bound = float((w_v @ w_o).abs()[:3, 3].max()) + 1e-6  # what the flags may contribute
+    w = float((w_v @ w_o)[3, 3])
+    assert all(y * math.copysign(1, w) > -bound for y in found)  # never one clearly positive and one clearly negative
+
+
+def test_a_circuit_multiplied_out_is_four_and_a_half_times_as_large_as_its_factors() -> None:
+    assert qk_ratio() == 4.5
+
+
+def test_scores_and_summands_are_those_of_the_circuits() -> None:
+    x, (w_q, w_k, w_v, w_o) = normal(5, 6), weights(6, 3, 2, 7)
+    q, k = split_heads(x @ w_q, 3), split_heads(x @ w_k, 3)
+    _, a = mha(x, w_q, w_k, w_v, w_o, 3)
+    _, c = mha_as_sum(x, w_q, w_k, w_v, w_o, torch.zeros(6).double(), 3)
+    for h in range(3):
+        qk = w_q[:, 2 * h : 2 * h + 2] @ w_k[:, 2 * h : 2 * h + 2].T
+        ov = w_v[:, 7 * h : 7 * h + 7] @ w_o[7 * h : 7 * h + 7]
+        assert_close(x @ qk @ x.T, q[h] @ k[h].T, **DOUBLE)
+        assert_close(a[h] @ x @ ov, c[h], **DOUBLE)
+
+
+def test_a_masked_sum_is_the_masked_concatenation() -> None:
+    x, w = normal(3, 5, 6), weights(6, 3, 2, 7)
+    keep = (torch.arange(5) < torch.tensor([2, 5, 3])[:, None, None]).expand(3, 5, 5)
+    assert_close(mha_as_sum(x, *w, torch.zeros(6).double(), 3, keep)[0], mha(x, *w, 3, keep)[0], **DOUBLE)
+
+
+# ---------------------------------------------------------------------------------------------- trained heads
+
+FIVE = ("previous_token", "first_token", "induction", "verb", "coreference")
+
+
+def layer_of(text: Heads) -> tuple[Tensor, ...]:
+    parts = [text.head(name) for name in FIVE]
+    x = torch.cat([torch.tensor(getattr(p, kind)) for kind in "qkv" for p in parts], dim=1).float()
+    return x, *torch.eye(960).chunk(3, dim=1), torch.cat([torch.tensor(p.W_O) for p in parts]).float()
+
+
+def test_mha_on_the_stored_queries_and_keys_gives_the_models_weights() -> None:
+    text = load_heads()
+    _, a = mha(*layer_of(text), 5, causal(9))
+    for h, name in enumerate(FIVE):
+        assert_close(a[h], torch.tensor(text.head(name).weights()).float(), rtol=0, atol=2e-3)
+
+
+def test_trained_heads_look_where_the_text_says() -> None:
+    text = load_heads()
+    place = {word.strip(): i for i, word in enumerate(text.tokens)}
+    a = {name: text.head(name).weights() for name in FIVE}
+    assert a["previous_token"].diagonal(-1).mean() == pytest.approx(0.79, abs=0.01)
+    assert a["first_token"][1:, 0].min() > 0.99
+    assert a["verb"][place["pear"], place["ate"]] == pytest.approx(0.57, abs=0.01)
+    assert a["coreference"][place["it"], place["pear"]] == pytest.approx(0.55, abs=0.01)
+    assert a["coreference"][place["was"], place["pear"]] == pytest.approx(0.84, abs=0.01)
+    assert {name: (text.head(name).layer, text.head(name).head) for name in FIVE} == {
+        "previous_token": (16, 0), "first_token": (18, 8), "induction": (17, 5), "verb": (26, 2), "coreference": (13, 8),
+    }  # fmt: skip
+
+
+def test_shares_of_trained_heads_are_those_of_the_text() -> None:
+    share = {}
+    for name in ("thread", "repeat"):
+        text = load_heads(name)
+        keep = causal(len(text.tokens))
+        share[name] = head_share(mha_as_sum(*layer_of(text), torch.zeros(576), 5, keep)[1])
+    row = {name: h for h, name in enumerate(FIVE)}
+    thread, later = share["thread"][:, 1:].mean(1), share["repeat"][:, 17:].mean(1)
+    assert thread[row["induction"]] == pytest.approx(0.17, abs=0.01)
+    assert later[row["induction"]] == pytest.approx(0.51, abs=0.01)
+    assert thread[row["first_token"]] == pytest.approx(0.23, abs=0.01)
+    assert later[row["first_token"]] == pytest.approx(0.15, abs=0.01)
+    assert set(share["thread"][row["coreference"]].topk(3).indices.tolist()) == {6, 7, 8}  # it, was, sweet
+    tokens = load_heads("repeat").tokens
+    assert tokens[16:27] == (" the", *tokens[1:11])
+    summands = mha_as_sum(*layer_of(load_heads()), torch.zeros(576), 5, causal(9))[1][row["first_token"]]
+    assert (summands[1:] - summands[:1]).norm(dim=-1).max() < 0.05 * summands[0].norm()  # the same vector for every word
+
+
+def test_share_is_what_would_be_missing() -> None:
+    c = normal(3, 5, 7)
+    y = c.sum(0)
+    for h in range(3):
+        assert_close(head_share(c)[h], (y - (y - c[h])).norm(dim=-1) / y.norm(dim=-1), **DOUBLE)
 
 
 @pytest.mark.parametrize(("before", "after"), [(20.0, 23.5), (120.0, 123.5), (23.5, 20.0)])

@@ -258,7 +258,7 @@ def test_sharing_saves_no_flop_of_scores_and_mixture() -> None:
 
 
 def test_the_decoder_gained_more_than_the_number_of_heads() -> None:
-    assert round(46 / 3.8) == 12 > 8  # Shazeer (2019), table 3; H = 8
+    assert round(46 / 3.8) == 12 > 8  # Shazeer (2019), table 2; H = 8
     assert 13.2 / 13.0 < 1.02
 
 

@@ -1,12 +1,15 @@
 """Lesson 06: the references against independent oracles, and every number that the lesson's text states."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course import designs
+from attention_course.small_models import NOUNS, Copier, Reader, dog_or_man, repeating_texts, share_right, trained
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,17 +18,23 @@ from torch.testing import assert_close
 
 from autograder.authoring import course
 from autograder.judging import pack
+from autograder.judging.compose import answer_of
 from solutions import device
 from solutions import positions as reference
 from solutions.positions import (
     apply_rope,
+    full_turn,
+    head_roles,
     interleave_permutation,
+    look_back,
     permutation_gap,
     rope_angles,
     rope_sdpa,
+    rotary_mha,
     rotate_half_rope,
     sdpa,
     sinusoidal,
+    turned_score,
 )
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, positions up to some hundreds
@@ -37,6 +46,15 @@ positions = st.integers(-300, 300)
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """As the lesson does: with products this small a second thread waits more than it works."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def at(*pos: float) -> Tensor:
@@ -396,6 +414,205 @@ def test_a_larger_base_widens_the_foot_and_leaves_the_tip() -> None:
     assert abs(large[1] - small[1]) < 0.02
 
 
+# ---------------------------------------------------------------------------------------------- by hand
+
+
+def test_the_two_arrows_of_the_text_have_the_same_score_wherever_they_stand_together() -> None:
+    for i, j in ((2, 5), (7, 10), (0, 3)):
+        q, k = (
+            length * torch.tensor([math.cos(math.radians(20 * p)), math.sin(math.radians(20 * p))])
+            for length, p in ((2, i), (1.5, j))
+        )
+        assert float(q @ k) == pytest.approx(1.5)
+
+
+def test_the_numbers_on_paper_are_those_of_the_code() -> None:
+    q, k = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+    per_token = math.radians(30)  # at d = 2 the only clock turns by 1 radian per unit of position
+    score = apply_rope(q, at(5 * per_token)) @ apply_rope(k, at(1 * per_token)).T
+    assert turned_score() == pytest.approx(float(score), rel=1e-5)
+    assert turned_score() == pytest.approx(math.sqrt(3) - 1)
+    assert full_turn() == pytest.approx(2 * math.pi / float(rope_angles(at(1), 128)[0, -1]))
+    assert round(full_turn(), -1) == 54_410
+
+
+@pytest.mark.parametrize(("d", "tokens"), [(8, 6283), (64, 47_117), (128, 54_410), (512, 60_611)])
+def test_the_slowest_hand_comes_round_after_the_tokens_that_the_text_prints(d: int, tokens: int) -> None:
+    assert 2 * math.pi / float(rope_angles(at(1), d)[0, -1]) == pytest.approx(tokens, rel=1e-4)
+    assert float(rope_angles(at(1), 8)[0, -1]) == pytest.approx(10 / 10_000)  # not 1/b: b^(2/d) / b
+
+
+def test_maps_that_leave_scores_to_the_offset_keep_lengths_and_are_powers_of_one_map() -> None:
+    M = [rotation_matrix(p, 6) for p in range(5)]
+    for i in range(4):
+        assert_close(M[i].T @ M[i], torch.eye(6, dtype=torch.float64), **DOUBLE)
+        assert_close(M[i + 1], M[i] @ M[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 7])
+def test_a_designed_head_looks_as_far_back_as_asked(steps: int) -> None:
+    q, k = (x.expand(16, -1) for x in look_back(steps, 32))
+    _, weights = rope_sdpa(q, k, k, torch.arange(16), torch.arange(16))
+    assert (weights.diagonal(-steps) > 0.5).all()
+    assert (designs.looks_back(look_back(steps, 32), steps=steps, d=32) == [steps, 1]).all()
+
+
+@pytest.mark.parametrize("output", [None, (1, 2, 3), (torch.ones(3), torch.ones(4))])
+def test_a_design_of_another_form_is_refused_with_a_sentence(output: Any) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        designs.looks_back(output, steps=1, d=4)
+
+
+# ---------------------------------------------------------------------------------------------- heads with positions
+
+
+def test_rotary_heads_are_the_builtin_on_turned_heads() -> None:
+    x, w, w_o = normal(2, 5, 6), normal(3, 6, 12) / 2, normal(12, 6)
+    pos = at(3, 4, 9, 10, 11)
+    q, k, v = ((x @ m).unflatten(-1, (3, 4)).transpose(1, 2) for m in w)
+    q, k = apply_rope(q, pos), apply_rope(k, pos)
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2) @ w_o
+    assert_close(rotary_mha(x, *w, w_o, 3, pos)[0], expected, **DOUBLE)
+
+
+def test_the_bug_of_the_text_keeps_offsets_and_sums_and_gives_each_head_other_clocks() -> None:
+    from course.exercises.positions.heads import ROTARY_MHA
+
+    found = answer_of(ROTARY_MHA, next(m.answer for m in ROTARY_MHA.misconceptions if m.id == "as_found"))
+    x, w, w_o, pos = normal(5, 6), normal(3, 6, 8) / 2, normal(8, 6), at(0, 1, 2, 3, 4)
+    output, weights = found(x, *w, w_o, 2, pos)
+    assert_close(weights.sum(-1), torch.ones(2, 5, dtype=torch.float64), **DOUBLE)
+    assert_close(found(x, *w, w_o, 2, pos + 300)[0], output, **DOUBLE)
+    assert (output - rotary_mha(x, *w, w_o, 2, pos)[0]).abs().max() > 1e-2
+    assert rope_angles(at(1), 8)[0, 2] == rope_angles(at(1), 4)[0, 1]  # pair 2 of 4: head 1 begins where head 0 ends
+
+
+def test_roles_of_ideal_heads_are_one() -> None:
+    n, period = 12, torch.tensor([3, 5])
+    i = torch.arange(n)
+    before = torch.zeros(2, n, n)
+    before[:, i[1:], i[:-1]] = 1
+    followed = torch.zeros(2, n, n)
+    for b, p in enumerate(period.tolist()):
+        followed[b, i[p:], i[p:] - p + 1] = 1
+    previous, induction = head_roles(torch.stack([before, followed], dim=1), period)
+    assert_close(torch.stack([previous, induction]), torch.eye(2))
+
+
+# ---------------------------------------------------------------------------------------------- what is trained
+
+
+def test_a_reader_without_positions_gives_both_sentences_the_same_and_guesses_between_two_nouns() -> None:
+    model = trained(Reader)
+    one, other = dog_or_man(model, "dog bites man"), dog_or_man(model, "man bites dog")
+    assert one == pytest.approx(other, abs=1e-5)
+    assert sum(one) > 0.9
+    assert 0.4 < share_right(model) < 0.6
+    assert len(NOUNS) == 6
+
+
+def lesson_cell(beginning: str) -> str:
+    """The code cell of the lesson that begins so."""
+    text = course.find_lesson("positions").path.read_text(encoding="utf-8")
+    return next(cell for cell in text.split("```") if beginning in cell).split("ipython3", 1)[1]
+
+
+def test_ways_that_know_the_offset_alone_read_rightly_where_they_were_never_trained() -> None:
+    names: dict[str, Any] = {
+        "Reader": Reader, "trained": trained, "share_right": share_right, "torch": torch, "nn": torch.nn,
+        "apply_rope": apply_rope, "sinusoidal": sinusoidal,
+    }  # fmt: skip
+    exec(lesson_cell("class Learned(Reader)").split("print(")[0], names)
+    right = {}
+    for way in ("Learned", "Sinusoidal", "RelativeBias", "ALiBi", "Rotary"):
+        model = trained(names[way])
+        right[way] = share_right(model), share_right(model, 40)
+    for way in ("RelativeBias", "Rotary"):
+        assert min(right[way]) > 0.95
+    for way in ("Learned", "Sinusoidal"):
+        assert right[way][0] > 0.95
+        assert right[way][1] < 0.6
+    assert max(right["ALiBi"]) < 0.6  # a distance has no sign
+    rotary = trained(names["Rotary"])
+    assert dog_or_man(rotary, "dog bites man", 1000)[0] > 0.9
+    assert dog_or_man(rotary, "man bites dog", 1000)[1] > 0.9
+
+
+@pytest.fixture(scope="module")
+def copier() -> tuple[Copier, dict[int, float]]:
+    model, losses = Copier(rotary_mha), {}
+    for step in model.learn(8, 32, 450):
+        if step in (0, 150, 200, 250, 300, 450):
+            losses[step] = model.examine(*EXAM)[0]
+    return model, losses
+
+
+EXAM = repeating_texts(32, 65, 8, 32, 99)
+
+
+def test_the_loss_on_copies_stays_above_3_for_200_steps_and_is_below_1_at_250(copier: tuple[Copier, dict[int, float]]) -> None:
+    _, losses = copier
+    assert losses[0] > 4
+    assert losses[200] > 3
+    assert losses[250] < 1
+    assert losses[450] < 0.35
+
+
+def test_one_head_of_layer_0_looks_at_the_token_before_and_layer_1_at_what_followed(
+    copier: tuple[Copier, dict[int, float]],
+) -> None:
+    low, high = (head_roles(A, EXAM[1]) for A in copier[0].examine(*EXAM)[1])
+    assert low[0].max() > 0.6
+    assert high[1].min() > 0.4
+    assert low[1].max() < 0.1
+
+
+def test_without_the_previous_token_head_copying_is_lost_and_without_any_one_head_of_layer_1_it_is_not(
+    copier: tuple[Copier, dict[int, float]],
+) -> None:
+    model, _ = copier
+    whole, weights = model.examine(*EXAM)
+    best = int(head_roles(weights[0], EXAM[1])[0].argmax())
+    broken, after = model.examine(*EXAM, off=(0, best))
+    assert broken > 3
+    assert head_roles(after[1], EXAM[1])[1].max() < 0.5 * head_roles(weights[1], EXAM[1])[1].max()
+    for h in range(4):
+        assert model.examine(*EXAM, off=(1, h))[0] < 2
+    assert whole < 0.35
+
+
+def test_longer_texts_cost_more_and_squeezed_positions_lose_the_previous_token(copier: tuple[Copier, dict[int, float]]) -> None:
+    model, _ = copier
+    losses = []
+    for n in (64, 256, 512):
+        texts = repeating_texts(16, n + 1, 8, 32, 98)
+        loss, weights = model.examine(*texts)
+        losses.append(loss)
+        if n > 64:
+            squeezed, after = model.examine(*texts, scale=64 / n)
+            assert squeezed > loss + 1
+            assert head_roles(after[0], texts[1])[0].max() < 0.5 * head_roles(weights[0], texts[1])[0].max()
+    assert losses == sorted(losses)
+
+
+def test_one_layer_does_not_learn_to_copy() -> None:
+    model = Copier(rotary_mha, layers=1)
+    for _ in model.learn(8, 32, 300):
+        pass
+    assert model.examine(*EXAM)[0] > 3
+
+
+def test_a_fixed_period_is_learned_as_a_distance_without_any_previous_token_head() -> None:
+    model = Copier(rotary_mha)
+    for _ in model.learn(16, 16, 200):
+        pass
+    losses = {p: model.examine(*repeating_texts(32, 65, p, p, 3))[0] for p in (16, 17, 24)}
+    assert losses[16] < 0.3
+    assert min(losses[17], losses[24]) > math.log(64)  # worse than a uniform guess
+    texts = repeating_texts(32, 65, 16, 16, 3)
+    assert head_roles(model.examine(*texts)[1][0], texts[1])[0].max() < 0.2
+
+
 # ---------------------------------------------------------------------------------------------- shapes and probes
 
 
@@ -418,6 +635,9 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["rotate_half_rope"](x, pos)
     checked["rope_sdpa"](x[..., :2, :], x, x, pos[:2], pos)
     checked["interleave_permutation"](6, 2)
+    jaxtyping.jaxtyped(typechecker=beartype)(reference.rotary_mha)(x[:, 0], *normal(3, 6, 8), normal(8, 6), 2, pos)
+    jaxtyping.jaxtyped(typechecker=beartype)(reference.head_roles)(x[..., :5], torch.tensor([3, 2]))
+    jaxtyping.jaxtyped(typechecker=beartype)(reference.look_back)(2, 8)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["apply_rope"](x, pos[:4])
 

@@ -1,16 +1,27 @@
 """What SECURITY promises, class by class: the cause is tested, not one attack."""
 
+import contextlib
+import io
+import os
 import re
+import socket
+import sys
+import threading
+import time
 from datetime import datetime
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from autograder import cli
 from autograder.authoring.course import CourseError
-from autograder.grading import collect, grade, mark
+from autograder.cli.instructor_output import print_class
+from autograder.grading import collect, forbidden_names, grade, ledger, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
+from autograder.sandbox import clock, confine, wipe, wire
+from autograder.sandbox.budget import Budget
 
 LINKS = (
     "[figure](javascript:alert(1))",
@@ -86,3 +97,137 @@ def test_two_students_whose_names_fold_together_are_refused_with_both_names(tmp_
     reasons = " ".join(refused.reason for refused in intake.refused)
     for name in ("Zoe", "Zoë", "王-a", "李-a"):
         assert repr(name) in reasons
+
+
+def test_deadlines_rest_while_the_grader_is_busy_with_another_students_text() -> None:
+    """Eight seconds in which no thread of the grader runs take none of an honest student's two seconds."""
+    ours, theirs = socket.socketpair()
+    clock.start()
+    started = clock.now()
+    real = time.monotonic()
+    with ours, theirs:
+        threading.Timer(0.4, lambda: wire.send(theirs, {"op": "hello"}, deadline=clock.now() + 5)).start()
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(30)  # as in one long regular expression: this thread keeps the interpreter
+        try:
+            while time.monotonic() - real < 3:
+                pass
+        finally:
+            sys.setswitchinterval(before)
+        assert clock.now() - started < 1
+        assert wire.receive(ours, deadline=started + 2)[0] == {"op": "hello"}
+
+
+def test_a_deadline_that_passes_is_still_a_timeout() -> None:
+    ours, theirs = socket.socketpair()
+    clock.start()
+    with ours, theirs, pytest.raises(wire.WireTimeoutError):
+        wire.receive(ours, deadline=clock.now() + 0.3)
+
+
+def test_a_clean_up_that_no_tree_breaks(tmp_path: Path) -> None:
+    """Deeper than Python's stack and than any path may be long; shut folders, links out of it, names that are no text."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "stays").write_text("x")
+    folder = tmp_path / "scratch"
+    (folder / "kept").mkdir(parents=True)
+    top = os.open(folder, os.O_RDONLY)
+    here = top
+    for _ in range(3000):
+        os.mkdir("d" * 200, dir_fd=here)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        deeper = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        if here != top:
+            os.close(here)
+        here = deeper
+    os.close(here)
+    os.close(top)
+    (folder / "shut" / "in").mkdir(parents=True)
+    (folder / "shut").chmod(0)
+    (folder / "link").symlink_to(outside)
+    os.mkdir(os.fsencode(folder) + b"/\xff\xfe")
+    os.mkfifo(folder / "pipe")
+    assert wipe.empty(str(folder), ["kept"]) == []
+    assert os.listdir(folder) == ["kept"]
+    assert (outside / "stays").read_text() == "x"
+
+
+def test_seconds_are_shared_by_the_exercises_that_need_them() -> None:
+    budget = Budget(60.0)
+    assert budget.second(5.0, 1) == 5.0  # one slow answer has its whole limit
+    assert budget.second(30.0, 1) == 30.0
+    total = 0.0
+    for _ in range(9):
+        total += budget.first(5.0)
+        budget.late += 1
+    for waiting in range(9, 0, -1):
+        seconds = budget.second(5.0, waiting)
+        budget.shared_s -= seconds
+        total += seconds
+    assert total < 12
+    budget.spend(59.9)
+    assert budget.spent
+    assert budget.first(5.0) < 0.2
+
+
+def test_a_second_grader_is_told_who_is_at_work(tmp_path: Path) -> None:
+    with ledger.alone(tmp_path, "lesson"):
+        with ledger.alone(tmp_path, "another lesson"):
+            pass
+        with pytest.raises(CourseError, match=f"process {os.getpid()} on"), ledger.alone(tmp_path, "lesson"):
+            pass
+    with ledger.alone(tmp_path, "lesson"):  # it is over when the first ends
+        pass
+
+
+@pytest.mark.parametrize("text", ["database or disk is full", "attempt to write a readonly database", "database is locked"])
+def test_a_gradebook_that_cannot_be_written_ends_in_two_lines(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    def fail(_: object) -> int:
+        raise OperationalError("INSERT ...", {}, Exception(text))
+
+    monkeypatch.setattr("autograder.cli.instructor._grade", fail)
+    assert cli.main(["grade", "nothing"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 2
+    assert text in said[0]
+
+
+def test_thousands_of_odd_cells_say_twenty_lines() -> None:
+    flags = [f"unknown grade_id 'x{number}'" for number in range(1900)]
+    assert len(ledger.bounded(flags)) == 20
+    row = ledger.StudentRow("eve", 0.0, 14.0, flags=flags)
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        print_class(ledger.ClassReport("lesson", "bubblewrap", [], [row, ledger.StudentRow("ada", 14.0, 14.0)]))
+    assert len(text.getvalue().splitlines()) < 40
+
+
+def test_what_a_person_would_read_otherwise_than_python_is_flagged() -> None:
+    for text in ("x = 1 # \u202e1 = y", "a\u200bb = 1", "s\u043eftmax = 1", "\uff45val = 1"):
+        assert forbidden_names.disguises(text), ascii(text)
+    for text in ("α = 1", "x_σ = 2  # für λ", "# привет\nx = 1", "# 你好", "naïve = 1", "# d² and x₁"):
+        assert forbidden_names.disguises(text) is None, text
+
+
+def test_what_does_a_forbidden_ones_work_is_named_and_what_may_is_flagged() -> None:
+    assert forbidden_names.uses("from torch.func import vjp\ny = vjp(f, x)", ["torch.autograd"]) == ["torch.autograd"]
+    assert forbidden_names.builds_names("y = getattr(F, 'scaled_dot' + '_product_attention')(q, k, v)")
+    assert not forbidden_names.builds_names("y = np.exp(x) / np.exp(x).sum()")
+
+
+def test_a_process_that_cannot_start_at_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([BlockingIOError(), BlockingIOError(), 7])
+
+    def fork() -> int:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(os, "fork", fork)
+    assert confine.fork() == 7

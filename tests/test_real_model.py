@@ -1,31 +1,34 @@
 """Lesson 11: the answers against independent oracles, every number that its text states, and the lesson itself, offline."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-import time
+import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 import torch
-from attention_course.language_model.reference import PlainAttention, reference_logits
+from attention_course.language_model.reference import FLAWS, PORTS, PlainAttention, reference_logits, to_hugging_face
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
-from autograder.notebooks.roles import exercise_of
 from solutions import real_model_table
 from solutions.grouped_query import Attention
 from solutions.kv_cache import KVCache
-from solutions.positions import apply_rope
-from solutions.real_model import GroupedAttention, Llama, feed_forward, kv_bytes_per_token, perplexity, rms_norm
+from solutions.positions import apply_rope, rotate_half_rope
+from solutions.real_model import (
+    GroupedAttention,
+    Llama,
+    best_speed,
+    feed_forward,
+    from_hugging_face,
+    kv_bytes_per_token,
+    perplexity,
+    rms_norm,
+    sink_strength,
+)
+from tests.lesson_run import Run, run_offline
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}  # float64 on both sides, another order of sums
 SINGLE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}  # angles by complex64 on one side
@@ -146,91 +149,79 @@ def test_bytes_are_those_that_the_lesson_states() -> None:
     assert kv_bytes_per_token([3] * 30, 64, 1) == 11_520
     assert [kv_bytes_per_token([groups] * 30, 64, size) for groups, size in ((3, 4), (3, 2), (9, 2))] == [46_080, 23_040, 69_120]
     assert kv_bytes_per_token([3] * 20 + [1] * 10, 64, 2) == 17_920 == 23_040 - 10 * 512
-    sizes = {"L": 30, "G": 3, "d": 64}
-    names = "as it should be", "8 bits", "4 bits", "all layers, mean", "plain, r = 192", "plain, r = 128", "the ten least harmful"
-    expected = [23_040, 12_240, 6480, 7680, 11_520, 7680, 17_920]
-    assert [real_model_table.bytes_of(name, sizes) for name in names] == expected
-    budget = 100e6 / 8192
-    assert round(budget) == 12_207
-    assert 12_240 / budget == pytest.approx(1.003, abs=0.0005)
-    assert round(6480 * 8192 / 1e6) == 53
-
-
-LESSON = course_root() / "source" / "11_real_model" / "11_real_model.ipynb"
-OFFLINE = """
-import socket
-connect = socket.socket.connect
-def local_only(self, address):
-    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
-        raise OSError(f"the lesson must not use the network: {address}")
-    return connect(self, address)
-socket.socket.connect = local_only
-"""
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, float, Path]:
-    """The lesson run offline with an empty cache of results: notebook, seconds after the first load, and the cache."""
-    from nbclient import NotebookClient
-
-    folder = tmp_path_factory.mktemp("lesson")
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(OFFLINE)
-    environment = {**os.environ, "ATTN_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(folder / "site"), str(course_root().parent)])
-    load = "from attention_course.language_model import load_model; load_model()"
-    subprocess.run([sys.executable, "-c", load], env=environment, check=True, timeout=120)
-    notebook = nbformat.read(LESSON, as_version=4)
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(LESSON.parent)}})
-    began, used = time.monotonic(), _cpu_seconds()
-    client.execute(env=environment)
-    clock, processor = time.monotonic() - began, _cpu_seconds() - used
-    assert processor > 5  # the kernel is among what was counted
-    shutil.copytree(folder / "cache" / "results", Path(os.environ["ATTN_CACHE"]) / "results", dirs_exist_ok=True)  # for nbval
-    return notebook, min(clock, processor), folder / "cache"  # other work on the machine stretches the clock's time alone
-
-
-def _cpu_seconds() -> float:
-    """Of all processes that have ended since, the kernel among them."""
-    times = os.times()
-    return times.children_user + times.children_system
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_offline("11_real_model", tmp_path_factory.mktemp("lesson"))
 
 
 @pytest.mark.timeout(900)
-def test_the_lesson_runs_offline_in_minutes_and_every_check_passes(executed: tuple[Any, float, Path]) -> None:
-    notebook, seconds, _ = executed
-    for cell in notebook.cells:
-        outputs = cell.get("outputs", [])
-        assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"], cell.source
-        if exercise_of(cell):
-            assert float(outputs[0]["data"]["text/plain"]) == cell.metadata.nbgrader.points
-    assert seconds < 360  # three minutes on two idle cores; what tests it may be twice as busy
+def test_the_lesson_runs_offline_in_minutes_and_every_check_passes(executed: Run) -> None:
+    executed.every_check_passes()
+    assert executed.seconds < 360  # three minutes on two idle cores; what tests it may be twice as busy
 
 
 @pytest.mark.timeout(900)
-def test_one_command_reproduces_every_perplexity_within_its_band_and_finds_them_on_the_disk(
-    executed: tuple[Any, float, Path],
-) -> None:
-    _, _, cache = executed
-    known = set((cache / "results").iterdir())
-    environment = {**os.environ, "ATTN_CACHE": str(cache), "PYTHONPATH": str(course_root().parent)}
-    command = [sys.executable, "-m", "solutions.real_model_table"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "NOT REPRODUCED" not in done.stdout
-    assert set((cache / "results").iterdir()) == known  # the same content, so nothing was measured a second time
-    values = {line[:28].strip(): float(line[36:51].replace(",", "")) for line in done.stdout.splitlines()[3:]}
-    assert set(values) == set(real_model_table.MEANT)
-    for kind in ("plain", "knows the inputs"):
-        by_rank = [values[f"{kind}, r = {r}"] for r in real_model_table.RANKS]
-        assert by_rank == sorted(by_rank)
-        assert by_rank[0] == pytest.approx(values["as it should be"], rel=1e-4)
-    for r in real_model_table.RANKS[1:]:
-        assert values[f"knows the inputs, r = {r}"] < values[f"plain, r = {r}"]
-    assert min(values, key=values.__getitem__) != "modulo" == max(real_model_table.FLAWS, key=values.__getitem__)
+def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
+    printed = executed.printed
+    for words in ("and reach 33.", "say Paris: no_rope, half_split\n", "270 heads", "port B: off by 1", "repaired: off by 0.00"):
+        assert words in printed
+    for question in ("The capital of France is Paris.", "The opposite of hot is cold."):
+        assert {f"{port}: {question}" for port in ("port A", "port B")} <= set(printed.splitlines())
+    assert "even weights on  10 tokens give the first one 21.4%" in printed
+    assert "even weights on 512 tokens give the first one 1.1%" in printed
+    by_depth = [int(share) for share in re.findall(r"layers +\d+ to +\d+: +(\d+)%", printed)]
+    assert by_depth == pytest.approx([9, 18, 24, 45, 50, 48], abs=1.5)
+    prices = {name: float(value.replace(",", "")) for name, value in re.findall(r"^(.+?) +perplexity +([\d.,]+)$", printed, re.M)}
+    found = {row: real_model_table.Row(row, 0, price, real_model_table.MEANT[row]) for row, price in prices.items()}
+    assert len(found) == 2 + len(FLAWS)
+    assert all(row.reproduced for row in found.values()), found
+    assert 30 < prices["port B"] / prices["as it should be"] < 50  # "forty times as unsure"
+    assert prices["modulo"] > 9 * 49_152  # "ten times worse than guessing blindly"
+    assert max(prices, key=prices.__getitem__) == "modulo"
 
 
-def test_the_cached_results_are_plain_numbers(executed: tuple[Any, float, Path]) -> None:
-    found = [json.loads(path.read_text()) for path in (executed[2] / "results").iterdir()]
-    assert len(found) > 50
-    assert all(isinstance(value, float) and value >= 1 for value in found)
+def test_a_step_reads_what_the_lesson_says_and_that_sets_the_best_speed() -> None:
+    weights, cache = 134.5e6 * 2, 4096 * 23_040
+    assert best_speed() == pytest.approx(1e11 / (weights + cache))
+    assert (round(weights / 1e6), round(cache / 1e5) / 10) == (269, 94.4)  # in the hints
+    assert round(23_040 * 8192 / 1e6) == 189  # "nearly twice the model's own file" of 98 MB
+
+
+# ---------------------------------------------------------------------------------------------- ports and sinks
+
+
+@pytest.mark.parametrize("d", [2, 4, 6, 64])
+def test_a_layer_goes_to_hugging_face_and_comes_back(d: int) -> None:
+    layer = {"Wq": normal(5, 6 * d), "Wk": normal(5, 3 * d), "Wv": normal(5, 3 * d), "Wo": normal(6 * d, 5), "H": 6, "G": 3}
+    ours = from_hugging_face(to_hugging_face(layer), 6, 3)
+    assert all(torch.equal(ours[name], layer[name]) for name in ("Wq", "Wk", "Wv", "Wo"))
+    x = normal(1, 7, 5)  # and there it is what half-split rotation expects
+    theirs = to_hugging_face(layer)["q_proj"]
+    heads, pos = (x @ theirs.mT).unflatten(-1, (6, d)).transpose(1, 2), torch.arange(7)
+    rotated = rotate_half_rope(heads, pos, 100.0).unflatten(-1, (2, -1)).mT.flatten(-2)
+    assert_close(rotated, apply_rope((x @ layer["Wq"]).unflatten(-1, (6, d)).transpose(1, 2), pos, 100.0), **DOUBLE)
+
+
+@pytest.mark.parametrize("d", [4, 6])
+def test_port_b_is_right_for_heads_of_four_features_and_wrong_for_wider_ones(d: int) -> None:
+    layer = {"Wq": normal(5, 6 * d), "Wk": normal(5, 3 * d), "Wv": normal(5, 3 * d), "Wo": normal(6 * d, 5), "H": 6, "G": 3}
+    ported = PORTS["port B"]({"layers": [layer]})["layers"][0]
+    assert torch.equal(ported["Wq"], layer["Wq"]) == (d == 4)
+    text = (course_root() / "lessons" / "11_real_model.md").read_text()
+    (cell,) = re.findall(r"(def from_hugging_face_b.*?return ours\n)", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(cell, names)
+    shown = names["from_hugging_face_b"](to_hugging_face(layer), 6, 3)
+    assert all(torch.equal(shown[name], ported[name]) for name in shown)
+
+
+def test_an_even_spread_has_strength_one_and_a_head_that_looks_at_nothing_else_the_most() -> None:
+    n = 512
+    even = torch.ones(n, n).tril() / torch.arange(1, n + 1)[:, None]
+    lazy = torch.zeros(n, n)
+    lazy[:, 0] = 1
+    strength = sink_strength(torch.stack([even, lazy])[None])
+    assert_close(strength[0, 0], torch.tensor(1.0))
+    assert float(strength[0, 1]) == pytest.approx(1 / 0.011383, rel=1e-3)  # 88 times

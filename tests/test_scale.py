@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from autograder.authoring import twin
 from autograder.authoring.build import nbgrader_api
-from autograder.authoring.course import CourseError, course_root, find_lesson
+from autograder.authoring.course import CourseError, find_lesson
 from autograder.cli import main
 from autograder.grading import demo, ledger
 from autograder.grading.grade import grade_assignment
@@ -39,9 +40,7 @@ Rows = dict[str, Any]
 def make_course(root: Path) -> Path:
     """A course with a gradebook and six submissions of lesson 00, some of them wrong."""
     lesson = find_lesson(LESSON)
-    for kind in ("source", "release"):
-        shutil.copytree(course_root() / kind / LESSON, root / kind / LESSON)
-    shutil.copyfile(course_root() / "nbgrader_config.py", root / "nbgrader_config.py")
+    twin.make(root, [lesson])
     (root / ".secret").write_text("7" * 64)
     (exercise,) = [each for each in lesson.exercises() if not each.choices]
     for number in range(STUDENTS):

@@ -1,16 +1,24 @@
 """What a stranger's machine sees: the pins go together on every platform, by PyPI's own metadata and nothing local."""
 
+import functools
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
+import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from autograder.workspace import torch_build
 
 ROOT = Path(__file__).resolve().parents[1]
 PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "windows", "aarch64-apple-darwin")
@@ -77,3 +85,72 @@ def test_the_written_constraints_hold_every_pin() -> None:
     written = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
     missing = [pin for pin in pins if pin.lower() not in written]
     assert not missing, f"pyproject.toml pins {missing}, constraints.txt does not: run `make lock`"
+
+
+@pytest.mark.parametrize(
+    ("system", "gpu", "kind", "index"),
+    [
+        ("Linux", False, "cpu", torch_build.CPU_INDEX),
+        ("Linux", True, "cuda", ""),
+        ("Darwin", False, "mps", ""),
+        ("Windows", False, "cpu", ""),
+        ("Windows", True, "cuda", torch_build.CUDA_INDEX),
+    ],
+)
+def test_each_machine_gets_the_torch_that_it_can_use(system: str, gpu: bool, kind: str, index: str) -> None:
+    build = torch_build.choose(system, gpu)
+    assert (build.kind, build.index) == (kind, index)
+    assert build.megabytes >= 2000 if kind == "cuda" else build.megabytes < 700
+
+
+def test_the_users_word_on_the_gpu_counts() -> None:
+    assert torch_build.has_gpu({"GPU": "1"})
+    assert not torch_build.has_gpu({"GPU": "0"})
+
+
+@pytest.fixture
+def indexes(tmp_path: Path) -> Iterator[str]:
+    """Two small package indexes on loopback: "pypi" has torch 2.13.0, "cpu" has torch 2.13.0+cpu."""
+    for name, version in (("pypi", "2.13.0"), ("cpu", "2.13.0+cpu")):
+        folder = tmp_path / name / "torch"
+        folder.mkdir(parents=True)
+        wheel = f"torch-{version}-py3-none-any.whl"
+        info = f"torch-{version}.dist-info"
+        with zipfile.ZipFile(folder / wheel, "w") as file:
+            file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+            file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            file.writestr(f"{info}/RECORD", "")
+        (folder / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+    handler = functools.partial(QuietHandler, directory=str(tmp_path))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def taken(build: torch_build.Build, pypi: str, tmp_path: Path) -> str:
+    """The version that pip would install for `build`, asked of an index and nothing local."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    env |= {"PIP_INDEX_URL": pypi, "PIP_CONFIG_FILE": os.devnull}
+    report = tmp_path / "report.json"
+    command = torch_build.command(build, ["--dry-run", "--quiet", "--ignore-installed", "--report", str(report)])
+    subprocess.run(command, check=True, env=env, capture_output=True, timeout=120)
+    version: str = json.loads(report.read_text())["install"][0]["metadata"]["version"]
+    return version
+
+
+def test_pip_takes_the_cpu_build_from_its_index_and_pypis_elsewhere(indexes: str, tmp_path: Path) -> None:
+    assert torch_build.reachable(f"{indexes}/cpu")
+    assert taken(torch_build.choose("Linux", False, f"{indexes}/cpu"), f"{indexes}/pypi", tmp_path) == "2.13.0+cpu"
+    assert taken(torch_build.choose("Linux", True), f"{indexes}/pypi", tmp_path) == "2.13.0"
+
+
+def test_an_index_that_does_not_answer_is_noticed(indexes: str) -> None:
+    assert not torch_build.reachable(f"{indexes}/nowhere")
+    assert not torch_build.reachable("http://127.0.0.1:9")

@@ -1,18 +1,36 @@
 """Lesson 12: the answers against independent oracles, every number that its text states, and the lesson itself, offline."""
 
 import itertools
+import json
+import os
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
+from attention_course.language_model.quality import worth_having
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from autograder.authoring.course import course_root
+from solutions import real_model_table
 from solutions.latent import gqa_as_mla
+from solutions.positions import apply_rope
 from solutions.real_model import GroupedAttention
-from solutions.smaller_caches import LatentAttention, latent_weights, layers_to_pool, output_factors, pareto
+from solutions.smaller_caches import (
+    LatentAttention,
+    latent_weights,
+    layers_to_pool,
+    output_factors,
+    partial_rope,
+    remade_ratio,
+    round_to_bits,
+)
+from tests.lesson_run import Run, run_offline
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}  # float64 on both sides, another order of sums
 SINGLE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}  # angles by complex64 on one side
@@ -57,19 +75,6 @@ def test_the_chosen_layers_save_enough_with_the_least_harm_of_all_sets(harm: lis
     assert chosen == sorted(set(chosen))
     assert len(chosen) == min(map(len, sets))
     assert sum(harms[i] for i in chosen) == min(sum(harms[i] for i in s) for s in sets if len(s) == len(chosen))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.sampled_from("abcdefg"), st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1))
-def test_the_front_is_what_nothing_beats_and_falls_as_it_gets_dearer(points: dict[str, tuple[int, int]]) -> None:
-    given_points = {name: (float(c), float(q)) for name, (c, q) in points.items()}
-    kept = pareto(given_points)
-    for name, (cost, loss) in given_points.items():
-        beaten = any((c <= cost and q < loss) or (c < cost and q <= loss) for c, q in given_points.values())
-        assert (name in kept) != beaten
-    losses = [given_points[name][1] for name in kept]
-    assert losses == sorted(losses, reverse=True)
-    assert kept == sorted(kept, key=lambda name: (given_points[name][0], name))
 
 
 # ---------------------------------------------------------------------------------------------- low rank
@@ -138,8 +143,135 @@ def test_at_full_rank_and_as_lesson_10_writes_it_a_latent_cache_is_exact() -> No
 # ---------------------------------------------------------------------------------------------- the lesson's numbers
 
 
+def test_bytes_are_those_that_the_lesson_states() -> None:
+    sizes = {"L": 30, "G": 3, "d": 64}
+    channel = [f"{bits} bits, keys per channel" for bits in (4, 3, 2)]
+    names = (
+        "as shipped",
+        "8 bits, keys per token",
+        *channel,
+        "all layers",
+        "plain, r = 192",
+        "plain, r = 128",
+        "ten chosen layers",
+    )
+    expected = [23_040, 12_240, 6480, 5040, 3600, 7680, 11_520, 7680, 17_920]
+    assert [real_model_table.bytes_of(name, sizes) for name in names] == expected
+    budget = 100e6 / 8192
+    assert round(budget) == 12_207
+    assert 12_240 / budget == pytest.approx(1.003, abs=0.0005)
+    assert round(6480 * 8192 / 1e6) == 53
+    assert (round(23_040 * 8192 / 1e6), 2 * 3 * 64, 3 * 64, 2 * 2 * 64 * 2) == (189, 384, 192, 512)
+
+
 def test_making_keys_again_costs_what_the_lesson_states() -> None:
-    heads, groups, d = 9, 3, 64
-    remade = {r: 2 * r * groups * d + 3 * groups * d + 2 * heads * d + 2 * heads * r for r in (128, 384)}
-    assert [round(flop / (4 * heads * d)) for flop in remade.values()] == [23, 68]
-    assert [6 * 64, 3 * 64, 9 * 30] == [384, 192, 270]  # numbers in a full latent, in all rotated keys of a layer; heads
+    assert round(remade_ratio()) == 23
+
+
+def test_pairs_turn_as_slowly_as_the_lesson_says() -> None:
+    radians = [1e5 ** (-2 * i / 64) for i in range(32)]
+    assert radians[0] == 1
+    assert round(1 / radians[16]) == 316
+    assert 1 / radians[31] == pytest.approx(70_000, rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_offline("12_smaller_caches", tmp_path_factory.mktemp("lesson"))
+
+
+@pytest.mark.timeout(1200)
+def test_the_lesson_runs_offline_in_minutes_and_every_check_passes(executed: Run) -> None:
+    executed.every_check_passes()
+    assert executed.seconds < 360  # three minutes on two idle cores; what tests it may be twice as busy
+
+
+@pytest.mark.timeout(1200)
+def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
+    printed = executed.printed
+    (share,) = re.findall(r"layers 0 and 1 do (\d+)%", printed)
+    assert int(share) > 50  # most of it
+    (promised,) = re.findall(r"if harms added up, it would be (\S+)", printed)
+    assert float(promised) < 14.22  # no loss at all
+    assert printed.count("equal to 1e-3: True") == 2
+    honest, flattered = (
+        float(value) for value in re.findall(r"2 bits (\S+)\n2 bits per channel with the bug: (\S+)", printed)[0]
+    )
+    assert 2 < float(honest) / float(flattered) < 2.5  # "more than twice"
+    circled = re.findall(r"perplexity +\S+: (.+)$", printed, re.M)
+    assert {"8 bits, keys per channel", "4 bits, keys per channel", "3 bits, keys per channel"} <= set(circled)
+    assert not [name for name in circled if name.startswith("r =")]
+
+
+@pytest.mark.timeout(1800)
+def test_one_command_reproduces_every_perplexity_within_its_band_and_measures_nothing_of_lesson_12_twice(executed: Run) -> None:
+    known = set((executed.cache / "results").iterdir())
+    root = course_root()
+    path = os.pathsep.join([str(root.parent), str(root / "given")])
+    environment = {**os.environ, "ATTN_CACHE": str(executed.cache), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "solutions.real_model_table"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NOT REPRODUCED" not in done.stdout
+    new = set((executed.cache / "results").iterdir()) - known
+    assert len(new) == 2 + len(real_model_table.FLAWS)  # lesson 11's; all of lesson 12's had the same content
+    values = {line[:28].strip(): float(line[36:51].replace(",", "")) for line in done.stdout.splitlines()[3:]}
+    assert set(values) == set(real_model_table.MEANT)
+    for kind in ("plain", "knows the inputs"):
+        by_rank = [values[f"{kind}, r = {r}"] for r in real_model_table.RANKS]
+        assert by_rank == sorted(by_rank)
+        assert by_rank[0] == pytest.approx(values["as shipped"], rel=1e-4)
+    for r in real_model_table.RANKS[1:]:
+        assert values[f"knows the inputs, r = {r}"] < values[f"plain, r = {r}"]
+    for bits in (3, 2):
+        assert values[f"{bits} bits, keys per channel"] < 0.6 * values[f"{bits} bits, keys per token"]
+    assert values["16 pairs, 2,048 tokens"] / values["32 pairs, 2,048 tokens"] > 2 > 1.1 > values["16 pairs"] / values["32 pairs"]
+    found = [json.loads(path.read_text()) for path in known]
+    assert len(found) > 50
+    assert all(isinstance(value, float) and value >= 1 for value in found)
+
+
+# ---------------------------------------------------------------------------------------------- bits and turns
+
+
+@given(bits=st.integers(1, 6), dim=st.sampled_from([0, 1, -1]))
+def test_rounded_numbers_have_as_many_levels_as_bits_can_tell_apart_and_are_off_by_half_a_step(bits: int, dim: int) -> None:
+    x = normal(70, 65, seed=bits)
+    y = round_to_bits(x, bits, dim)
+    assert max(len(line.unique()) for line in y.movedim(dim, 0).flatten(1).T) <= 2**bits
+    step = (x.amax(dim, keepdim=True) - x.amin(dim, keepdim=True)) / (2**bits - 1)
+    assert ((y - x).abs() <= step / 2 + 1e-12).all()
+    assert_close(y.amax(dim), x.amax(dim), **DOUBLE)
+    assert_close(y.amin(dim), x.amin(dim), **DOUBLE)
+
+
+def test_the_shown_rounding_has_one_level_too_many() -> None:
+    text = (course_root() / "lessons" / "12_smaller_caches.md").read_text()
+    (cell,) = re.findall(r"(def round_to_bits_b.*?return code \* step \+ least\n)", text, re.DOTALL)
+    names: dict[str, Any] = {"torch": torch}
+    exec(cell, names)
+    assert len(names["round_to_bits_b"](normal(999), 2, 0).unique()) == 5
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 3, 4])
+def test_partly_turned_scores_depend_on_the_distance_alone(pairs: int) -> None:
+    q, k = normal(1, 8), normal(1, 8, seed=1)
+
+    def score(i: int, j: int) -> Tensor:
+        return partial_rope(q, torch.tensor([i]), pairs, 30.0) @ partial_rope(k, torch.tensor([j]), pairs, 30.0).mT
+
+    assert_close(score(9, 4), score(15, 10), rtol=1e-6, atol=1e-6)
+    assert torch.equal(partial_rope(q, torch.tensor([5]), pairs, 30.0)[:, 2 * pairs :], q[:, 2 * pairs :])
+    assert torch.equal(partial_rope(q, torch.tensor([5]), 4, 30.0), apply_rope(q, torch.tensor([5]), 30.0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from("abcdefg"), st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1))
+def test_what_is_worth_having_is_what_nothing_beats(points: dict[str, tuple[int, int]]) -> None:
+    given_points = {name: (float(c), float(q)) for name, (c, q) in points.items()}
+    kept = worth_having(given_points)
+    for name, (cost, loss) in given_points.items():
+        beaten = any((c <= cost and q < loss) or (c < cost and q <= loss) for c, q in given_points.values())
+        assert (name in kept) != beaten
+    losses = [given_points[name][1] for name in kept]
+    assert losses == sorted(losses, reverse=True)

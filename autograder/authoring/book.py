@@ -18,7 +18,7 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, Lesson, course_root
+from autograder.authoring.course import CourseError, Lesson, course_root, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord
@@ -33,7 +33,7 @@ _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def build(lessons: Sequence[Lesson], folder: Path, *, title: str = "Attention, graded") -> list[Path]:
+def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
     """Write the site into `folder`; its pages, the start page last. Raises CourseError for a lesson that was never built,
     and where the packages that make the site are missing."""
     missing = [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]
@@ -42,6 +42,7 @@ def build(lessons: Sequence[Lesson], folder: Path, *, title: str = "Attention, g
             f"attn book: expected the packages that make the site, found no {', '.join(missing)}.\n"
             "Install them: pip install " + " ".join(missing)
         )
+    title = settings().title
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "source"
         source.mkdir()
@@ -65,8 +66,8 @@ def _sphinx(source: Path, folder: Path, doctrees: Path, title: str) -> None:
     from sphinx.application import Sphinx
 
     said = io.StringIO()
-    settings = "".join(f"{name} = {value!r}\n" for name, value in _settings(title).items())
-    (source / "conf.py").write_text(settings, encoding="utf-8")
+    configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title).items())
+    (source / "conf.py").write_text(configuration, encoding="utf-8")
     app = Sphinx(source, source, folder, doctrees, "html", status=None, warning=said, freshenv=True)
     app.build()
     logging.getLogger("sphinx").handlers.clear()  # or a second site in this process would write to a closed stream
@@ -79,7 +80,7 @@ def _settings(title: str) -> dict[str, Any]:
     return {
         "project": title,
         "html_title": title,
-        "language": "en",
+        "language": settings().language,
         "extensions": ["myst_parser", "sphinx_copybutton", "autograder.authoring.book"],
         "myst_enable_extensions": ["dollarmath", "amsmath"],
         "myst_heading_anchors": 3,

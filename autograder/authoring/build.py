@@ -7,7 +7,6 @@ Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. E
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -18,11 +17,20 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, Lesson, course_root, given_folders, spare_grammars
+from autograder.authoring import packs
+from autograder.authoring.course import (
+    CourseError,
+    Lesson,
+    course_root,
+    given_folders,
+    references_folder,
+    search_path,
+    spare_grammars,
+)
 from autograder.authoring.read_lesson import read_lesson
+from autograder.authoring.reference_source import injected, modules_of
 from autograder.judging import pack
 
-_ANSWERS = re.compile(r"^from solutions\.(\w+) import", re.MULTILINE)
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
 # its file browser, too few for this course's code).
 LINE_LIMIT = 88
@@ -75,7 +83,7 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
     if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
-    made = pack.make(lesson.slug, lesson.title, lesson.exercises())
+    made = packs.make(lesson)
     for kind in ("source", "release"):
         path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
         differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
@@ -86,12 +94,10 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
 
 def wide_lines(lesson: Lesson) -> list[str]:
     """The code lines that a reader would have to scroll sideways for, in the lesson's cells and the answers they import."""
-    from autograder.authoring.reference_source import injected
-
     problems = []
     for cell in read_lesson(lesson).cells:
         source = injected(cell) if cell.cell_type == "code" else ""
-        where = f"course/lessons/{lesson.name}.md" if source == cell.source else f"solutions/{lesson.slug}.py"
+        where = f"course/lessons/{lesson.name}.md" if source == cell.source else f"{references_folder().name}/{lesson.slug}.py"
         for number, line in enumerate(source.splitlines(), start=1):
             if len(line) > LINE_LIMIT:
                 got = f"expected at most {LINE_LIMIT} characters, got {len(line)}: {line.strip()[:60]}…"
@@ -102,7 +108,7 @@ def wide_lines(lesson: Lesson) -> list[str]:
 def write_pack(lesson: Lesson, folder: Path) -> Path:
     """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
     path = folder / f"{lesson.slug}{pack.SUFFIX}"
-    made = pack.make(lesson.slug, lesson.title, lesson.exercises())
+    made = packs.make(lesson)
     if not path.exists() or pack.differences(made, pack.load(path)):
         pack.save(made, path)
     return path
@@ -111,8 +117,8 @@ def write_pack(lesson: Lesson, folder: Path) -> Path:
 def source_digest(lesson: Lesson) -> str:
     """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
     root = course_root()
-    modules = dict.fromkeys([lesson.slug, *_ANSWERS.findall(lesson.path.read_text(encoding="utf-8"))])
-    answers = [path for module in modules for path in _module_files(root.parent / "solutions", module)]
+    modules = dict.fromkeys([lesson.slug, *modules_of(lesson.path.read_text(encoding="utf-8"))])
+    answers = [path for module in modules for path in _module_files(references_folder(), module)]
     files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
     digest = hashlib.sha256()
     for path in files:
@@ -142,7 +148,7 @@ def _execute(notebook: Any, folder: Path) -> None:
     )
     try:
         client.execute(
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [course_root().parent, *given_folders()]))}
+            env={**os.environ, "PYTHONPATH": search_path(course_root().parent, *given_folders())}
         )  # this clone's solutions, whatever is installed
     except CellExecutionError as error:
         raise CourseError(
@@ -192,6 +198,10 @@ def nbgrader_api(root: Path, *, config: Path) -> Any:
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
 
+    if not config.exists():
+        raise CourseError(
+            f"expected nbgrader's settings in {config}, found none. `attn init` writes such a file: copy its lines."
+        )
     settings = PyFileConfigLoader(config.name, path=str(config.parent)).load_config()
     settings.CourseDirectory.root = str(root)
     settings.CourseDirectory.pop("db_url", None) if str(root) != str(config.parent) else None

@@ -8,14 +8,20 @@ import importlib
 import os
 import re
 import sys
-import tomllib
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from autograder.judging.exercise import Exercise
+
+if TYPE_CHECKING:
+    from autograder.authoring.settings import Settings
+
+FILE = "course.toml"
+PACKAGE = "course"  # the name under which exercises import one another, wherever the folder is and whatever it is called
 
 
 class CourseError(Exception):
@@ -55,51 +61,101 @@ class Lesson:
         return match.group(1).strip()
 
     def exercises(self) -> tuple[Exercise, ...]:
-        """`EXERCISES` of `course/exercises/<slug>.py`."""
-        root = str(course_root().parent)
-        if root not in sys.path:
-            sys.path.insert(0, root)
-        sys.path += [str(folder) for folder in given_folders() if str(folder) not in sys.path]
+        """`EXERCISES` of `exercises/<slug>.py` in the course folder, or of a package of that name."""
+        root = course_root()
+        _adopt(root)
+        name = f"{PACKAGE}.exercises.{self.slug}"
         try:
-            module = importlib.import_module(f"course.exercises.{self.slug}")
+            module = importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != f"course.exercises.{self.slug}":
+            if error.name not in (name, f"{PACKAGE}.exercises"):
                 raise
             raise CourseError(
-                f"lesson {self.name}: expected course/exercises/{self.slug}.py. Create it: see `attn new-lesson`."
+                f"lesson {self.name}: expected {root / 'exercises' / self.slug}.py, found none. Create it: see `attn new-lesson`."
             ) from None
         exercises: Sequence[Exercise] = module.EXERCISES
         return tuple(exercises)
 
 
+def _adopt(root: Path) -> None:
+    """Make this course's packages the ones that are imported: `course` is its folder, whatever that is called."""
+    places = {PACKAGE: [str(root)], f"{PACKAGE}.exercises": [str(root / "exercises")]}
+    for name, path in places.items():
+        if list(getattr(sys.modules.get(name), "__path__", [])) != path:
+            _forget(name)
+            sys.modules[name] = types.ModuleType(name)
+            sys.modules[name].__path__ = path
+    references = settings().references
+    found = sys.modules.get(references)
+    if found is not None and not (getattr(found, "__file__", None) or "").startswith(f"{root.parent}{os.sep}"):
+        _forget(references)
+    if sys.path[:1] != [str(root.parent)]:
+        sys.path.insert(0, str(root.parent))
+    sys.path += [str(folder) for folder in given_folders() if str(folder) not in sys.path]
+    importlib.invalidate_caches()
+
+
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        del sys.modules[name]
+
+
 @functools.cache
 def course_root() -> Path:
-    """The `course/` folder: `ATTN_COURSE`, or the nearest one at or above the working folder, or beside this package."""
+    """The course folder: `ATTN_COURSE`, or the nearest at or above the working folder, or a folder `course` in one of these."""
     if configured := os.environ.get("ATTN_COURSE"):
         candidates = [Path(configured)]
     else:
         here = Path.cwd()
-        candidates = [folder for up in (here, *here.parents) for folder in (up, up / "course")]
-        candidates.append(Path(__file__).resolve().parents[2] / "course")
+        candidates = [folder for up in (here, *here.parents) for folder in (up, up / PACKAGE)]
     for folder in candidates:
-        if (folder / "lessons").is_dir() and (folder / "exercises").is_dir():
+        if (folder / FILE).is_file():
             return folder.resolve()
-    raise CourseError(
-        "expected a course folder (with lessons/ and exercises/) here or above, found none. "
-        "Run this in a clone, or set ATTN_COURSE."
-    )
+    where = f"in {configured} (ATTN_COURSE)" if configured else "here or above"
+    raise CourseError(f"expected a course folder, with a {FILE}, {where}; found none. `attn init` makes one.")
 
 
-def setting(name: str, default: Any) -> Any:
-    """What course.toml says about `name`."""
-    path = course_root() / "course.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")).get(name, default) if path.exists() else default
+def settings() -> "Settings":
+    """What the course says about itself."""
+    return _settings(course_root() / FILE, (course_root() / FILE).stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _settings(path: Path, _modified: int) -> "Settings":
+    from autograder.authoring.settings import SettingsError, read  # a learner's check needs none
+
+    try:
+        return read(path)
+    except SettingsError as error:
+        raise CourseError(str(error)) from None
+
+
+def references_folder() -> Path:
+    """The folder of the package with the answers."""
+    return course_root().parent / settings().references
 
 
 def given_folders() -> tuple[Path, ...]:
-    """The folders whose packages lessons are given (`given` in course.toml): what released cells and the sandbox may import."""
-    named = setting("given", [])
-    return tuple(course_root() / name for name in ([named] if isinstance(named, str) else named))
+    """The folders whose packages lessons are given: what released cells and the sandbox may import of the course."""
+    folders = tuple(course_root() / name for name in settings().given)
+    if missing := next((folder for folder in folders if not folder.is_dir()), None):
+        raise CourseError(
+            f"{course_root() / FILE}: given: expected a folder {missing}, found none. Make it, or correct the name."
+        )
+    return folders
+
+
+def search_path(*folders: Path) -> str:
+    """PYTHONPATH for a kernel that shall find `folders` before all that this process was told to search."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def given_here() -> tuple[Path, ...]:
+    """`given_folders`; none where there is no course, as on the machine of somebody who installed the packages."""
+    try:
+        return given_folders()
+    except CourseError:
+        return ()
 
 
 def lessons() -> tuple[Lesson, ...]:

@@ -4,26 +4,24 @@ import ast
 import re
 from typing import Any
 
-from autograder.authoring.course import CourseError, course_root
+from autograder.authoring.course import CourseError, references_folder, settings
 from autograder.notebooks.roles import is_answer
 
-_IMPORT = re.compile(r"^from solutions\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
-
-
+_IMPORT = re.compile(r"^from (\w+)\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
 def solution_source(module: str, name: str) -> str:
-    """The source of `solutions.<module>.<name>`, its body between nbgrader's solution markers.
+    """The source of `name` in `module` of the package of references, its body between nbgrader's solution markers.
 
     Signature and docstring stay outside the markers: they are the task. A class keeps its own signature and docstring,
     and each of its methods is treated like a function. Read as text: nothing is imported or run.
     """
-    path = course_root().parent / "solutions" / f"{module}.py"
+    folder = references_folder()
+    path = folder / f"{module}.py"
     if not path.exists():
-        raise CourseError(
-            f"expected {path} for `from solutions.{module} import {name}`, found none. Correct the lesson's import."
-        )
+        wanted = f"from {folder.name}.{module} import {name}"
+        raise CourseError(f"expected {path} for `{wanted}`, found none. Correct the lesson's import.")
     text = path.read_text(encoding="utf-8")
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
@@ -32,11 +30,16 @@ def solution_source(module: str, name: str) -> str:
 
 
 def injected(cell: Any) -> str:
-    """The cell's source; where an answer cell imports from `solutions`, the sources of what it imports."""
+    """The cell's source; where an answer cell imports references, the sources of what it imports."""
     match = _IMPORT.match(cell.source.strip()) if cell.cell_type == "code" and is_answer(cell) else None
-    if match is None:
+    if match is None or match[1] != settings().references:
         return str(cell.source)
-    return "\n\n\n".join(solution_source(match[1], name) for name in re.split(r"\s*,\s*", match[2]))
+    return "\n\n\n".join(solution_source(match[2], name) for name in re.split(r"\s*,\s*", match[3]))
+
+
+def modules_of(text: str) -> list[str]:
+    """The modules of references that a lesson's text imports from."""
+    return re.findall(rf"^from {settings().references}\.(\w+) import", text, re.MULTILINE)
 
 
 def _marked(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:

@@ -1,10 +1,11 @@
-"""`attn new-lesson`: the four files of a lesson, small but complete, so that build and verify pass before the first edit."""
+"""`attn init`: a small course; `attn new-lesson`: the four files of a lesson. Both complete: they build before the first edit."""
 
 import re
 from pathlib import Path
 from string import Template
 
-from autograder.authoring.course import CourseError, course_root, lessons
+from autograder.authoring.course import FILE, PACKAGE, CourseError, course_root, lessons, references_folder
+from autograder.authoring.settings import example
 
 _LESSON = Template("""---
 jupytext:
@@ -19,7 +20,7 @@ kernelspec:
 
 # $title
 
-**You will learn** …
+**You will learn** to double numbers.
 
 ```{code-cell} ipython3
 :nbgrader: {grade_id: setup, locked: true}
@@ -30,14 +31,14 @@ from jaxtyping import Float
 from autograder import check
 ```
 
-## The question
+### Exercise $number.1: Double
 
-…
+Write a function that doubles each entry.
 
 ```{code-cell} ipython3
 :nbgrader: {grade_id: double, solution: true}
 
-from solutions.$slug import double
+from $references.$slug import double
 ```
 
 ```{code-cell} ipython3
@@ -53,7 +54,7 @@ check("double")
 _EXERCISES = Template('''"""Lesson $number $slug."""
 
 from autograder import Case, Exercise, Misconception, Variant
-from solutions import $slug as ref
+from $references import $slug as ref
 
 EXERCISES = (
     Exercise(
@@ -65,6 +66,8 @@ EXERCISES = (
         hints=("What happens to one entry?", "Multiply by a number.", "Multiply by 2."),
         misconceptions=(Misconception("squared", "squared the entries", "Doubling multiplies by 2.", lambda x: x**2),),
         variants=(Variant("sum", lambda x: x + x),),
+        difficulty=1,
+        minutes=2,
     ),
 )
 ''')
@@ -86,13 +89,53 @@ _TESTS = Template('''"""Lesson $number $slug: every number in its text, and its 
 
 import numpy as np
 
-from solutions import $slug as ref
+from $references import $slug as ref
 
 
 def test_doubling_is_adding_to_itself() -> None:
     x = np.random.default_rng(0).normal(size=5)
     np.testing.assert_array_equal(ref.double(x), x + x)
 ''')
+
+
+_CONFIG = Template('''"""Settings for plain `nbgrader …` commands run here: see autograder.plugins.nbgrader_settings."""
+
+from autograder.plugins.nbgrader_settings import configure
+
+c = get_config()  # noqa: F821 - traitlets puts it here
+configure(c, course_id="$identity")
+''')
+
+
+def init(folder: Path, title: str) -> list[Path]:
+    """Write a course of one lesson below `folder`, which may exist; the files. Raises CourseError where a course is there."""
+    root = folder / PACKAGE
+    if root.exists():
+        raise CourseError(f"expected no folder {root}, but it is there. Name another folder.")
+    identity = re.sub(r"\W+", "_", title).strip("_").lower() or "course"
+    references = folder / "solutions"
+    files = {
+        root / FILE: example(title),
+        root / "nbgrader_config.py": _CONFIG.substitute(identity=identity),
+        references / "__init__.py": f'"""The answers of the course, {title}: a module for each lesson."""\n',
+        **_lesson_files(root, references, "01_first"),
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(files)
+
+
+def _lesson_files(root: Path, references: Path, name: str) -> dict[Path, str]:
+    number, slug = name[:2], name[3:]
+    words = {"number": number, "slug": slug, "title": slug.replace("_", " ").capitalize(), "references": references.name}
+    files = {
+        root / "lessons" / f"{name}.md": _LESSON,
+        root / "exercises" / f"{slug}.py": _EXERCISES,
+        references / f"{slug}.py": _SOLUTIONS,
+        root.parent / "tests" / f"test_{slug}.py": _TESTS,
+    }
+    return {path: template.substitute(words) for path, template in files.items()}
 
 
 def new_lesson(name: str) -> list[Path]:
@@ -103,18 +146,10 @@ def new_lesson(name: str) -> list[Path]:
     number, slug = match[1], match[2]
     if taken := [lesson.name for lesson in lessons() if lesson.slug == slug or lesson.number == int(number)]:
         raise CourseError(f"expected a free number and slug, but {taken[0]!r} has one of them. Choose another.")
-    root = course_root()
-    files = {
-        root / "lessons" / f"{name}.md": _LESSON,
-        root / "exercises" / f"{slug}.py": _EXERCISES,
-        root.parent / "solutions" / f"{slug}.py": _SOLUTIONS,
-        root.parent / "tests" / f"test_{slug}.py": _TESTS,
-    }
+    files = _lesson_files(course_root(), references_folder(), name)
     if there := [path for path in files if path.exists()]:
         raise CourseError(f"expected no file {there[0]}, but it is there. Move it away first.")
-    for path, template in files.items():
+    for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            template.substitute(number=number, slug=slug, title=slug.replace("_", " ").capitalize()), encoding="utf-8"
-        )
+        path.write_text(text, encoding="utf-8")
     return list(files)

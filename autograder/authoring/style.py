@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.authoring.course import Lesson, course_root, setting
+from autograder.authoring.course import Lesson, course_root, settings
 from autograder.authoring.workload import HEADING
 
 MAX_WORDS = 40
 QUOTED_WORDS, BLOCK_WORDS = 8, 12
 MIN_ALT = 15  # characters: a name is not a description
-_DRAWING = ("figure", "subplots", "Drawing")
 _FENCE = re.compile(r"^(`{3,}|~{3,})(.*)$")
 _FORMULA = re.compile(r"\$\$.*?\$\$|(?<![\\$\d])\$(?!\s)[^$]+?(?<!\s)\$", re.DOTALL)
 _LINK = re.compile(r"\]\(https?://|<https?://|\]\(#|\]\(\.?\.?/?[\w/]+\.(?:md|ipynb)")
@@ -58,7 +57,7 @@ class Part:
 
 def enforced() -> bool:
     """Whether `attn build --check` fails on findings: `[style] enforced = true` in course.toml."""
-    return bool(setting("style", {}).get("enforced"))
+    return settings().style.enforced
 
 
 def findings(lesson: Lesson) -> list[Finding]:
@@ -115,7 +114,7 @@ def _answer(options: str) -> str:
 
 
 def _figures(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
-    drawing = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, setting('style', {}).get('drawing', _DRAWING)))})\(")
+    drawing = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, settings().style.drawing))})\(")
     for part in parts:
         if part.kind == "text":
             for image in re.finditer(r"!\[([^\]]*)\]\(", part.source):

@@ -14,7 +14,7 @@ from autograder.authoring.course import Lesson
 from autograder.diagnosis.attempt import judged
 from autograder.judging import pack
 from autograder.judging.compose import answer_of
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import Exercise, Instead, Misconception
 from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Result
@@ -57,11 +57,18 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
     caught = {m.id: True for m in exercise.misconceptions}
     full = {v.id: True for v in exercise.variants}
     for seed in seeds:
-        record = pack.make_record(lesson, exercise, seed)
         where = f"seed {seed}"
+        try:
+            record = pack.make_record(lesson, exercise, seed)
+        except ValueError as error:
+            verdict.problems.append(f"{where}: {error}")
+            caught, full = dict.fromkeys(caught, False), dict.fromkeys(full, False)
+            continue
         reference = grade(record, exercise.reference)
         if not reference.passed:
             verdict.problems.append(f"{where}: the reference gets {reference.score:g}/{exercise.points:g}: {_why(reference)}")
+        if exercise.recipe is not None and not grade(record, answer_of(exercise, Instead())).passed:
+            verdict.problems.append(f"{where}: the recipe without settings is not right")
         if grade(record, blank).score != 0:
             verdict.blank_zero = False
             verdict.problems.append(f"{where}: a blank answer gets marks")
@@ -75,6 +82,9 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
                 verdict.problems.append(f"{where}: {program!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}")
             elif (margin := max(_margin(record, case, program) for case in record.cases)) < MARGIN:
                 verdict.problems.append(f"{where}: {program!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)")
+        for mistake in exercise.misconceptions:
+            if not mistake.raises and (raised := _always_raised(record, mistake)) is not None:
+                verdict.problems.append(f"{where}: {mistake.id!r} only ever raises ({raised}): mend it, or declare raises=True")
         for variant in exercise.variants:
             result = grade(record, variant.answer)
             if not result.passed:
@@ -89,6 +99,13 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
 def grade(record: ExerciseRecord, answer: Any) -> Result:
     """`answer` judged on every case of `record`, in this process."""
     return judged(record, [observe(answer, case.probe) for case in record.cases])
+
+
+def _always_raised(record: ExerciseRecord, mistake: Misconception) -> str | None:
+    """The exception with which a mistake ends in every case in which it shows, or None."""
+    seen = [case.mistakes[name] for case in record.cases for name in mistake.answers() if name in case.mistakes]
+    failures = [one.failure for one in seen if one.failure is not None]
+    return f"{failures[0].type}: {failures[0].message}" if failures and len(failures) == len(seen) else None
 
 
 def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:

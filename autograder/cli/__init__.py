@@ -43,9 +43,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         print(f"attn: expected the package {error.name!r}, found none. `attn doctor` says what to install.", file=sys.stderr)
         return 2
+    except Exception as error:
+        if (said := _database(error)) is None:
+            raise
+        print(f"attn: {said}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nattn: stopped", file=sys.stderr)
         return 130
+
+
+def _database(error: Exception) -> str | None:
+    """What is the matter with the gradebook's file, where it is that: SQLAlchemy need not be there to be asked."""
+    text = str(getattr(error, "orig", ""))
+    if not type(error).__module__.startswith("sqlalchemy") or not text:
+        return None
+    for sign, meaning in _DATABASE.items():
+        if sign in text:
+            return f"the gradebook: {text}.\n{meaning}"
+    return f"the gradebook: {text}.\nIs another program at work on gradebook.db, or is it damaged? Restore it from a backup."
+
+
+_DATABASE = {
+    "full": "Make room on that disk, then run it again: what is written so far is kept.",
+    "readonly": "That course folder cannot be written by you: ask for the right, or copy the course and grade the copy.",
+    "unable to open": "That course folder cannot be written by you: ask for the right, or copy the course and grade the copy.",
+    "locked": "Another program writes to gradebook.db: wait until it is done (formgrader? nbgrader?), then run it again.",
+}
 
 
 def _what_next(error: OSError) -> str:
@@ -75,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="attn",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Attention, graded: learn, author and grade the course.",
+        description="Exercises that name your mistake: learn, author and grade.",
     )
     parser.add_argument("--version", action="version", version=f"attn {__version__}")
     commands = parser.add_subparsers(

@@ -31,6 +31,10 @@ def register(add: Add) -> None:
     book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
     book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
 
+    init = add("init", _init, "Make a small course of your own, ready to build.")
+    init.add_argument("folder", type=Path, help="where: the course goes into FOLDER/course, its answers into FOLDER/solutions")
+    init.add_argument("--title", default="", help="title of the course (default: from the folder's name)")
+
     new = add("new-lesson", _new_lesson, "Write the files of a new lesson, ready to build.")
     new.add_argument("name", help="NN_slug, for example 12_linear_attention")
 
@@ -115,6 +119,16 @@ def _book(arguments: argparse.Namespace) -> int:
 
     written = book.build(lessons(), arguments.to or course_root() / "book")
     print(f"wrote {len(written)} pages; open {written[-1]}")
+    return 0
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from autograder.authoring.scaffold import init
+
+    folder = arguments.folder
+    for path in init(folder, arguments.title or folder.resolve().name.replace("_", " ").replace("-", " ").capitalize()):
+        print(f"wrote {path}")
+    print(f"next: cd {folder}, then `attn build`, `attn verify`, `attn lab`; another lesson: `attn new-lesson 02_name`")
     return 0
 
 

@@ -47,6 +47,7 @@ def register(add: Add) -> None:
 _MIB = 1 << 20
 # option, field of `sandbox.Limits`, unit, how much of the field's unit that is, help
 _LIMITS = (
+    ("--budget", "budget_s", "S", 1, "seconds for a submission: cells, exercises and second attempts together"),
     ("--wall", "wall_s", "S", 1, "seconds for all cells of a submission together"),
     ("--cell", "cell_s", "S", 1, "seconds for one cell"),
     ("--cpu", "cpu_s", "S", 1, "processor seconds of a submission"),

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
 
 
+WEAKER = (
+    "[bold]Graded without bubblewrap[/] (Landlock): submissions share one user, so one that starts many processes or fills the "
+    "disk can slow or fail others graded at that time. Install it: apt install bubblewrap; then `attn grade --again`."
+)
+
+
 def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> None:
     """The mutation score per exercise and in total, then every problem in full."""
     table = Table("lesson", "exercise", "misconceptions caught", "variants full", "blank = 0", title="attn verify")
@@ -56,7 +62,8 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         idle = sum(state.status == "todo" for state in row.exercises.values())
         if idle:
             wrong.append(f"· {idle} not started")
-        remarks = escape("; ".join([*row.flags, *([row.problem] if row.problem else [])]))
+        said = [*([row.problem] if row.problem else []), *row.flags]
+        remarks = escape("; ".join(text[:120] for text in said[:3]) + (f"; and {len(said) - 3} more" if said[3:] else ""))
         table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
     console = console_for(140)
     console.print(table)
@@ -64,6 +71,8 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
         "Written answers wait for a person, in the formgrader."
     )
+    if "landlock" in graded.tier.split(", "):
+        console.print(WEAKER, soft_wrap=True)
     if "none" in graded.tier.split(", "):
         console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from autograder.diagnosis.relations import Relation, leaves, relations, sizes
 from autograder.judging.exercise import Tolerance
+from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation
 from autograder.judging.pack import PAIR
@@ -66,12 +67,33 @@ def _one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
 
 def _composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     by_id = {known.id: known for known in exercise.known}
-    pairs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if PAIR in name)
-    matching = [name for name in pairs if _explains(name, cases, exercise.tolerance, where_stored=True)]
+    pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
+    if not pairs:
+        return None
+    seen = [fingerprint(result.observation) for _, result in cases]
+    matching = [name for name in pairs if _pair_explains(name, cases, seen, exercise.tolerance)]
     if not matching:
         return None
-    names = [by_id[name] for name in matching[0].split(PAIR)]
-    return _named(cases, *names, certain=len(matching) == 1)
+    both = [set(name.split(PAIR)) for name in matching]
+    sure = all(pair == both[0] for pair in both)  # one pair, perhaps in either order
+    common = set.intersection(*both)  # where several pairs do the same, what they share is said
+    names = [by_id[name] for name in matching[0].split(PAIR) if name in common or not common]
+    return _named(cases, *names, certain=sure)
+
+
+def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
+    """Whether the two mistakes give in every case just what was seen; a case in which they raise says nothing."""
+    shown = False
+    for (record, result), numbers in zip(cases, seen, strict=True):
+        stored = record.pairs.get(name)
+        if stored is None:
+            if record.pairs and result.observation.failure is None:
+                return False  # here the two of them raise
+            continue
+        if numbers is None or not alike(stored, numbers, tolerance):
+            return False
+        shown = shown or not result.passed
+    return shown
 
 
 def _here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
@@ -104,13 +126,11 @@ def _most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     return _named(cases, best[1], certain=False) if best else None
 
 
-def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance, *, where_stored: bool = False) -> bool:
-    """Whether the mistake `name` does in every case just what was seen; `where_stored` overlooks cases without its output."""
+def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance) -> bool:
+    """Whether the mistake `name` does in every case just what was seen."""
     shown = 0
     for record, result in cases:
         mistake = record.mistakes.get(name)
-        if mistake is None and not result.passed and where_stored:
-            continue
         if not (result.passed if mistake is None else _same(record, mistake, result.observation, tolerance)):
             return False
         shown += mistake is not None
@@ -284,7 +304,7 @@ def _two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis |
         want, got = _arrays(record.expected), _arrays(result.observation)
         if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
             return None
-        options = {name: _arrays(seen) for name, seen in record.mistakes.items() if PAIR not in name and seen.failure is None}
+        options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
         shapes = [a.shape for a in want]
         rows.append((want, got, {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}))
     common = [known for known in exercise.known if all(known.id in options for _, _, options in rows)]

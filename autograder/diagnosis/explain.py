@@ -247,7 +247,8 @@ def _grids(mismatch: Mismatch) -> tuple[Grid, ...]:
     box = (row - rows.start, column - columns.start)
     expected, got, wrong = (a[rows, columns] for a in (expected, got, wrong))
     with np.errstate(invalid="ignore"):
-        difference = got.astype(float) - expected.astype(float)
+        wide = complex if "c" in got.dtype.kind + expected.dtype.kind else float
+        difference = got.astype(wide) - expected.astype(wide)
     crop = f" (entries {list(first[:-2])})" if len(first) > 2 else ""
     return (
         Grid(f"expected{crop}", expected, wrong, box),

@@ -189,14 +189,14 @@ def _entry(value: float | bool) -> str:
 
 
 def _grid_html(grid: Grid) -> str:
-    finite = grid.cells[np.isfinite(grid.cells)].astype(float) if grid.cells.size else np.zeros(1)
+    finite = np.abs(grid.cells[np.isfinite(grid.cells)]) if grid.cells.size else np.zeros(1)
     scale = float(np.abs(finite).max(initial=0.0)) or 1.0
     rows = []
     for i, row in enumerate(grid.cells):
         cells = []
         for j, value in enumerate(row):
-            strength = min(1.0, abs(float(value)) / scale) if np.isfinite(value) else 1.0
-            rgb = ("213,94,0" if float(value) < 0 else "0,114,178") if np.isfinite(value) else "204,121,167"
+            strength = min(1.0, float(abs(value)) / scale) if np.isfinite(value) else 1.0
+            rgb = ("213,94,0" if value.real < 0 else "0,114,178") if np.isfinite(value) else "204,121,167"
             box = "outline:3px solid #d55e00;outline-offset:-2px;font-weight:bold;" if (i, j) == grid.box else ""
             mark = "text-decoration:underline;" if grid.diverging and grid.wrong[i, j] else ""
             cells.append(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring import twin
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, Lesson, course_root
 from autograder.grading import demo
@@ -77,12 +78,7 @@ def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
 
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank."""
-    course = course_root()
-    for kind in ("source", "release"):
-        shutil.copytree(course / kind / lesson.name, root / kind / lesson.name)
-    for name in ("lessons", "exercises"):
-        (root / name).symlink_to(course / name)
-    shutil.copyfile(course / "nbgrader_config.py", root / "nbgrader_config.py")
+    twin.make(root, [lesson])
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     outcome = api.generate_assignment(lesson.name, force=True, create=True)
     if not outcome["success"]:

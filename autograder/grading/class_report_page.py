@@ -106,6 +106,12 @@ def _head(shown: View) -> str:
             '<p class="alarm" role="alert">⚠ Graded WITHOUT isolation: student code ran with your rights. '
             "Where a submission may be hostile, trust neither the scores nor this machine; grade on Linux with bubblewrap.</p>"
         )
+    elif "landlock" in tiers:
+        alarm = (
+            '<p class="alarm" role="alert">⚠ Graded without bubblewrap (Landlock): submissions share one user, so one that '
+            "starts many processes or fills the disk can slow or fail others. "
+            "<code>apt install bubblewrap</code>, then grade again.</p>"
+        )
     return f"<header><h1>{_text(shown.title)} <span class='faint'>· the class</span></h1>{badge}</header>{alarm}"
 
 

@@ -9,6 +9,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+from autograder.grading import bounded
 from autograder.notebooks.html_page import POLICY, coloured, document, maths_to_mathml
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
@@ -21,7 +22,7 @@ class Pages:
 
     def __init__(self, released: Any):
         self._given = {cell.source for cell in released.cells}
-        self._text = functools.cache(_markdown)
+        self._text = functools.cache(markdown)
         self._code = functools.cache(coloured)
         self._title = next(
             (c.source.splitlines()[0].lstrip("# ") for c in released.cells if c.source.startswith("# ")), "Feedback"
@@ -29,26 +30,32 @@ class Pages:
 
     def page(self, student: str, notebook: Any, marks: Marks) -> str:
         """The page for `student`: the marked `notebook` and the `marks` by grade_id, (automatic, by hand, comment)."""
-        body = [f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>", _table(notebook, marks)]
-        prose = 0
+        wanted, prose = [], 0
         for cell in notebook.cells:
-            prose += len(cell.source) if cell.cell_type == "markdown" and cell.source not in self._given else 0
-            body.append(self._cell(cell, marks, plain=prose > MAX_PROSE))
+            if cell.source not in self._given:
+                prose += len(cell.source) if cell.cell_type == "markdown" else 0
+                if cell.cell_type == "code" or prose <= MAX_PROSE:
+                    wanted.append(bounded.Task("markdown" if cell.cell_type == "markdown" else "coloured", cell.source))
+        made = bounded.read(wanted)
+        body = [f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>", _table(notebook, marks)]
+        if len(made) < len(set(wanted)):
+            body.append("<p>Some cells stand here as plain text: they took too long to lay out.</p>")
+        body += [self._cell(cell, marks, made) for cell in notebook.cells]
         return document(f"{self._title}: {student}", "\n".join(body), policy=POLICY)
 
-    def _cell(self, cell: Any, marks: Marks, *, plain: bool) -> str:
+    def _cell(self, cell: Any, marks: Marks, made: Mapping[bounded.Task, str]) -> str:
         name = grade_id(cell) or ""
         comment = marks.get(name, (None, None, ""))[2]
         said = f'<p class="comment"><b>Comment:</b> {html.escape(comment)}</p>' if comment and is_answer(cell) else ""
+        plain = f"<pre>{html.escape(cell.source)}</pre>"
         if cell.cell_type == "markdown":
-            if cell.source in self._given:
-                text = self._text(cell.source, True)
-            else:
-                text = f"<pre>{html.escape(cell.source)}</pre>" if plain else _markdown(cell.source, False)
+            own = cell.source not in self._given
+            text = made.get(bounded.Task("markdown", cell.source), plain) if own else self._text(cell.source, True)
             return f'<section id="{html.escape(name)}">{text}{said}</section>' if name else text
         if exercise_of(cell):
             return f'<section id="{html.escape(name)}">{"".join(_panel(output) for output in cell.outputs)}</section>'
-        code = self._code(cell.source) if cell.source in self._given else coloured(cell.source)
+        own = cell.source not in self._given
+        code = made.get(bounded.Task("coloured", cell.source), plain) if own else self._code(cell.source)
         return code + "".join(map(_output, cell.outputs)) + said
 
 
@@ -86,7 +93,7 @@ def _output(output: Any) -> str:
     return f"<pre>{html.escape(output.get('data', {}).get('text/plain', ''))}</pre>"
 
 
-def _markdown(source: str, trusted: bool) -> str:
+def markdown(source: str, trusted: bool) -> str:
     """Markdown as HTML. Of a learner's, tags are text, and links lead nowhere but to pages."""
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 

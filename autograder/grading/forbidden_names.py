@@ -5,11 +5,54 @@ Values cannot prove how they were computed, and a name can be reached in many wa
 
 import ast
 import re
+import threading
 import unicodedata
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 
 from autograder.notebooks.scopes import scopes
+
+# what does the same work under another name
+_ALSO = {
+    "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian", "functional"}),
+    "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
+    "jacobian": frozenset({"vjp", "jacrev", "jacfwd"}),
+}
+_BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
+_BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
+_REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def builds_names(source: str) -> bool:
+    """Whether `source` holds what can reach a name that is not written in it: no proof, a reason to read it.
+
+    >>> builds_names("y = getattr(F, 'soft' + 'max')(x)"), builds_names("y = F.relu(x)")
+    (True, False)
+    """
+    return bool(names(source) & _BUILDS)
+
+
+def disguises(source: str) -> str | None:
+    """What a person would read otherwise than Python does: marks that reorder or hide text, letters that look like others.
+
+    >>> disguises("def f(x): return x"), disguises("σ = 1  # сумма")
+    (None, None)
+    >>> disguises("s\u043eftmax = 1")
+    'letters of two alphabets in one word'
+    """
+    if _REORDERS.search(source):
+        return "characters that reorder or hide text"
+    if source.isascii():
+        return None
+    for word in set(re.findall(r"\w*[^\W\d_]\w*", source)):
+        if word.isascii():
+            continue
+        if re.search("[A-Za-z]", word) and re.search("[\u0400-\u058f\u13a0-\u13ff]", word):
+            return "letters of two alphabets in one word"
+        letters = [c for c in word if not c.isascii() and unicodedata.category(c)[0] == "L"]  # x² is no disguise
+        if any(unicodedata.normalize("NFKC", c).isascii() for c in letters):
+            return "letters that Python reads as plain ones"
+    return None
 
 
 def uses(source: str, forbidden: Sequence[str]) -> list[str]:
@@ -20,8 +63,8 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
     ['F.softmax']
     """
-    seen = _names(source)
-    return [name for name in forbidden if re.findall(r"\w+", name)[-1] in seen]
+    seen = names(source)
+    return [name for name in forbidden if (last := re.findall(r"\w+", name)[-1]) in seen or _ALSO.get(last, frozenset()) & seen]
 
 
 def leaned_on(answer: str, others: Mapping[str, tuple[set[str], set[str]]], apart: Collection[str]) -> list[str]:
@@ -51,7 +94,20 @@ def _words(source: str) -> set[str]:
     return set(re.findall(r"\w+", unicodedata.normalize("NFKC", source)))  # as Python reads names
 
 
-def _names(source: str) -> set[str]:
+_told = threading.local()
+
+
+def tell(known: Mapping[str, set[str] | None]) -> None:
+    """For this thread, from now on: what `names` says of these texts, found elsewhere (None: any word counts)."""
+    _told.known = known
+
+
+def names(source: str) -> set[str]:
+    """Every name in `source`; where it is no Python, or too slow to read, every word."""
+    known = getattr(_told, "known", {})
+    if source in known:
+        found = known[source]
+        return _words(source) if found is None else set(found)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader

@@ -18,8 +18,8 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.build import nbgrader_api
-from autograder.authoring.course import CourseError, did_you_mean
-from autograder.grading import ledger, workers
+from autograder.authoring.course import CourseError, did_you_mean, settings
+from autograder.grading import bounded, ledger, rehearsal, workers
 from autograder.grading.feedback import Pages
 from autograder.grading.gradebook import Gradebook, ensure_assignment
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
@@ -79,6 +79,7 @@ def grade_assignment(
     started = time.perf_counter()
     names = _submitters(root, assignment, students)
     with warnings.catch_warnings(), ExitStack() as stack:
+        stack.enter_context(ledger.alone(root, assignment))
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         pool = _pool(stack, root, assignment, chosen, names)
         api = nbgrader_api(root, config=root / "nbgrader_config.py")
@@ -108,6 +109,7 @@ def _pool(stack: ExitStack, root: Path, assignment: str, options: Options, names
     pool = workers.Workers(stack, released, options.limits or Limits(), options.unsafe, options.workers, options.scheduler)
     if options.again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
         pool.start()
+        bounded.start()
     return pool
 
 
@@ -148,17 +150,29 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
 
 
 def _marked(pool: workers.Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
-    """Mark `jobs`, a few ahead of what is written, and write each as it comes."""
+    """Mark `jobs`, a few ahead of what is written, and write each as it comes, once the lesson itself is known to work."""
     running: dict[Future[Marked], Job] = {}
+    first: Future[list[str]] | None = None
     try:
         for job in jobs:
+            if not running and first is None and not rehearsal.is_known(writer.root, scheme):
+                first = pool.rehearse(scheme, settings().requires)
             running[pool.mark(scheme, job.data, job.why)] = job
             while len(running) >= pool.ahead:
+                _rehearsed(first, writer.root, scheme)
+                first = None
                 yield from _write_done(running, writer)
+        _rehearsed(first, writer.root, scheme)
         while running:
             yield from _write_done(running, writer)
     finally:
         writer.flush()
+
+
+def _rehearsed(first: "Future[list[str]] | None", root: Path, scheme: MarkScheme) -> None:
+    """Wait for the rehearsal, if there is one. Raises CourseError where the lesson itself does not work in the sandbox."""
+    if first is not None:
+        rehearsal.refuse(root, scheme, first.result())
 
 
 def _write_done(running: dict[Future[Marked], Job], writer: "Writer") -> Iterator[tuple[str, StudentRow]]:
@@ -204,7 +218,7 @@ class Writer:
             self.done.append(job.student)
             return row
         row = StudentRow(job.student, 0.0, self.points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
-        row.flags += [job.note] if job.note else []
+        row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
         row.problem = job.problem
         for name, report in marked.reports.items():
             row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, report.recorded)

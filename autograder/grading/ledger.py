@@ -6,8 +6,11 @@ started again: whoever has an entry with the right key is done, and grading some
 
 import hashlib
 import json
+import os
 import platform
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +21,9 @@ from autograder.authoring.course import CourseError
 from autograder.notebooks.atomic_write import write_whole
 
 FOLDER = "reports"
+LOCK = ".grading"
+MAX_REMARKS = 20  # for each student
+MAX_REMARK = 400  # characters
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,43 @@ def load(root: Path, assignment: str) -> ClassReport:
 def tiers(rows: list[StudentRow]) -> str:
     """Every isolation in which rows were graded, for one line."""
     return ", ".join(sorted({row.tier for row in rows if row.tier}))
+
+
+@contextmanager
+def alone(root: Path, assignment: str) -> Iterator[None]:
+    """Grade `assignment` as the only grader. Raises CourseError where another one is at work, saying which process and where."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: only `--unsafe` grades there
+        yield
+        return
+    path = root / FOLDER / assignment / LOCK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when the process ends, however that is
+        except BlockingIOError:
+            file.seek(0)
+            who = file.read(200).strip() or "another process"
+            raise CourseError(
+                f"{assignment} is being graded by {who}. Wait until that is done, or end it, and run again."
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}, since {time.strftime('%H:%M')}")
+        file.flush()
+        yield
+
+
+def bounded(remarks: list[str]) -> list[str]:
+    """At most `MAX_REMARKS` of `remarks`, each short: a submission with thousands of odd cells must not bury the others.
+
+    >>> bounded([f"cell {number}" for number in range(2000)])[-1]
+    'and 1,981 more remarks on this submission'
+    """
+    kept = [text if len(text) <= MAX_REMARK else text[: MAX_REMARK - 1] + "…" for text in remarks]
+    if len(kept) <= MAX_REMARKS:
+        return kept
+    return [*kept[: MAX_REMARKS - 1], f"and {len(kept) - MAX_REMARKS + 1:,} more remarks on this submission"]
 
 
 def versions() -> dict[str, str]:

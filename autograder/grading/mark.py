@@ -10,8 +10,10 @@ and opens the gradebook nine times for it; that was more than half of the time, 
 
 import ast
 import contextlib
+import copy
 import hashlib
 import json
+import math
 import os
 import secrets
 import sys
@@ -26,26 +28,31 @@ import nbformat
 
 from autograder import __version__
 from autograder import sandbox as box
-from autograder.authoring.course import CourseError, find_lesson, given_folders
+from autograder.authoring import packs
+from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
+from autograder.grading import bounded, forbidden_names
 from autograder.grading.follow_through import Policy, carried, failing_below, with_references
-from autograder.grading.forbidden_names import bindings, leaned_on, uses
+from autograder.grading.forbidden_names import bindings, builds_names, disguises, leaned_on, uses
 from autograder.grading.needed_cells import needed
 from autograder.judging import pack
 from autograder.judging.judge import judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
+from autograder.notebooks import scopes
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer, is_grade
 from autograder.notebooks.submission import Cell, UnreadableError, parse, rebuild
 from autograder.sandbox import untrusted
 
 SECRET_FILE = ".secret"
 MIN_SECRET = 32
+LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change
+_ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
 
@@ -118,6 +125,7 @@ class Marked:
     notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     tier: str = ""
     seconds: float = 0.0
 
@@ -142,12 +150,11 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
     """The scheme for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
-    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
+    hidden = packs.make(lesson, seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
-    return MarkScheme(
-        assignment, read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
-    )
+    found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
+    return MarkScheme(assignment, *found, settings().follow_through)
 
 
 def given_paths() -> tuple[str, ...]:
@@ -166,42 +173,86 @@ def mark(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes | None, unreadabl
         except UnreadableError as error:
             unreadable = str(error)
     flags = [f"unreadable: {unreadable}"] if unreadable else []
-    for _ in range(ATTEMPTS):  # a worker that was lost under way (killed from outside, say) must not cost the learner anything
+    flags += _read_ahead(scheme, cells)
+    budget, shown = box.Budget(scheme.limits.budget_s), Shown()
+    for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
         flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
         marked = Marked(rebuilt.notebook, flags=list(flags), tier=sandbox.tier)
-        _run_and_mark(scheme, sandbox, marked)
+        _run_and_mark(scheme, sandbox, marked, budget, shown, last=attempt == ATTEMPTS - 1)
         if sandbox.lost == lost:
             break
     else:
-        marked.flags.append("its sandbox ended each time it was marked: grade it again when nothing else runs")
+        marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
+    if budget.spent:
+        marked.flags.append(f"it took the {scheme.limits.budget_s:g} s that a submission has: what came later was not asked")
     marked.flags = list(dict.fromkeys(marked.flags))
     marked.seconds = time.perf_counter() - started
     return marked
 
 
-def _run_and_mark(scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked) -> None:
-    notebook = marked.notebook
+def _read_ahead(scheme: MarkScheme, cells: Sequence[Cell]) -> list[str]:
+    """Have the code cells parsed, by a child that may take its time in vain; what could not be is flagged."""
+    given = {cell.source for cell in scheme.released.cells}
+    sources = [cell.source for cell in cells if cell.kind == "code" and cell.source not in given]
+    kinds = ["scopes", *(["names"] if any(record.forbid for record in scheme.hidden.exercises.values()) else [])]
+    found = bounded.read([bounded.Task(kind, source) for kind in kinds for source in sources])
+    parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
+    scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
+    named = {source: found.get(bounded.Task("names", source)) for source in sources}
+    forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
+    slow = any(bounded.Task(kind, source) not in found for kind in kinds for source in sources)
+    return ["a cell takes too long to parse: see whether it means to"] if slow else []
+
+
+@dataclass
+class Shown:
+    """All that a student will see of their submission's own words, fixed before the first hidden input enters the sandbox.
+
+    Where the sandbox was lost after that, the submission runs again, and could print what it was asked; the first run's stays.
+    """
+
+    outputs: list[Any] | None = None
+    visible: Mapping[str, Result] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)  # how each cell ended
+
+
+def _run_and_mark(
+    scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked, budget: box.Budget, shown: Shown, *, last: bool
+) -> None:
+    notebook, lost = marked.notebook, sandbox.lost
     run = _to_run(scheme, notebook)
     checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
-    with sandbox.submission([box.Cell(cell.id, cell.source) for cell in run]) as submission:
-        for cell, done in zip(run, submission.outputs, strict=True):
-            cell.outputs = [nbformat.from_dict(output) for output in done.outputs]
-            if done.status in ("timeout", "crashed"):
-                marked.flags.append(f"a cell {'ran out of time' if done.status == 'timeout' else 'ended the process'}")
-        # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one another
-        # there, through files or shared memory, and one would be shown what another was asked.
-        visible = _visible(scheme, submission, list(checks))
-        for name in checks:
-            marked.reports[name] = _report(scheme, submission, visible[name])
-    _follow_through(scheme, sandbox, run, marked)
+    with sandbox.submission(_cells(run), budget=budget) as submission:
+        if shown.outputs is None:
+            outputs = [[nbformat.from_dict(output) for output in done.outputs] for done in submission.outputs]
+            ends = [done.status for done in submission.outputs]
+            flags = [f"a cell {_ENDS[status]}" for status in ends if status in _ENDS]
+            # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one
+            # another there, through files or shared memory, and one would be shown what another was asked.
+            visible = _visible(scheme, submission, list(checks))
+            if sandbox.lost != lost and not last:
+                return  # no hidden input was asked yet: all of it is done again
+            shown.outputs, shown.visible, shown.flags, shown.ends = outputs, visible, flags, ends
+        for cell, outputs, end in zip(run, shown.outputs, shown.ends, strict=True):
+            cell.outputs = copy.deepcopy(outputs)
+            if end != "ok" and grade_id(cell) and not is_answer(cell):
+                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell) or end}")
+        marked.flags += shown.flags
+        marked.reports = _reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
+    _follow_through(scheme, sandbox, run, marked, budget)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
     marked.flags += _forbidden(scheme, notebook)
 
 
-def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any], marked: Marked) -> None:
+def _error(cell: Any) -> str:
+    return next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
+
+
+def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any], marked: Marked, budget: box.Budget) -> None:
     """Ask again what fails only because an earlier answer does, with the reference in that one's place."""
     records = scheme.hidden.exercises
     if scheme.follow_through == "none":
@@ -210,11 +261,11 @@ def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any]
     for name in failing:
         report = marked.reports[name]
         below = [other for other in failing_below(name, run, failing, list(records)) if other in scheme.references]
-        if not below:
+        if not below or budget.spent:
             continue
-        with sandbox.submission(with_references(run, below, scheme.references)) as submission:
+        with sandbox.submission(with_references(run, below, scheme.references), budget=budget) as submission:
             record = records[name]
-            seen = submission.observe(name, [case.probe for case in record.cases], record.timeout_s)
+            seen = submission.observe_all([_question(record)], apart=True)[name]
         result = _judged(record, [untrusted.clean_hidden(one) for one in seen])
         marked.reports[name] = carried(report, record, result.score, below, scheme.follow_through)
         if marked.reports[name].carried:
@@ -238,31 +289,50 @@ def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
     return [cell for cell in code if cell.id not in shown]
 
 
+def _cells(run: Sequence[Any]) -> list[box.Cell]:
+    """As the sandbox takes them; a locked cell is short work, unless it calls an answer that loops."""
+    locked = [bool(grade_id(cell)) and not is_answer(cell) for cell in run]
+    return [box.Cell(cell.id, cell.source, LOCKED_S if own else math.inf) for cell, own in zip(run, locked, strict=True)]
+
+
 def _visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:
     """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
     records = {name: scheme.visible.exercises[name] for name in names}
     asked = [name for name, record in records.items() if not record.choices]
     chosen = submission.values([name for name in names if name not in asked])
-    questions = [box.Question(name, [case.probe for case in records[name].cases], records[name].timeout_s) for name in asked]
-    seen = submission.observe_all(questions)
+    seen = submission.observe_all([_question(records[name]) for name in asked])
     return {
         name: judge_choice(record, _plain_text(chosen[name])) if record.choices else _judged(record, seen[name])
         for name, record in records.items()
     }
 
 
-def _report(scheme: MarkScheme, submission: box.Submission, visible: Result) -> Report:
-    """The report on an exercise: the *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
+def _reports(scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result]) -> dict[str, Report]:
+    """The report on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
+    asked = {name: scheme.hidden.exercises[name] for name, result in visible.items() if not _settled(result)}
+    seen = submission.observe_all([_question(record) for record in asked.values()], apart=True)
+    reports = {}
+    for name, result in visible.items():
+        if name not in asked:
+            reports[name] = make_report(result)
+            continue
+        hidden = _judged(asked[name], [untrusted.clean_hidden(one) for one in seen[name]])
+        if hidden.passed or result.passed:
+            reports[name] = make_report(hidden, reveal=False)
+        else:
+            result.score = hidden.score
+            reports[name] = make_report(result)
+    return reports
+
+
+def _settled(visible: Result) -> bool:
+    """Whether the hidden probes would only say the same as the visible ones, and take as long."""
     ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
-    if visible.exercise.choices or (ended and visible.score == 0):
-        return make_report(visible)  # the hidden ones would only say the same, and may take as long
-    record = scheme.hidden.exercises[visible.exercise.id]
-    seen = submission.observe(record.id, [case.probe for case in record.cases], record.timeout_s)
-    hidden = _judged(record, [untrusted.clean_hidden(one) for one in seen])
-    if hidden.passed or visible.passed:
-        return make_report(hidden, reveal=False)
-    visible.score = hidden.score
-    return make_report(visible)
+    return bool(visible.exercise.choices) or (ended and visible.score == 0)
+
+
+def _question(record: ExerciseRecord) -> box.Question:
+    return box.Question(record.id, [case.probe for case in record.cases], record.timeout_s)
 
 
 def _judged(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
@@ -285,6 +355,9 @@ def _forbidden(scheme: MarkScheme, nb: Any) -> list[str]:
         helpers = [source for answer in answers for source in leaned_on(answer, others, list(scheme.hidden.exercises))]
         named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
         flags += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+        if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
+            flags.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
+    flags += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
     return flags
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from autograder import __version__
 from autograder.authoring.course import CourseError
+from autograder.grading import rehearsal
 from autograder.grading.mark import Marked, MarkScheme, Setup, given_paths, mark, setup_for
 from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
 
@@ -90,6 +91,13 @@ def _version() -> str:
     return __version__
 
 
+def rehearse(scheme: MarkScheme, unsafe: bool, data: bytes, requires: tuple[str, ...]) -> list[str]:
+    """What keeps this thread's sandbox from marking fairly: see `rehearsal.problems`."""
+    if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
+        warm_up(scheme.setup, tier)
+    return rehearsal.problems(scheme, _mine.sandbox, data, requires)
+
+
 class Workers:
     """Who marks: this machine's threads, or the workers of the cluster at `scheduler`; started when there is something to do."""
 
@@ -112,8 +120,16 @@ class Workers:
 
     def mark(self, scheme: MarkScheme, data: bytes | None, unreadable: str) -> "Future[Marked]":
         """Have a submission marked, given as for `autograder.grading.mark.mark`."""
+        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, data, unreadable)
+
+    def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
+        """Have the lesson's own answers marked: see `autograder.grading.rehearsal`."""
+        executor, data = self._ready(scheme), rehearsal.answered(scheme)
+        return executor.submit(rehearse, self._scheme or scheme, self._unsafe, data, requires)
+
+    def _ready(self, scheme: MarkScheme) -> Executor:
         if self._executor is None and self._scheduler is not None:
             self._executor, self._scheme = self._stack.enter_context(cluster(scheme, scheduler=self._scheduler))
         self.start()
         assert self._executor is not None
-        return self._executor.submit(work, self._scheme or scheme, self._unsafe, data, unreadable)
+        return self._executor

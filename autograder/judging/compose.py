@@ -5,44 +5,57 @@ setting of the exercise's `recipe` (`Instead`), other inputs (`Before`), somethi
 compose, whole answers do not: learners make two slips about as often as three learners make one, so steps are worth the while.
 """
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autograder.judging.exercise import After, Before, Exercise, Instead
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Of
 
-MOST_PAIRS = 80
+MOST_PAIRS = 120
 Answer = Callable[..., Any]
 
 
 def answer_of(exercise: Exercise, answer: Any) -> Answer:
     """The function that makes the mistake `answer` of `exercise`."""
-    return _applied(exercise, answer, _right(exercise))
+    return _applied(exercise, answer, None)
 
 
 def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
     """Each pair of listed mistakes that can be made together: both ids, and a function that makes both."""
-    if isinstance(exercise.reference, type):
-        return
     composed = (
         (one.id, two.id, function)
-        for one, two in itertools.combinations(exercise.misconceptions, 2)
+        for first, second in itertools.combinations(exercise.misconceptions, 2)
+        for one, two in _orders(first, second)
         if (function := _both(exercise, one.answer, two.answer)) is not None
     )
     yield from itertools.islice(composed, MOST_PAIRS)
 
 
-def _right(exercise: Exercise) -> Answer:
-    return exercise.recipe if exercise.recipe is not None else exercise.reference  # type: ignore[no-any-return]  # declared as Any
+def _orders(one: Misconception, two: Misconception) -> Iterator[tuple[Misconception, Misconception]]:
+    """The orders in which two steps can be taken: both, where both come before the right computation, or both after it."""
+    yield one, two
+    if isinstance(one.answer, Before | After) and type(one.answer) is type(two.answer):
+        yield two, one
 
 
-def _applied(exercise: Exercise, answer: Any, to: Answer) -> Answer:
-    """The step `answer` taken in `to`; a whole answer takes the place of `to`."""
+def _set(exercise: Exercise, step: Instead) -> Answer:
+    """The exercise's recipe with the settings of `step`."""
+    recipe = exercise.recipe
+    if recipe is None:
+        raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
+    if not isinstance(recipe, Made):
+        return lambda **inputs: recipe(**inputs, **step.of(**inputs))
+    if any(isinstance(value, Of) for value in step.settings.values()):
+        return lambda **inputs: recipe.factory(**step.of(**inputs))(**inputs)
+    made: Answer = recipe.factory(**step.settings)
+    return made
+
+
+def _applied(exercise: Exercise, answer: Any, to: Answer | None) -> Answer:
+    """The step `answer` taken in `to` (in the right answer where that is None); a whole answer takes the place of `to`."""
     if isinstance(answer, Instead):
-        if exercise.recipe is None:
-            raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
-        return functools.partial(to, **answer.settings)
+        return _set(exercise, answer)
+    to = exercise.reference if to is None else to
     if isinstance(answer, Before):
         return lambda **inputs: to(**{**inputs, **answer.change(**inputs)})
     if isinstance(answer, After):
@@ -56,10 +69,11 @@ def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
     whole = [each for each in (one, two) if each not in steps]
     if len(whole) == 2 or (whole and any(isinstance(step, Instead) for step in steps)):
         return None
-    settings = [set(step.settings) for step in steps if isinstance(step, Instead)]
-    if len(settings) == 2 and settings[0] & settings[1]:
-        return None  # one setting cannot be wrong in two ways
-    function: Answer = whole[0] if whole else _right(exercise)
+    if isinstance(one, Instead) and isinstance(two, Instead):
+        if set(one.settings) & set(two.settings):
+            return None  # one setting cannot be wrong in two ways
+        return _set(exercise, Instead(**one.settings, **two.settings))
+    function: Answer | None = whole[0] if whole else None
     for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
         function = _applied(exercise, step, function)
-    return function
+    return function  # a class is never stepped into: `Before` and `After` are of functions

@@ -22,7 +22,9 @@ __all__ = [
     "Draw",
     "Exercise",
     "Instead",
+    "Made",
     "Misconception",
+    "Of",
     "Property",
     "Script",
     "Tolerance",
@@ -123,11 +125,29 @@ class Property:
     output: int | None = None
 
 
+@dataclass(frozen=True)
+class Of:
+    """A setting that depends on the inputs: `Instead(scale=Of(lambda Q, K, V: 1 / Q.shape[-1]))`."""
+
+    compute: Callable[..., Any]
+
+
 class Instead:
     """A step taken otherwise: settings of the exercise's `recipe`, as in `Instead(axis=-2)`."""
 
     def __init__(self, **settings: Any):
         self.settings = settings
+
+    def of(self, **inputs: Any) -> dict[str, Any]:
+        """The settings for these inputs."""
+        return {name: value.compute(**inputs) if isinstance(value, Of) else value for name, value in self.settings.items()}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A recipe that makes programs: `factory(**settings)` is a function of the inputs, or a class; `factory()` is right."""
+
+    factory: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -150,6 +170,7 @@ class Misconception:
 
     `answer` is a whole wrong answer, or one step (`Instead`, `Before`, `After`): steps are also tried two at a time.
     `also` are other programs with the same mistake: each is recognised, all under the one name.
+    `raises` says that it shows by an exception alone; `attn verify` refuses one that raises by accident.
     """
 
     id: str
@@ -157,6 +178,7 @@ class Misconception:
     fix: str
     answer: Any
     also: tuple[Any, ...] = ()
+    raises: bool = False
 
     def answers(self) -> dict[str, Any]:
         """Each of its programs by the name under which a pack keeps its outputs: the id, then `id#1`, `id#2`, …"""
@@ -182,6 +204,7 @@ class Exercise:
     made, not for being right) and `reveal` is what the panel then says about it.
 
     `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
+    It takes them beside the inputs, or before them where it is `Made` by a factory, as a class must be.
     `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
     something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
     (an evening), `minutes` how long it takes somebody who has read the text before it (not said: 7, and 1 for a prediction).

@@ -236,7 +236,8 @@ def close(a: Array, b: Array, tolerance: Tolerance) -> Array:
     if a.dtype.kind not in "fc" and b.dtype.kind not in "fc":
         return np.asarray(a == b)
     with np.errstate(invalid="ignore", over="ignore"):
-        near = np.abs(b.astype(np.float64) - a.astype(np.float64)) <= tolerance.atol + tolerance.rtol * np.abs(a)
+        wide = np.complex128 if "c" in a.dtype.kind + b.dtype.kind else np.float64
+        near = np.abs(b.astype(wide) - a.astype(wide)) <= tolerance.atol + tolerance.rtol * np.abs(a)
         near &= np.isfinite(a) & np.isfinite(b)
     return np.asarray(near | (a == b) | (np.isnan(a) & np.isnan(b)))
 

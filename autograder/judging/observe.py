@@ -126,7 +126,7 @@ def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Obs
     inputs = [values[name] for name in probe.grad]
     grads: tuple[torch.Tensor | None, ...] = (None,) * len(inputs)
     if first.requires_grad:
-        grads = torch.autograd.grad(first, inputs, cotangent.to(first.dtype), allow_unused=True)
+        grads = torch.autograd.grad(first, inputs, cotangent.to(first), allow_unused=True)
     for name, grad in zip(probe.grad, grads, strict=True):
         found = as_array(grad)
         seen.grads[name] = None if found is None else found[0]

@@ -18,7 +18,8 @@ import numpy as np
 from autograder.judging.behaviour import find, shown
 from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
-from autograder.judging.judge import compare, is_kind_of, judge
+from autograder.judging.fingerprint import alike, fingerprint
+from autograder.judging.judge import is_kind_of, judge
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
@@ -26,7 +27,6 @@ from autograder.judging.values import Array, EncodedValue, Spec, encode
 
 FORMAT = 1
 PAIR = "+"  # joins the ids of two mistakes that are made at once
-MOST_ENTRIES = 400  # of the output of a pair of mistakes, so that packs stay small
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
 
@@ -66,6 +66,7 @@ def make_record(lesson: str, exercise: Exercise, seed: int) -> ExerciseRecord:
     if exercise.behaviour:
         find(exercise.behaviour)
     cases = [_make_case(lesson, exercise, case, index, seed) for index, case in enumerate(exercise.cases)]
+    _drop_idle_pairs(cases, exercise.tolerance)
     return ExerciseRecord(
         id=exercise.id,
         title=exercise.title,
@@ -103,6 +104,11 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
         expected = _expected_failure(where, expected, case.raises)
     elif expected.failure is not None:
         raise ValueError(f"{where}: the reference itself failed: {expected.failure.type}: {expected.failure.message}.")
+    if expected.value is not None and (strange := next((x["o"] for _, x in expected.value.leaves() if "o" in x), None)):
+        raise ValueError(
+            f"{where}: the reference returns a {strange}, which cannot be compared. "
+            "Return numbers (integers below 2**63), text, arrays, or lists, tuples and dicts of them."
+        )
     if expected.mutated:
         raise ValueError(f"{where}: the reference changes its input {expected.mutated}.")
     record = CaseRecord(case.name, probe, case.edge, expected)
@@ -114,11 +120,8 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
             record.mistakes[name] = seen
     for one, two, function in pairs(exercise) if case.raises is None else ():
         seen = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
-        if _worth_storing(seen, record, one, two, exercise.tolerance):
-            assert seen.value is not None
-            # single precision is enough to recognise a pair, and keeps the pack small
-            arrays = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in seen.value.arrays]
-            record.mistakes[f"{one}{PAIR}{two}"] = Observation(EncodedValue(seen.value.spec, arrays))
+        if (numbers := fingerprint(seen)) is not None:
+            record.pairs[f"{one}{PAIR}{two}"] = numbers
     expected.notes, expected.seconds = (), 0.0
     return record
 
@@ -131,13 +134,24 @@ def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) ->
     return Observation(failure=Failure("raised", wanted.__name__))
 
 
-def _worth_storing(seen: Observation, record: CaseRecord, one: str, two: str, tolerance: Tolerance) -> bool:
-    """Whether a pair of mistakes gives something of its own: not the right result, and not what one of them gives alone."""
-    if seen.failure is not None or seen.value is None or sum(a.size for a in seen.value.arrays) > MOST_ENTRIES:
-        return False
-    alone = [record.mistakes[name] for name in (one, two) if name in record.mistakes]
-    others = [Observation(other.value) for other in [record.expected, *alone] if other.value is not None]
-    return all(compare(other, Observation(seen.value), tolerance, (), finite=False) is not None for other in others)
+def _drop_idle_pairs(cases: Sequence[CaseRecord], tolerance: Tolerance) -> None:
+    """Forget the pairs in which one mistake changes nothing that the other has left, and one order of two that are alike."""
+    for pair in sorted({name for record in cases for name in record.pairs}):
+        turned = PAIR.join(reversed(pair.split(PAIR)))
+        again = all(turned in record.pairs and alike(record.pairs[turned], record.pairs[pair], tolerance) for record in cases)
+        if again or any(_idle(cases, pair, alone, tolerance) for alone in (*pair.split(PAIR), "")):
+            for record in cases:
+                record.pairs.pop(pair, None)
+
+
+def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Tolerance) -> bool:
+    """Whether the pair does in every case what the mistake `alone` does (or the right answer, where that does not fail)."""
+    for record in cases:
+        if (numbers := record.pairs.get(pair)) is not None:
+            other = fingerprint(record.mistakes.get(alone, record.expected))
+            if other is None or not alike(other, numbers, tolerance):
+                return False
+    return True
 
 
 def _as_tensors(tree: EncodedValue) -> EncodedValue:
@@ -234,6 +248,21 @@ def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, An
     }
 
 
+def _pairs_to_json(pairs: dict[str, Array], arrays: list[Array]) -> Any:
+    if not pairs:
+        return None
+    return [sorted(pairs), _store(EncodedValue({"a": 0}, [np.stack([pairs[name] for name in sorted(pairs)])]), arrays)]
+
+
+def _pairs_from_json(item: Any, arrays: list[Array]) -> dict[str, Array]:
+    if item is None:
+        return {}
+    names, stored = item
+    table = _fetch(stored, arrays)
+    assert table is not None
+    return dict(zip(names, table.arrays[0], strict=True))
+
+
 def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
     grads: dict[str, Array | None] = {}
     for name, stored in item["grads"].items():
@@ -253,6 +282,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
             "cotangent": _store(case.probe.cotangent, arrays),
             "expected": _observation_to_json(case.expected, arrays),
             "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
+            "pairs": _pairs_to_json(case.pairs, arrays),
         }
         for case in exercise.cases
     ]
@@ -283,7 +313,16 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         assert inputs is not None
         probe = Probe(inputs, tuple(case["grad"]), _fetch(case["cotangent"], arrays))
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
-        cases.append(CaseRecord(case["name"], probe, case["edge"], _observation_from_json(case["expected"], arrays), mistakes))
+        cases.append(
+            CaseRecord(
+                case["name"],
+                probe,
+                case["edge"],
+                _observation_from_json(case["expected"], arrays),
+                mistakes,
+                _pairs_from_json(case.get("pairs"), arrays),
+            )
+        )
     return ExerciseRecord(
         id=item["id"],
         title=item["title"],

@@ -35,6 +35,7 @@ class CaseRecord:
     edge: float
     expected: Observation
     mistakes: dict[str, Observation] = field(default_factory=dict)
+    pairs: dict[str, Array] = field(default_factory=dict)  # fingerprints of two mistakes made at once
 
 
 @dataclass

@@ -93,6 +93,8 @@ def _encode(value: Any, arrays: list[Array], depth: int) -> Spec:
         return {"s": value} if abs(value) < 2**63 else {"o": "int"}
     if type(value) is float:
         return {"s": value} if np.isfinite(value) else {"f": str(value)}
+    if type(value) is complex:
+        value = np.asarray(value)
     if isinstance(value, Code):
         return {"c": value.source}
     found = as_array(value)
@@ -102,6 +104,8 @@ def _encode(value: Any, arrays: list[Array], depth: int) -> Spec:
         return {"a": len(arrays) - 1, "k": kind}
     if depth < MAX_DEPTH and isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
         if isinstance(value, dict):
+            if len({str(key) for key in value}) < len(value):
+                return {"o": "dict with keys that read the same"}
             return {"d": [[str(key), _encode(item, arrays, depth + 1)] for key, item in value.items()]}
         return {"l" if isinstance(value, list) else "t": [_encode(item, arrays, depth + 1) for item in value]}
     return {"o": type(value).__name__[:80]}

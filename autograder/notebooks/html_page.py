@@ -17,7 +17,7 @@ nav { font-size: .9rem; margin: .5rem 0 2rem; } nav a { margin-right: 1rem; }
 a { color: #2a7ab9; } a.anchor-link { display: none; }
 pre, code { font: .875em/1.5 ui-monospace, monospace; background: var(--code); border-radius: 3px; } code { padding: .1em .25em; }
 pre { padding: .7rem .9rem; overflow-x: auto; } pre code { padding: 0; }
-.output_subarea pre { white-space: pre-wrap; overflow-wrap: anywhere; } img { max-width: 100%;
+.output_subarea pre { white-space: pre-wrap; overflow-wrap: anywhere; } img { max-width: 100%; height: auto;
   background: #fff; border-radius: 3px; }
 table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
 math[display=block] { margin: 1rem 0; overflow-x: auto; } .prompt, .jp-InputPrompt, .jp-OutputPrompt { display: none; }
@@ -28,12 +28,12 @@ summary { cursor: pointer; } h1, h2, h3 { line-height: 1.25; margin-top: 2.2rem;
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; form-action 'none'"
 
 
-def document(title: str, body: str, *, policy: str = "") -> str:
+def document(title: str, body: str, *, policy: str = "", language: str = "en") -> str:
     """A whole page; `policy` is its content security policy."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
     if policy:
         head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">' + head
-    return f'<!doctype html><html lang="en"><head>{head}<style>{_style()}</style></head><body>{body}</body></html>\n'
+    return f'<!doctype html><html lang="{language}"><head>{head}<style>{_style()}</style></head><body>{body}</body></html>\n'
 
 
 def maths_to_mathml(text: str) -> str:

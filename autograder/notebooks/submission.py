@@ -28,7 +28,7 @@ MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that a
 _SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
 # "](" and "]:" before anything but such an address alone; "](" stands for "] (", which links nothing
 _LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
-_FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python)?[ \t]*(?:\n|\Z))")
+_FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
 MAX_TEXT = 1 << 20  # of all cells together
 # what opens a tag or a picture, or makes MathJax write HTML
 _LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")

@@ -1,14 +1,17 @@
 """Where learners' code runs when it is graded: a confined warm worker, and the strict pipe to it.
 
-`box` is what the grader uses (`Sandbox`, `Submission`); `tiers` says which isolation works here. Trusted side: `box`,
-`host`, `tiers`, `launch`, `results`. Inside the sandbox: `worker`, `runner`, `cells`. Between them: `wire`, `codec`.
+`client` is what the grader uses (`Sandbox`, `Submission`); `tiers` says which isolation works here. Trusted side: `client`,
+`process`, `budget`, `tiers`, `launch`, `untrusted`. Inside the sandbox: `worker`, `runner`, `cells`, `wipe`. Between them:
+`wire`, `codec`.
 """
 
+from autograder.sandbox.budget import Budget
 from autograder.sandbox.client import Cell, CellOutput, Question, Sandbox, Submission
 from autograder.sandbox.process import SandboxUnavailable
 from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
 
 __all__ = [
+    "Budget",
     "Cell",
     "CellOutput",
     "Limits",

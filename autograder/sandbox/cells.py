@@ -19,6 +19,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from autograder.sandbox.budget import shorter
+
 KEPT = ("text/plain", "image/png")
 Output = dict[str, Any]
 
@@ -163,15 +165,20 @@ def make_shell(output_bytes: int) -> Shell:
     return shell
 
 
-def run(shell: Shell, cells: list[tuple[int, str]], *, cell_s: float, until: float) -> Iterator[tuple[int, str, list[Output]]]:
-    """Run each `(index, source)`; yields `(index, status, outputs)` with status "ok", "error", "timeout" or "not run"."""
+Asked = tuple[int, str, float]
+
+
+def run(shell: Shell, cells: list[Asked], *, cell_s: float, until: float) -> Iterator[tuple[int, str, list[Output]]]:
+    """Run each `(index, source, seconds)`; yields `(index, status, outputs)`, status "ok", "error", "timeout" or "not run"."""
     recorder = shell.recorder
-    for index, source in cells:
-        seconds = min(cell_s, until - time.monotonic())
+    for index, source, limit_s in cells:
+        seconds = min(cell_s, limit_s, until - time.monotonic())
         if seconds <= 0:
             yield index, "not run", []
             continue
-        yield index, _run_one(shell, recorder, source, seconds), recorder.take()
+        status = _run_one(shell, recorder, source, seconds)
+        cell_s = shorter(cell_s) if status == "timeout" else cell_s
+        yield index, status, recorder.take()
 
 
 def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float) -> str:

@@ -9,12 +9,12 @@ for each exercise. This side sends cells and probe *inputs*, gets outputs and ar
 
 import contextlib
 import json
+import math
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any
@@ -23,7 +23,8 @@ import numpy as np
 
 from autograder.judging.observation import Observation, Probe
 from autograder.judging.values import Array, EncodedValue
-from autograder.sandbox import codec, untrusted, wire
+from autograder.sandbox import clock, codec, untrusted, wire
+from autograder.sandbox.budget import Budget, shorter
 from autograder.sandbox.process import Host
 from autograder.sandbox.tiers import Limits
 from autograder.sandbox.wire import Header, WireError, WireTimeoutError
@@ -34,10 +35,11 @@ GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much m
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its `id` and `source`."""
+    """A code cell: its `id` and `source`, and the seconds for it where they are fewer than for any cell."""
 
     id: str
     source: str
+    limit_s: float = math.inf
 
 
 @dataclass
@@ -91,8 +93,12 @@ class Sandbox:
             self._host = None
 
     @contextlib.contextmanager
-    def submission(self, cells: Sequence[Cell], files: Mapping[str, bytes] | None = None) -> Iterator["Submission"]:
+    def submission(
+        self, cells: Sequence[Cell], files: Mapping[str, bytes] | None = None, budget: Budget | None = None
+    ) -> Iterator["Submission"]:
         """Run `cells` in a fresh process whose working folder holds `files` (relative path -> content).
+
+        `budget` is for a submission that is run more than once: what is left for it, taken off as time goes.
 
         Raises SandboxUnavailable where no worker starts, ValueError for a path that leaves the folder or a second use at once.
         """
@@ -103,7 +109,7 @@ class Sandbox:
         if not self._busy.acquire(blocking=False):
             raise ValueError("expected one submission at a time, got a second. Give each thread its own Sandbox.")
         try:
-            running = Submission(self, cells, files or {})
+            running = Submission(self, cells, files or {}, budget or Budget(self.limits.budget_s))
             try:
                 running.run()
                 yield running
@@ -152,19 +158,22 @@ class Submission:
     (at most three times, within the time for all cells).
     """
 
-    def __init__(self, sandbox: Sandbox, cells: Sequence[Cell], files: Mapping[str, bytes]):
+    def __init__(self, sandbox: Sandbox, cells: Sequence[Cell], files: Mapping[str, bytes], budget: Budget):
         self.outputs = [CellOutput(cell.id) for cell in cells]
         self._sandbox, self._cells, self._files = sandbox, list(cells), dict(files)
         self._written = untrusted.Written(tuple(cell.source for cell in cells))
         self._lost: set[int] = set()
         self._sock: socket.socket | None = None
         self._left_s, self._starts = sandbox.limits.wall_s, 0
+        self._cell_s = sandbox.limits.cell_s
+        self.budget = budget
 
     def run(self) -> None:
         """Start the process and run the cells, again without the offender where one ends the process."""
-        while self._starts <= MAX_RESTARTS and self._left_s > 0:
+        while self._starts <= MAX_RESTARTS and self._left_s > 0 and not self.budget.spent:
+            self._left_s = min(self._left_s, self.budget.left_s)
             self._starts += 1
-            began = time.monotonic()
+            began = clock.now()
             try:
                 self._sock = self._sandbox.open()
                 self._run_once(self._sock)
@@ -175,30 +184,40 @@ class Submission:
                 )
                 if culprit is not None:
                     self._lost.add(culprit)
-                    self.outputs[culprit].status = "timeout" if isinstance(error, WireTimeoutError) else "crashed"
+                    late = isinstance(error, WireTimeoutError)
+                    self.outputs[culprit].status = "timeout" if late else "crashed"
+                    if late:
+                        self._run_out()
                 self._drop()
             finally:
-                self._left_s -= time.monotonic() - began
+                self._left_s -= clock.now() - began
+                self.budget.spend(clock.now() - began)
 
     def _run_once(self, sock: socket.socket) -> None:
-        limits, budget = self._sandbox.limits, self._sandbox.limits.output_bytes
+        budget = self._sandbox.limits.output_bytes
         todo = [i for i in range(len(self._cells)) if i not in self._lost]
         for i in todo:
             self.outputs[i] = CellOutput(self._cells[i].id)
-        text = json.dumps([[i, self._cells[i].source] for i in todo]).encode()
+        text = json.dumps([[i, self._cells[i].source, min(self._cells[i].limit_s, self._cell_s)] for i in todo]).encode()
         arrays = [np.frombuffer(data, np.uint8) for data in (text, *self._files.values())]
         order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files)}
-        order |= {"cell_s": limits.cell_s, "wall_s": self._left_s}
-        until = time.monotonic() + self._left_s + GRACE_S
+        order |= {"cell_s": self._cell_s, "wall_s": self._left_s}
+        until = clock.now() + self._left_s + GRACE_S
         wire.send(sock, order, arrays, deadline=until)
         for i in todo:
-            soon = min(until, time.monotonic() + limits.cell_s + GRACE_S)
+            soon = min(until, clock.now() + min(self._cells[i].limit_s, self._cell_s) + GRACE_S)
             reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
             if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
                 raise WireError(f"expected the outputs of cell {i}.")
             self.outputs[i].outputs, budget = untrusted.clean_outputs(raw.tobytes(), budget)
             self.outputs[i].status = reply["status"]
+            if reply["status"] == "timeout":
+                self._run_out()
         _reply(sock, "ran", order["id"], until)
+
+    def _run_out(self) -> None:
+        self._cell_s = shorter(self._cell_s)  # the sandbox does so by itself
+        self.budget.ran_out()
 
     def observe(self, name: str, probes: Sequence[Probe], timeout_s: float) -> list[Observation]:
         """What the learner's `name` does on each probe, in a process of its own with `timeout_s` seconds for all of them.
@@ -211,44 +230,59 @@ class Submission:
         except WireError:
             return [untrusted.failed("crashed")] * len(probes)
 
-    def observe_all(self, questions: Sequence["Question"]) -> dict[str, list[Observation]]:
+    def observe_all(self, questions: Sequence["Question"], *, apart: bool = False) -> dict[str, list[Observation]]:
         """What each name in `questions` does, in one process as far as that lives: quicker than one for each, and less apart.
 
-        An answer that ends the process, or comes too late, counts only if it does so again in a process of its own.
+        An answer that ends the process, or comes too late in the short time of a first round, counts only if it does so again
+        in a process of its own, with the seconds that `budget` has for it. With `apart` each is asked in its own from the start.
         """
         seen: dict[str, list[Observation]] = {}
-        left = list(questions)
+        left, late = list(questions), []
         while left:
             try:
                 with self._call(sum(question.timeout_s for question in left)) as channel:
                     alone = True
                     while left:
-                        found = self._observe(channel, left[0])
-                        ended = any(o.failure is not None and o.failure.kind in ("timeout", "crashed") for o in found)
+                        question = replace(left[0], timeout_s=self.budget.first(left[0].timeout_s))
+                        found = self._observe(channel, question)
+                        if _ended(found, "timeout"):
+                            self.budget.late += 1
+                            if question.timeout_s < left[0].timeout_s or not alone:
+                                late.append(left.pop(0))
+                                break
+                        ended = _ended(found, "timeout", "crashed")
                         if alone or not ended:
                             seen[left.pop(0).name] = found
-                        if ended:
+                        if ended or apart:
                             break
                         alone = False
             except WireError:
-                return seen | {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
-        return seen
+                seen |= {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
+                break
+        for number, question in enumerate(late):
+            began = clock.now()
+            seconds = self.budget.second(question.timeout_s, len(late) - number)
+            seen[question.name] = self.observe(question.name, question.probes, seconds)
+            self.budget.shared_s = max(0.0, self.budget.shared_s - (clock.now() - began))
+        return {question.name: seen[question.name] for question in questions}
 
     def _observe(self, channel: socket.socket, question: "Question") -> list[Observation]:
         seen: list[Observation] = []
-        began = time.monotonic()
+        began = started = clock.now()
         until = began + question.timeout_s
         try:
             for probe in question.probes:
-                began = time.monotonic()
+                began = clock.now()
                 header, arrays = codec.probe_to_wire(probe)
                 reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
                 found = codec.observation_from_wire(reply, body)
-                seen.append(untrusted.clean_observation(found, probe, self._written, time.monotonic() - began))
+                seen.append(untrusted.clean_observation(found, probe, self._written, clock.now() - began))
         except WireTimeoutError:
-            seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", time.monotonic() - began))
+            seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", clock.now() - began))
         except WireError:
-            seen.append(untrusted.failed("crashed", seconds=time.monotonic() - began))
+            seen.append(untrusted.failed("crashed", seconds=clock.now() - began))
+        finally:
+            self.budget.spend(clock.now() - started)
         # a crash or hang stands for the remaining probes as well
         return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
 
@@ -258,7 +292,7 @@ class Submission:
         try:
             with self._call(GRACE_S) as channel:
                 for name in names:
-                    reply, arrays = _ask(channel, "value", {"name": name}, [], time.monotonic() + GRACE_S)
+                    reply, arrays = _ask(channel, "value", {"name": name}, [], clock.now() + GRACE_S)
                     tree = codec.fetch_tree(reply.get("value"), arrays)
                     plain = tree is not None and not arrays and all("o" not in spec for _, spec in tree.leaves())
                     found[name] = tree if plain else None
@@ -277,7 +311,7 @@ class Submission:
         order = {"op": "call", "timeout_s": timeout_s, "id": secrets.token_hex(8)}
         try:
             with theirs:
-                wire.send(self._sock, order, deadline=time.monotonic() + GRACE_S, fds=[theirs.fileno()])
+                wire.send(self._sock, order, deadline=clock.now() + GRACE_S, fds=[theirs.fileno()])
             yield ours
         finally:
             ours.close()
@@ -287,12 +321,14 @@ class Submission:
         """End the exercise's process; where its parent does not answer any more, drop that too."""
         if self._sock is None:
             return
-        ticket, until = secrets.token_hex(8), time.monotonic() + GRACE_S
+        began = clock.now()
+        ticket, until = secrets.token_hex(8), began + GRACE_S
         try:
             wire.send(self._sock, {"op": "reap", "id": ticket}, deadline=until)
             _reply(self._sock, "reaped", ticket, until)
         except WireError:
             self._drop()
+        self.budget.spend(clock.now() - began)
 
     def _drop(self) -> None:
         if self._sock is not None:
@@ -303,6 +339,10 @@ class Submission:
     def close(self) -> None:
         """End the submission and wipe its traces."""
         self._drop()
+
+
+def _ended(seen: Sequence[Observation], *kinds: str) -> bool:
+    return any(one.failure is not None and one.failure.kind in kinds for one in seen)
 
 
 def _reply(sock: socket.socket, op: str, ticket: str, until: float, arrays: int = 0) -> tuple[Header, list[Array]]:

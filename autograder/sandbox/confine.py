@@ -8,6 +8,7 @@ import ctypes
 import os
 import platform
 import struct
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -58,6 +59,18 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_BITS, _AND, _RETURN = 0x20, 0x15, 0x35
 
 class ConfineError(OSError):
     """The kernel did not take a right away."""
+
+
+def fork(patience_s: float = 5.0) -> int:
+    """fork(2), tried again where another submission of the same user holds all its processes for a moment (Landlock)."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return os.fork()
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 def prctl(option: int, *arguments: int) -> int:

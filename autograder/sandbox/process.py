@@ -4,17 +4,15 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox import cgroup, launch, wire
+from autograder.sandbox import cgroup, clock, launch, wipe, wire
 from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
@@ -34,6 +32,7 @@ class Host:
     ):
         if (reason := launch.unsupported(tier)) is not None:
             raise SandboxUnavailable(f"The {tier} sandbox is not available: {reason}.")
+        clock.start()
         self.tier, self.limits = tier, limits
         self._private = Path(tempfile.mkdtemp(prefix="attn-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
@@ -75,7 +74,7 @@ class Host:
                 "limits": self.limits,
                 "warm": warm,
             }
-            until = time.monotonic() + START_S
+            until = clock.now() + START_S
             wire.send(self._control, config, deadline=until)
             ready, _ = wire.receive(self._control, deadline=until)
             if bubblewrap:
@@ -102,10 +101,10 @@ class Host:
             wire.send(
                 self._control,
                 {"op": "submission", "id": ticket, "limits": limits},
-                deadline=time.monotonic() + 10,
+                deadline=clock.now() + 10,
                 fds=[theirs.fileno()],
             )
-            reply, _ = wire.receive(self._control, deadline=time.monotonic() + FORK_S)
+            reply, _ = wire.receive(self._control, deadline=clock.now() + FORK_S)
             if reply != {"op": "forked", "id": ticket}:
                 raise WireError("expected the worker to start a process.")
         except WireError:
@@ -118,7 +117,7 @@ class Host:
     def sweep(self) -> bool:
         """Kill and wipe whatever the last submission left. False where the worker could not, and must be replaced."""
         ticket = secrets.token_hex(8)
-        until = time.monotonic() + SWEEP_S
+        until = clock.now() + SWEEP_S
         try:
             wire.send(self._control, {"op": "sweep", "id": ticket}, deadline=until)
             reply, _ = wire.receive(self._control, deadline=until)
@@ -146,10 +145,9 @@ class Host:
         self._log.close()
         if self._group is not None:
             cgroup.remove(self._group)
-        with contextlib.suppress(OSError, RecursionError):
-            shutil.rmtree(self._private)
-        if self._private.exists():  # nested deeper than Python can follow
-            subprocess.run(["rm", "-rf", "--", str(self._private)], check=False, capture_output=True)
+        with contextlib.suppress(OSError):
+            wipe.empty(str(self._private))
+            self._private.rmdir()
 
     def _last_line(self) -> str:
         if self._process is not None:

@@ -29,7 +29,7 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
     """Be the submission's process: `channel` is its socket. Never returns normally."""
     limits = config["limits"]
     _detach(channel, config["tier"])
-    _limit(limits)
+    _limit(limits, config["mapped"])
     home = os.path.join(config["scratch"][0], "work")
     os.mkdir(home)
     os.chdir(home)
@@ -43,7 +43,7 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
         if order["op"] == "run":
             _run_cells(sock, shell, order, arrays)
         elif order["op"] == "call" and passed is not None:
-            child = os.fork()
+            child = confine.fork()
             if child == 0:
                 _exercise(passed, namespace, order, config["tier"])
             os.close(passed)
@@ -69,9 +69,9 @@ def _detach(keep: int, tier: str) -> None:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-def _limit(limits: Header) -> None:
+def _limit(limits: Header, mapped: int) -> None:
     for kind, value in (
-        (resource.RLIMIT_AS, limits["memory_bytes"]),
+        (resource.RLIMIT_AS, mapped + limits["memory_bytes"]),
         (resource.RLIMIT_NPROC, limits["processes"]),
         (resource.RLIMIT_FSIZE, limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, limits["open_files"]),
@@ -89,7 +89,7 @@ def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: l
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "wb") as file:
             file.write(content.tobytes())
-    work = [(int(index), str(source)) for index, source in json.loads(sources.tobytes())]
+    work = [(int(index), str(source), float(limit_s)) for index, source, limit_s in json.loads(sources.tobytes())]
     until = time.monotonic() + order["wall_s"]
     for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until):
         text = np.frombuffer(json.dumps(outputs).encode(), np.uint8)

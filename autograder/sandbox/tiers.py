@@ -11,8 +11,9 @@ from autograder.sandbox.process import Host, SandboxUnavailable
 class Limits:
     """What one submission may use. Memory is per process; files, processes and output are per submission."""
 
+    budget_s: float = 60.0  # everything: cells, exercises, attempts (`autograder.sandbox.budget`)
     wall_s: float = 60.0  # all cells together
-    cell_s: float = 20.0  # one cell
+    cell_s: float = 20.0  # one cell; less once one ran out of time
     cpu_s: int = 90
     memory_bytes: int = 4 << 30
     tree_bytes: int = 6 << 30  # all processes together, and the worker; where a control group can be made

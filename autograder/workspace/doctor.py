@@ -16,7 +16,6 @@ from pathlib import Path
 
 from autograder.authoring.course import CourseError, course_root
 
-DISTRIBUTION = "attention-course"
 PYTHON = (3, 11)
 FREE_BYTES = 200 << 20  # the lessons, their backups and JupyterLab's settings
 KERNEL_S = 60.0
@@ -153,7 +152,11 @@ def sandbox() -> Finding:
     from autograder.sandbox.tiers import choose_tier
 
     try:
-        return Finding("sandbox", "pass", choose_tier())
+        found = choose_tier()
+        if found == "landlock":
+            said = "landlock. Lost for `attn grade`: a limit on what a submission takes of disk and processes from the others"
+            return Finding("sandbox", "part", said, "apt install bubblewrap")
+        return Finding("sandbox", "pass", found)
     except (SandboxUnavailable, OSError) as error:
         why = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
         return Finding("sandbox", "part", f"{why}. Lost: `attn grade`; learning needs none", "on Linux: apt install bubblewrap")
@@ -171,15 +174,21 @@ def pinned() -> dict[str, str]:
 def _required(extras: set[str]) -> dict[str, str]:
     """`{package: lowest version}` that the course asks for in these extras ("" is what everybody needs)."""
     try:
-        lines = metadata.requires(DISTRIBUTION) or []
+        lines = metadata.requires(_distribution()) or []
     except metadata.PackageNotFoundError:
-        return {DISTRIBUTION: "0"} if "" in extras else {}
+        return {_distribution(): "0"} if "" in extras else {}
     found = {}
     for line in lines:
         match = re.match(r"([\w.-]+)[^;]*?(?:>=([\w.]+))?\s*(?:;.*?extra == ['\"](\w+)['\"].*)?$", line)
         if match and (match[3] or "") in extras:
             found[_plain(match[1])] = match[2] or "0"
     return found
+
+
+def _distribution() -> str:
+    """The distribution that this package came with."""
+    found = next(iter(metadata.entry_points(group="console_scripts", name="attn")), None)
+    return found.dist.name if found is not None and found.dist is not None else "autograder"
 
 
 def _installed() -> dict[str, str]:

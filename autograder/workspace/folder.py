@@ -20,7 +20,7 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, course_root, did_you_mean
+from autograder.authoring.course import CourseError, course_root, did_you_mean, given_here, search_path
 from autograder.judging import pack
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import grade_id, is_answer
@@ -281,4 +281,11 @@ def lab_environment(workspace: Path) -> dict[str, str]:
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
+    found = {"PATH": path, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
+    return {**os.environ, **found, **kernel_environment()}
+
+
+def kernel_environment() -> dict[str, str]:
+    """What a kernel has to be told so that lessons can import what they are given; nothing where that is installed."""
+    folders = given_here()
+    return {"PYTHONPATH": search_path(*folders)} if folders else {}

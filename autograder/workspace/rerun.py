@@ -5,6 +5,7 @@ A fresh kernel has no memory of cells that were deleted or run out of order: wha
 
 import asyncio
 import dataclasses
+import os
 import re
 import subprocess
 from collections.abc import Collection, Coroutine, Mapping
@@ -102,7 +103,9 @@ def _execute(notebook: Any, folder: Path) -> str:
         on_cell_execute=lambda cell, cell_index: at.append(cell_index),
     )
     try:
-        _interruptible(client.async_execute(stderr=subprocess.DEVNULL))  # what cells print does not come that way
+        _interruptible(
+            client.async_execute(stderr=subprocess.DEVNULL, env={**os.environ, **workspace.kernel_environment()})
+        )  # what cells print does not come that way
     except DeadKernelError:
         cell = notebook.cells[at[-1]]
         name = f"`{grade_id(cell)}`" if grade_id(cell) else f"`{cell.source.strip().partition(chr(10))[0]} …`"

@@ -28,13 +28,18 @@ def serve(asks: Tensor, *cached: Tensor) -> bool:
     The GPU must have the shared memory of NVIDIA's H100 and its successors, for which the tiles are made.
     """
     tensors = (asks, *cached)
+    if len({x.device for x in tensors}) > 1 or len({x.shape[0] for x in tensors if x.dim()}) > 1:
+        return False  # another device's or another batch's: PyTorch says so in words
     if not (asks.is_cuda and asks.dtype in (torch.float16, torch.bfloat16) and _has_room(asks.device)):
         return False
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return False
     widest = WIDEST if len(cached) == 2 else WIDEST_LATENT
-    fit = asks.shape[-1] <= widest + WIDEST_ROPE and all(x.shape[-1] <= widest and x.stride(-1) == 1 for x in cached)
-    return fit and all(x.dtype == asks.dtype and x.dim() == asks.dim() for x in cached)
+    fit = all(x.shape[-1] <= widest and x.stride(-1) == 1 and x.dtype == asks.dtype for x in cached)
+    if len(cached) == 1:  # latents (batch, n, d_c), asked for by (batch, head, d_c + d_rope)
+        return fit and asks.dim() == cached[0].dim() == 3 and 0 <= asks.shape[-1] - cached[0].shape[-1] <= WIDEST_ROPE
+    # (batch, group, size or n, d): neither without a batch nor with a second one
+    return fit and all(x.dim() == asks.dim() == 4 and x.shape[1] == asks.shape[1] for x in cached)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from course.exercises.grouped_query.pooling import GROUP_HEADS, MHA_TO_GQA
 
 PREDICT_COPY = Exercise(
     "predict_copy",
-    title="Predict: the bytes of a step with repeat_kv",
+    title="Predict: the bytes of a step with copies",
     points=0.5,
     difficulty=1,
     minutes=2,

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
 from solutions.multi_query import causal_attention, merge_heads, split_heads
 
@@ -84,6 +84,7 @@ GQA = Exercise(
     title="Grouped-query attention",
     points=3,
     reference=ref.gqa,
+    recipe=Made(_gqa),
     tensors=True,
     difficulty=2,
     minutes=15,
@@ -108,37 +109,43 @@ GQA = Exercise(
             "repeat_for_repeat_interleave",
             "gave head $h$ the group h mod G",
             "Neighbours share: head $h$ belongs to group ⌊h / r⌋ with $r = H/G$. No shape shows the difference.",
-            _gqa(repeat=_tile),
+            Instead(repeat=_tile),
         ),
         Misconception(
             "groups_for_group_size",
             "divided the head's number by the number of groups",
             "Divide by the group **size** $r = H/G$: head $h$ belongs to group ⌊h / r⌋.",
-            _gqa(repeat=_divided_by_groups),
+            Instead(repeat=_divided_by_groups),
         ),
         Misconception(
             "cached_after_repeat",
             "returned keys and values after the repeat: the cache is as large as that of multi-head attention",
             "Return the `G` heads. Copies, where they are made at all, live for one step.",
-            _gqa(stored=True),
+            Instead(stored=True),
         ),
         Misconception(
             "axis_1",
             "repeated along axis 1, which is the head axis only with exactly one batch axis",
             "Count from the end, `dim=-3`: then any leading axes work, and none.",
-            _gqa(repeat=lambda x, r: x.repeat_interleave(r, dim=1)),
+            Instead(repeat=lambda x, r: x.repeat_interleave(r, dim=1)),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`causal_attention` does it: hand queries, keys and values to it.",
+            Before(lambda Wq, H, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / H)}),
         ),
         Misconception(
             "queries_averaged",
             "averaged the queries of a group, so its heads all give the same answer",
             "Each of the `H` heads keeps its own query. Only keys and values are shared.",
-            _gqa(queries=_mean_of_the_group),
+            Instead(queries=_mean_of_the_group),
         ),
         Misconception(
             "future_visible",
             "let tokens look at later ones",
             "Use `causal_attention`: grouping changes nothing about the mask.",
-            _gqa(attend=_everything_visible),
+            Instead(attend=_everything_visible),
         ),
     ),
     variants=(

@@ -1,6 +1,6 @@
 """The memory bill: what a published configuration caches, and how many conversations fit."""
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
 
 
@@ -34,6 +34,7 @@ CACHE_BILL = Exercise(
     title="The memory bill of a model card",
     points=2,
     reference=ref.cache_bill,
+    recipe=Made(_bill),
     kind="use",
     difficulty=2,
     minutes=12,
@@ -56,43 +57,43 @@ CACHE_BILL = Exercise(
             "query_heads_counted",
             "counted the query heads",
             "Queries are not cached. Count `num_key_value_heads`.",
-            _bill(heads=lambda config: config["num_attention_heads"]),
+            Instead(heads=lambda config: config["num_attention_heads"]),
         ),
         Misconception(
             "width_from_the_model",
             "computed the width of a head although it is stated",
             "`head_dim` wins where it is there: many models have heads that do not add up to `hidden_size`.",
-            _bill(width=lambda config: config["hidden_size"] // config["num_attention_heads"]),
+            Instead(width=lambda config: config["hidden_size"] // config["num_attention_heads"]),
         ),
         Misconception(
             "one_group_by_default",
             "took a missing `num_key_value_heads` for one",
             "It is missing in older models, which are multi-head: as many as query heads.",
-            _bill(heads=lambda config: config.get("num_key_value_heads", 1)),
+            Instead(heads=lambda config: config.get("num_key_value_heads", 1)),
         ),
         Misconception(
             "keys_alone",
             "counted keys without values (or one byte per number)",
             "Each head keeps a key **and** a value, of 2 bytes a number.",
-            _bill(pair=1),
+            Instead(pair=1),
         ),
         Misconception(
             "four_bytes",
             "counted 4 bytes for each number",
             "bfloat16 takes 2.",
-            _bill(size=4),
+            Instead(size=4),
         ),
         Misconception(
             "one_layer",
             "counted one layer",
             "Each layer has keys and values of its own.",
-            _bill(layers=False),
+            Instead(layers=False),
         ),
         Misconception(
             "one_sequence",
             "counted one sequence",
             "Every conversation has a cache of its own.",
-            _bill(batch=False),
+            Instead(batch=False),
         ),
     ),
     variants=(Variant("factors_in_another_order", lambda config, tokens, sequences: tokens * _bill()(config, 1, 1) * sequences),),
@@ -112,6 +113,7 @@ CONVERSATIONS = Exercise(
     title="Estimate: how many long conversations?",
     points=1,
     reference=ref.conversations,
+    recipe=Made(_conversations),
     kind="estimate",
     difficulty=2,
     minutes=8,
@@ -127,31 +129,31 @@ CONVERSATIONS = Exercise(
             "weights_forgotten",
             "gave all of the memory to the caches",
             "The weights are there too: 70.6 billion parameters of 2 bytes.",
-            _conversations(weights=0.0),
+            Instead(weights=0.0),
         ),
         Misconception(
             "weights_of_one_byte",
             "counted the parameters as bytes",
             "A bfloat16 number takes 2 bytes: 141.2 GB.",
-            _conversations(weights=70.6e9),
+            Instead(weights=70.6e9),
         ),
         Misconception(
             "query_heads",
             "counted keys and values for 64 heads",
             "The model has 64 heads of queries and 8 of keys and values.",
-            _conversations(groups=64),
+            Instead(groups=64),
         ),
         Misconception(
             "keys_alone",
             "counted keys without values",
             "A token keeps a key and a value in each group and layer.",
-            _conversations(pair=1),
+            Instead(pair=1),
         ),
         Misconception(
             "not_whole",
             "returned a fraction of a conversation",
             "Eleven fit; six tenths of a conversation do not help anybody. Round down.",
-            _conversations(whole=False),
+            Instead(whole=False),
         ),
     ),
     variants=(Variant("from_the_configuration", lambda: (640 - 141) * 10**9 // (4 * 8 * 128 * 80 * 131_072)),),

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Tolerance, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Property, Tolerance, Variant
 from solutions import grouped_query as ref
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # two products and a softmax in float32; mistakes are 1e-2 and more
@@ -83,6 +83,7 @@ GQA_GROUPED = Exercise(
     difficulty=3,
     minutes=20,
     reference=ref.gqa_grouped,
+    recipe=Made(_grouped),
     tensors=True,
     tolerance=FLOAT32,
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
@@ -106,43 +107,49 @@ GQA_GROUPED = Exercise(
             "heads_modulo_groups",
             "split the head axis as (r, G): head $h$ went to group h mod G",
             "Split it as (G, r), groups first: then $h = g r + s$, and neighbours share a group.",
-            _grouped(swap=True),
+            Instead(swap=True),
         ),
         Misconception(
             "output_heads_reordered",
             "returned the heads of the output in another order than those of `Q`",
             "Undo the split as you made it: (G, r) back to H, with no transpose between.",
-            _grouped(output=_turned),
+            Instead(output=_turned),
         ),
         Misconception(
             "heads_masked_as_tokens",
             "put a causal mask over all $r n$ folded rows, as if they were $r n$ successive tokens",
             "The heads of a group sit at the **same** token: the mask has $n$ rows and serves each head. Unfold first.",
-            _grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)),
+            Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)),
         ),
         Misconception(
             "future_visible",
             "let queries see later keys",
             "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
-            _grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool)),
+            Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool)),
         ),
         Misconception(
             "mask_interleaved",
             "repeated each row of the mask $r$ times in place, while the folded rows run through all queries of one head first",
             "Rows are ordered (head, query): the whole mask is repeated, not its rows. Or unfold the scores and let it broadcast.",
-            _grouped(keep=lambda n, m, r: _lower_right(n, m).repeat_interleave(r, 0)),
+            Instead(keep=lambda n, m, r: _lower_right(n, m).repeat_interleave(r, 0)),
         ),
         Misconception(
             "mask_upper_left",
             "aligned the mask at the upper left: with a past in the cache, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
-            _grouped(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
+            Instead(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "Divide the scores by $\\sqrt{d_k}$, whatever heads share.",
+            Before(lambda Q, **_: {"Q": Q * Q.shape[-1] ** 0.5}),
         ),
         Misconception(
             "weights_per_head",
             "got the values right, and returned the weights with one head axis",
             "Return them as (…, G, r, n, m): group, then head in the group.",
-            _weights_per_head,
+            After(lambda out, **_: (out[0], out[1].flatten(-4, -3))),
         ),
     ),
     variants=(

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import kv_cache as ref
 
 
@@ -175,6 +175,7 @@ BATCH_POSITIONS = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.batch_positions,
+    recipe=Made(_placed),
     tensors=True,
     cases=(
         Case("two texts, one new token each", _lengths(batch=2, new=1, capacity=6)),
@@ -193,13 +194,13 @@ BATCH_POSITIONS = Exercise(
             "positions_of_the_longest",
             "gave every text the positions of the longest one: the short ones get a gap between their past and their new tokens",
             "Each row counts on from its own length: `lengths[:, None] + torch.arange(new)`.",
-            _placed(base=_longest_everywhere),
+            Instead(base=_longest_everywhere),
         ),
         Misconception(
             "positions_from_zero",
             "counted the new tokens from 0 in every row",
             "The first new token of row b stands at `lengths[b]`.",
-            _placed(base=torch.zeros_like),
+            Instead(base=torch.zeros_like),
         ),
         Misconception(
             "mask_of_the_longest",
@@ -217,13 +218,13 @@ BATCH_POSITIONS = Exercise(
             "new_tokens_see_each_other",
             "hid the free slots, but let a new token see the new tokens after it",
             "Compare with each token's own position, not with the row's last.",
-            _placed(causal=False),
+            Instead(causal=False),
         ),
         Misconception(
             "cannot_see_itself",
             "hid each new token's own slot from it",
             "It has just been written, and a token sees itself: j ≤ p, not j < p.",
-            _placed(ahead=-1),
+            Instead(ahead=-1),
         ),
     ),
     variants=(Variant("text_by_text", _text_by_text),),

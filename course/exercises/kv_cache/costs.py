@@ -1,6 +1,6 @@
 """What a cache saves in floating point operations, and what it costs in bytes."""
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import kv_cache as ref
 
 ESTIMATE = Tolerance(rtol=1e-3, atol=0.0)  # exact counts; the mistakes are off by 20 % and more
@@ -59,6 +59,7 @@ STEP_FLOPS = Exercise(
     difficulty=2,
     minutes=10,
     reference=ref.step_flops,
+    recipe=Made(_flops),
     cases=(
         Case("few tokens, with the cache", _few(True)),
         Case("few tokens, without", _few(False)),
@@ -77,31 +78,31 @@ STEP_FLOPS = Exercise(
             "no_projections",
             "left out the four projections",
             "The four projections cost $2 d^2$ each for every token processed. At short contexts they are a third of the work.",
-            _flops(projections=0),
+            Instead(projections=0),
         ),
         Misconception(
             "ffn_matrix_counted_once",
             "counted one matrix of the feed-forward part; it has two",
             "To `ffn * d_model` features, and back.",
-            _flops(ffn_matrices=1),
+            Instead(ffn_matrices=1),
         ),
         Misconception(
             "ffn_left_out",
             "left out the feed-forward part: a cache saves its work on old tokens as well",
             "Its two matrices cost $2 \\cdot f d^2$ each for every token that is processed.",
-            _flops(ffn_matrices=0),
+            Instead(ffn_matrices=0),
         ),
         Misconception(
             "mixture_forgotten",
             "counted the scores, but not the mixture of the values",
             "$A V$ is a product of (r, n) by (n, d): as expensive as the scores.",
-            _flops(products=1),
+            Instead(products=1),
         ),
         Misconception(
             "multiply_add_as_one",
             "counted a multiplication with its addition as one operation",
             "Here a product of (a, b) by (b, c) costs 2abc: two operations for each term.",
-            _flops(each=1),
+            Instead(each=1),
         ),
         Misconception(
             "cached_reprojects_the_past",
@@ -119,13 +120,13 @@ STEP_FLOPS = Exercise(
             "square_scores_with_cache",
             "counted n × n scores with the cache as well",
             "One query, n keys: the scores are one row.",
-            _flops(all_pairs=lambda rows, n: n * n),
+            Instead(all_pairs=lambda rows, n: n * n),
         ),
         Misconception(
             "triangle_only",
             "counted only the scores that the mask keeps",
             "Without the cache, count the full (n, n) products, as a plain implementation computes them: it masks afterwards.",
-            _flops(all_pairs=lambda rows, n: n if rows == 1 else n * (n + 1) // 2),
+            Instead(all_pairs=lambda rows, n: n if rows == 1 else n * (n + 1) // 2),
         ),
     ),
     variants=(Variant("product_by_product", _product_by_product), Variant("n_times_the_cached_step", _n_cached_steps)),

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.kv_cache.toys import make_ids, make_model
 from solutions import kv_cache as ref
 
@@ -87,6 +87,7 @@ GENERATE = Exercise(
     difficulty=2,
     minutes=10,
     reference=ref.generate,
+    recipe=Made(_variant),
     tensors=True,
     cases=(
         Case("two tokens, with the cache", _generation(True, batch=1, n0=2, n=2, vocab=5, d_model=3, layers=1, heads=1, d=2)),
@@ -106,7 +107,7 @@ GENERATE = Exercise(
             "refilled_each_step",
             "put the whole text into the cache again at every step: the past is in it several times over",
             "After the prompt, process only the token chosen last.",
-            _variant(refill=True),
+            Instead(refill=True),
         ),
         Misconception(
             "prompt_logits_dropped",
@@ -124,13 +125,13 @@ GENERATE = Exercise(
             "last_token_processed",
             "processed the last new token as well: one step more than needed",
             "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
-            _variant(count_last=True),
+            Instead(count_last=True),
         ),
         Misconception(
             "first_position_logits",
             "chose from the logits of the first position of each call, not of the last",
             "The logits at a position say what follows **it**: take `[:, -1]`.",
-            _variant(first_logit=True),
+            Instead(first_logit=True),
         ),
         Misconception(
             "prompt_missing",

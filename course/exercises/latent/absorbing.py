@@ -5,7 +5,7 @@ import math
 import torch
 from attention_course.memory import tells_copies
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import latent as ref
 
 
@@ -82,6 +82,7 @@ ATTEND_LATENTS = Exercise(
     title="Find the silent copy",
     points=2,
     reference=ref.attend_latents,
+    recipe=Made(_folded),
     tensors=True,
     kind="bug",
     difficulty=3,
@@ -119,25 +120,25 @@ ATTEND_LATENTS = Exercise(
             "heads_masked_as_tokens",
             "put a causal mask over all folded rows, as if the heads were successive tokens",
             "The heads of one token stand at the **same** position. Unfold the scores before `causal_weights`.",
-            _folded(weigh=_heads_as_tokens),
+            Instead(weigh=_heads_as_tokens),
         ),
         Misconception(
             "unfolded_in_another_order",
             "unfolded the rows as (new, head), but they were folded as (head, new)",
             "Undo the flattening as you made it: `.unflatten(-2, asks.shape[-3:-1])`.",
-            _folded(unfold=lambda S, heads, new: S.unflatten(-2, (new, heads)).transpose(-3, -2)),
+            Instead(unfold=lambda S, heads, new: S.unflatten(-2, (new, heads)).transpose(-3, -2)),
         ),
         Misconception(
             "not_causal",
             "let the first of the new tokens look at the later ones",
             "`causal_weights` on scores of shape (…, head, new, key).",
-            _folded(weigh=lambda S: torch.softmax(S, dim=-1)),
+            Instead(weigh=lambda S: torch.softmax(S, dim=-1)),
         ),
         Misconception(
             "mask_from_the_start",
             "aligned the causal mask to the first token, so the newest one sees little more than the start",
             "The queries are the **last** of the tokens: `causal_weights` knows.",
-            _folded(weigh=_top_left),
+            Instead(weigh=_top_left),
         ),
     ),
     variants=(Variant("loop_over_heads", _loop), Variant("latents_on_the_left", _latents_left), Variant("einsum", _einsum)),

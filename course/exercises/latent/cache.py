@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Exercise, Misconception, Variant
+from autograder import Case, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
 
@@ -83,6 +83,7 @@ GQA_AS_MLA = Exercise(
     title="Grouped-query attention is latent attention",
     points=2,
     reference=ref.gqa_as_mla,
+    recipe=Made(_as_mla),
     tensors=True,
     kind="design",
     behaviour="attention_course.designs:latent_of_groups",
@@ -105,13 +106,13 @@ GQA_AS_MLA = Exercise(
             "group_by_remainder",
             "gave head `h` the group `h % G`",
             "Neighbouring heads share a group: `h // (H // G)`.",
-            _as_mla(group=lambda h, G: h % G),
+            Instead(group=lambda h, G: h % G),
         ),
         Misconception(
             "groups_for_group_size",
             "divided by the number of groups: head `h` got the group `h // G`",
             "Divide by the **size** of a group, `H // G` heads. Two groups of two hide the difference.",
-            _as_mla(group=lambda h, G: min(h // G, G - 1)),
+            Instead(group=lambda h, G: min(h // G, G - 1)),
         ),
         Misconception(
             "one_copy_per_head",
@@ -129,13 +130,13 @@ GQA_AS_MLA = Exercise(
             "reshaped",
             "laid the groups side by side by a reshape: that mixes up groups and features",
             "Concatenate the matrices along their last axis: `torch.cat([*W_K, *W_V], dim=-1)`.",
-            _as_mla(latent=_reshaped),
+            Instead(latent=_reshaped),
         ),
         Misconception(
             "values_from_the_keys",
             "picked the values from the front of the latent, where the keys are",
             "The values' columns start behind all keys, at $G d$.",
-            _as_mla(values_at=0),
+            Instead(values_at=0),
         ),
     ),
     variants=(

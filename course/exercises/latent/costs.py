@@ -1,6 +1,6 @@
 """Costs: arithmetic and bytes of the ways to decode, a whole prompt, and the cache on each of several GPUs."""
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import latent as ref
 
 WAYS = ("cached", "remade", "absorbed")
@@ -38,6 +38,7 @@ DECODE_COST = Exercise(
     title="Arithmetic and bytes of a decode step",
     points=2,
     reference=ref.decode_cost,
+    recipe=Made(_cost),
     difficulty=3,
     minutes=15,
     cases=tuple(
@@ -57,55 +58,55 @@ DECODE_COST = Exercise(
             "one_operation_each",
             "counted a multiplication with its addition as one operation",
             "A dot product of width $w$ takes $w$ products and $w$ sums: $2w$ FLOP.",
-            _cost(ops=1),
+            Instead(ops=1),
         ),
         Misconception(
             "elements_for_bytes",
             "counted numbers read, not bytes",
             "A number in bfloat16 takes 2 bytes.",
-            _cost(size=1),
+            Instead(size=1),
         ),
         Misconception(
             "rotated_key_per_head",
             "had a rotated key read for every head",
             "One rotated key serves all heads: it is in memory once.",
-            _cost(rope_heads=lambda H: H),
+            Instead(rope_heads=lambda H: H),
         ),
         Misconception(
             "positions_not_scored",
             "left the rotated part out of the scores",
             "A score has $d_{rope}$ terms more, in each of the three ways.",
-            _cost(score=lambda d, d_rope: d),
+            Instead(score=lambda d, d_rope: d),
         ),
         Misconception(
             "rotated_key_not_read",
             "left the rotated key out of the bytes",
             "It is cached next to the latent (or the keys), and read with them.",
-            _cost(rope=0),
+            Instead(rope=0),
         ),
         Misconception(
             "values_mixed_when_absorbed",
             "let the absorbed form mix values of width $d_v$",
             "It has no values: it averages **latents**, so the mixture is $d_c$ wide. $W_{UV}$ comes once per query, after it.",
-            _cost(mixed=lambda d_c, d_v: d_v),
+            Instead(mixed=lambda d_c, d_v: d_v),
         ),
         Misconception(
             "latent_read_twice",
             "had the latent read twice, as key and as value",
             "It is one row: a kernel reads it once and uses it for both.",
-            _cost(pair=2),
+            Instead(pair=2),
         ),
         Misconception(
             "made_for_one_head",
             "made keys and values of one head only",
             "Every head has its own: $H$ times.",
-            _cost(remade=lambda H, d, d_v, d_c: d_c * (d + d_v)),
+            Instead(remade=lambda H, d, d_v, d_c: d_c * (d + d_v)),
         ),
         Misconception(
             "absorbing_paid_for_each_cached_token",
             "charged the absorbing product to every cached token",
             "$q W_{UK}^\\top$ is made once per query and step, not once per cached token: that is the point of it.",
-            _cost(per_step=lambda H, d, d_v, d_c: H * d_c * (d + d_v)),
+            Instead(per_step=lambda H, d, d_v, d_c: H * d_c * (d + d_v)),
         ),
     ),
     variants=(
@@ -134,6 +135,7 @@ PROMPT_RATIO = Exercise(
     title="Estimate: absorbing in a prompt",
     points=1,
     reference=ref.prompt_ratio,
+    recipe=Made(_ratio),
     kind="estimate",
     difficulty=3,
     minutes=10,
@@ -152,19 +154,19 @@ PROMPT_RATIO = Exercise(
             "pairs_alone",
             "compared the work for each pair alone",
             "Both forms also work once per token: 262,144 FLOP a head, which is as much as 410 ready-made pairs.",
-            _ratio(made=0, absorbed=0),
+            Instead(made=0, absorbed=0),
         ),
         Misconception(
             "absorbing_is_free",
             "let the absorbed form off the two products that absorb a query and bring its average back",
             "$q W_{UK}^\\top$ and $U W_{UV}$ take $2 d_c (d + d_v)$ per query. In a prompt there are as many queries as keys.",
-            _ratio(absorbed=0),
+            Instead(absorbed=0),
         ),
         Misconception(
             "not_causal",
             "let every query meet all 2,000 keys",
             "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",
-            _ratio(pairs=2000**2),
+            Instead(pairs=2000**2),
         ),
         Misconception(
             "upside_down",
@@ -203,6 +205,7 @@ CACHE_PER_GPU = Exercise(
     title="The cache on each of several GPUs",
     points=2,
     reference=ref.cache_per_gpu,
+    recipe=Made(_per_gpu),
     difficulty=2,
     minutes=10,
     cases=(
@@ -226,43 +229,43 @@ CACHE_PER_GPU = Exercise(
             "latent_split",
             "split the latent over the GPUs",
             "Every head makes its keys and values from the **whole** latent. Each GPU has some of the heads, so each needs all of it.",
-            _per_gpu(latent=lambda d_c, d_rope, tp: -(-(d_c + d_rope) // tp)),
+            Instead(latent=lambda d_c, d_rope, tp: -(-(d_c + d_rope) // tp)),
         ),
         Misconception(
             "less_than_a_group",
             "gave a GPU less than one group where there are more GPUs than groups",
             "A group's keys are needed whole by each GPU that has one of its heads: never less than $2d$.",
-            _per_gpu(share=lambda n, tp: n / tp),
+            Instead(share=lambda n, tp: n / tp),
         ),
         Misconception(
             "nothing_split",
             "gave every GPU the whole cache",
             "Heads of keys and values are dealt out, with the query heads that use them.",
-            _per_gpu(share=lambda n, tp: n),
+            Instead(share=lambda n, tp: n),
         ),
         Misconception(
             "keys_alone",
             "counted keys without values",
             "A group keeps a key **and** a value per token: $2d$.",
-            _per_gpu(pair=1),
+            Instead(pair=1),
         ),
         Misconception(
             "latent_doubled",
             "doubled the latent, once for keys and once for values",
             "Keys and values come from the **same** latent: that is the joint compression. It is stored once.",
-            _per_gpu(latent=lambda d_c, d_rope, tp: 2 * d_c + d_rope),
+            Instead(latent=lambda d_c, d_rope, tp: 2 * d_c + d_rope),
         ),
         Misconception(
             "rotated_key_forgotten",
             "left out the rotated key",
             "Without it no position would survive in the cache: add $d_{rope}$.",
-            _per_gpu(latent=lambda d_c, d_rope, tp: d_c),
+            Instead(latent=lambda d_c, d_rope, tp: d_c),
         ),
         Misconception(
             "query_heads_for_groups",
             "counted query heads where keys and values are stored by group",
             "Grouped-query attention caches `G` heads, multi-query one.",
-            _per_gpu(heads=lambda kind, H, G: H),
+            Instead(heads=lambda kind, H, G: H),
         ),
     ),
     variants=(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
 
@@ -218,6 +218,7 @@ MLA_DECOUPLED = Exercise(
     title="Latent attention with positions and a cache",
     points=4,
     reference=ref.mla_decoupled,
+    recipe=Made(_decoupled),
     tensors=True,
     difficulty=4,
     minutes=30,
@@ -241,73 +242,73 @@ MLA_DECOUPLED = Exercise(
             "scale_without_rope",
             "scaled by $1/\\sqrt{d}$, the width of the content part alone",
             "The two parts are one dot product over $d + d_{rope}$ features: scale by the root of that.",
-            _decoupled(width=lambda d, d_rope, d_c: d),
+            Instead(width=lambda d, d_rope, d_c: d),
         ),
         Misconception(
             "scaled_by_latent",
             "scaled by $1/\\sqrt{d_c + d_{rope}}$, the width of what is cached",
             "Absorbing changes no score, so it changes no scale: $d + d_{rope}$, with $d$ the width of a head's query.",
-            _decoupled(width=lambda d, d_rope, d_c: d_c + d_rope),
+            Instead(width=lambda d, d_rope, d_c: d_c + d_rope),
         ),
         Misconception(
             "rotated_key_per_head",
             "kept a rotated key for every head in the cache",
             "All heads share **one** rotated key per token; only the queries are per head. Let it broadcast, and cache it once.",
-            _decoupled(keep=_per_head),
+            Instead(keep=_per_head),
         ),
         Misconception(
             "cached_keys",
             "put the heads' up-projected keys into the cache in place of the latents",
             "Cache the latents `C`. That is what makes the cache small.",
-            _decoupled(keep=lambda C, K_R, W_UK: (C.unsqueeze(-3) @ W_UK, K_R)),
+            Instead(keep=lambda C, K_R, W_UK: (C.unsqueeze(-3) @ W_UK, K_R)),
         ),
         Misconception(
             "latent_rotated",
             "rotated the new latents. Values are made from them too, and absorbed scores no longer depend on relative positions",
             "Append `X @ W_DKV` as it is. Positions enter through `W_QR` and `W_KR` alone.",
-            _decoupled(turn_latent=ref.apply_rope),
+            Instead(turn_latent=ref.apply_rope),
         ),
         Misconception(
             "query_latent_rotated",
             "rotated the queries' latent $c^Q$: the content part is made from it too",
             "Rotate only what `W_QR` makes. The content query must stay as it is, or nothing can be absorbed.",
-            _decoupled(turn_latent_query=ref.apply_rope, turn_query=_as_it_is),
+            Instead(turn_latent_query=ref.apply_rope, turn_query=_as_it_is),
         ),
         Misconception(
             "positions_from_zero",
             "numbered the new tokens from 0, whatever is in the cache",
             "The first new token stands at position `past`, the number of rows in the cache.",
-            _decoupled(first=0),
+            Instead(first=0),
         ),
         Misconception(
             "key_not_rotated",
             "rotated the queries only: the new keys went into the cache as they were",
             "Rotate `X @ W_KR` to its positions before appending. Old keys are rotated already; leave them alone.",
-            _decoupled(turn_key=_as_it_is),
+            Instead(turn_key=_as_it_is),
         ),
         Misconception(
             "query_not_rotated",
             "rotated the keys only: $r_i$ went into the score as it was",
             "Rotate the queries that `W_QR` makes to the new tokens' positions. Only two rotations leave a difference of positions.",
-            _decoupled(turn_query=_as_it_is),
+            Instead(turn_query=_as_it_is),
         ),
         Misconception(
             "cache_rotated_again",
             "rotated the whole cache in this step: the old keys have now been turned twice",
             "The cache holds keys that are rotated already. Rotate only the new ones, then append.",
-            _decoupled(turn_key=_as_it_is, turn_cache=ref.apply_rope),
+            Instead(turn_key=_as_it_is, turn_cache=ref.apply_rope),
         ),
         Misconception(
             "not_causal",
             "let the first of the new tokens look at the later ones",
             "Use `causal_weights` on the (new, key) scores: its queries are the last of the tokens.",
-            _decoupled(weigh=lambda S: torch.softmax(S, dim=-1)),
+            Instead(weigh=lambda S: torch.softmax(S, dim=-1)),
         ),
         Misconception(
             "mask_from_the_start",
             "aligned the causal mask to the first token, so new tokens do not see what is cached",
             "The queries are the **last** of the tokens: `causal_weights` knows.",
-            _decoupled(weigh=probes.top_left_weights),
+            Instead(weigh=probes.top_left_weights),
         ),
     ),
     variants=(Variant("made_and_concatenated", _concatenated), Variant("token_by_token", _token_by_token)),

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Misconception, Property, Variant
 from course.exercises.masking.scores import INFINITY, draw_keep
 from solutions import masking as ref
 
@@ -79,10 +79,6 @@ def _values_zeroed(Q, K, V, keep):
     return (A * keep) @ V, A
 
 
-def _flipped(Q, K, V, keep):
-    return ref.masked_sdpa(Q, K, V, ~keep)
-
-
 def _additive(S, keep):
     return S + torch.zeros(keep.shape, dtype=S.dtype).masked_fill(~keep, -INFINITY)
 
@@ -94,10 +90,6 @@ def _nan_to_zero(O, A):
 def _repaired_after_adding(Q, K, V, keep):
     A = torch.softmax(_additive(_scores(Q, K), keep), dim=-1).nan_to_num()
     return A @ V, A
-
-
-def _unscaled(Q, K, V, keep):
-    return ref.masked_sdpa(Q * math.sqrt(Q.shape[-1]), K, V, keep)
 
 
 def _finite_fill(Q, K, V, keep):
@@ -195,13 +187,13 @@ MASKED_SDPA = Exercise(
             "polarity_flipped",
             "attended to exactly what is forbidden",
             "True means keep. If you call `masked_fill`, it wants `~keep`.",
-            _flipped,
+            Before(lambda keep, **_: {"keep": ~keep}),
         ),
         Misconception(
             "unscaled",
             "masked well, but left out the scale $1/\\sqrt{d_k}$",
             "Start from `scaled_scores(Q, K)`, which is given.",
-            _unscaled,
+            Before(lambda Q, **_: {"Q": Q * math.sqrt(Q.shape[-1])}),
         ),
         Misconception(
             "minus_infinity_only",

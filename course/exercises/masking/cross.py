@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Misconception, Variant
 from course.exercises.masking.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
 from course.exercises.masking.scores import draw_keep
 from solutions import masking as ref
@@ -47,18 +47,6 @@ def _sides(q: str, k: str, v: str):
         return ref.masked_sdpa(X[q] @ Wq, X[k] @ Wk, X[v] @ Wv, keep)
 
     return answer
-
-
-def _linear(Xq, Xkv, Wq, Wk, Wv, keep):
-    return ref.masked_sdpa(Xq @ Wq.T, Xkv @ Wk.T, Xkv @ Wv.T, keep)
-
-
-def _model_width(Xq, Xkv, Wq, Wk, Wv, keep):
-    return ref.masked_sdpa(Xq @ Wq * math.sqrt(Wq.shape[1] / Wq.shape[0]), Xkv @ Wk, Xkv @ Wv, keep)
-
-
-def _no_mask(Xq, Xkv, Wq, Wk, Wv, keep):
-    return ref.masked_sdpa(Xq @ Wq, Xkv @ Wk, Xkv @ Wv, torch.ones_like(keep))
 
 
 def _one_matrix_for_scores(Xq, Xkv, Wq, Wk, Wv, keep):
@@ -116,19 +104,31 @@ CROSS_ATTENTION = Exercise(
             "transposed_weights",
             "multiplied by the transposed matrices, as `nn.Linear` stores them",
             "Here $W$ has shape (d_in, d_out) and acts from the right: `X @ W`.",
-            _linear,
+            Before(lambda Wq, Wk, Wv, **_: {"Wq": Wq.T, "Wk": Wk.T, "Wv": Wv.T}),
         ),
         Misconception(
             "scaled_by_the_model_width",
             "scaled the scores by the width of the **tokens** instead of $\\sqrt{d_k}$",
             "The dot product sums over the $d_k$ columns of the projected queries: divide by $\\sqrt{d_k}$.",
-            _model_width,
+            Before(lambda Wq, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / Wq.shape[0])}),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`masked_sdpa` does it: hand the three projections and the mask to it.",
+            Before(lambda Wq, **_: {"Wq": Wq * math.sqrt(Wq.shape[1])}),
         ),
         Misconception(
             "mask_forgotten",
             "did not pass `keep` on: the blanks of the source take part",
             "The source is padded too. Hand `keep` to `masked_sdpa`.",
-            _no_mask,
+            Before(lambda keep, **_: {"keep": torch.ones_like(keep)}),
+        ),
+        Misconception(
+            "polarity_flipped",
+            "attended to exactly what is forbidden",
+            "In this course True means **keep**.",
+            Before(lambda keep, **_: {"keep": ~keep}),
         ),
     ),
     variants=(

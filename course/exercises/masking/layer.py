@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import masking as ref
 
 
@@ -72,6 +72,7 @@ CAUSAL_LAYER = Exercise(
     difficulty=3,
     minutes=15,
     reference=ref.causal_layer,
+    recipe=Made(_with),
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through a normalisation; mistakes are 1e-1 and more
     cases=(Case("three tokens", _three_tokens, grad=("X",)), Case("a batch", _batch), Case("equal sizes", _square)),
@@ -87,19 +88,19 @@ CAUSAL_LAYER = Exercise(
             "nothing_repaired",
             "still normalise over the tokens: the mean and the variance contain the future",
             "Each token is normalised by its own features: the last axis.",
-            _with(axis=-2),
+            Instead(axis=-2),
         ),
         Misconception(
             "normalised_over_both_axes",
             "normalise over tokens **and** features: the future is still in the mean",
             "Each token by itself: the last axis only.",
-            _with(axis=(-2, -1)),
+            Instead(axis=(-2, -1)),
         ),
         Misconception(
             "normalisation_removed",
             "removed the normalisation: nothing leaks, but it is another layer",
             "Keep it, and let it run over the features of each token.",
-            _with(subtract=False, divide=False),
+            Instead(subtract=False, divide=False),
         ),
         Misconception(
             "normalised_over_the_past",
@@ -126,25 +127,25 @@ CAUSAL_LAYER = Exercise(
             "mask_removed",
             "lost the causal mask",
             "The mask was right, and is still needed.",
-            _with(causal=False),
+            Instead(causal=False),
         ),
         Misconception(
             "divisor_one_less",
             "divide by $d_{model} - 1$ in the variance",
             "`correction=0`, as in the original.",
-            _with(correction=1),
+            Instead(correction=1),
         ),
         Misconception(
             "added_to_the_normalised_token",
             "add the result to the normalised token",
             "It is `X` itself to which the attention is added.",
-            _with(add_normalised=True),
+            Instead(add_normalised=True),
         ),
         Misconception(
             "values_not_normalised",
             "make the values from `X` itself",
             "Queries, keys **and** values are made from the normalised tokens.",
-            _with(values=False),
+            Instead(values=False),
         ),
     ),
     variants=(Variant("layer_norm", _builtin_norm), Variant("axis_minus_one", _with())),

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import masking as ref
 
 # ---------------------------------------------------------------------------------------------- padding
@@ -72,7 +72,7 @@ PADDING_MASK = Exercise(
             "polarity_flipped",
             "marked the blanks with True and the tokens with False",
             "In this course True means **keep**. (`key_padding_mask` of `nn.MultiheadAttention` is the other way round.)",
-            lambda lengths, m: ~ref.padding_mask(lengths, m),
+            After(lambda out, **_: ~out),
         ),
         Misconception(
             "padded_on_the_left",
@@ -84,19 +84,19 @@ PADDING_MASK = Exercise(
             "no_query_axis",
             "left out the query axis: against scores of shape (batch, query, key) the batch would be taken for the queries",
             "Return shape (batch, 1, key): index `lengths[:, None, None]`, or `unsqueeze(1)` at the end.",
-            lambda lengths, m: ref.padding_mask(lengths, m)[:, 0],
+            After(lambda out, **_: out[:, 0]),
         ),
         Misconception(
             "masked_queries",
             "put the positions on the query axis: (batch, key, 1) hides rows, and every blank **key** stays visible",
             "What must not be looked at is a key, and keys are the last axis.",
-            lambda lengths, m: ref.padding_mask(lengths, m).mT,
+            After(lambda out, **_: out.mT),
         ),
         Misconception(
             "masked_queries_too",
             "masked the blanks as queries as well: their rows are now empty, with nothing to normalise",
             "Mask the keys only, shape (batch, 1, key). What a blank query computes is dropped later, by the loss.",
-            lambda lengths, m: ref.padding_mask(lengths, m) & ref.padding_mask(lengths, m).mT,
+            After(lambda out, **_: out & out.mT),
         ),
     ),
     variants=(
@@ -128,8 +128,10 @@ def _more_queries(draw: Draw):
     return {"n_q": n_q, "n_k": n_k}
 
 
-def _triangle(shift: int):  # bottom-right aligned, with the diagonal moved by `shift`
-    return lambda n_q, n_k: torch.ones(n_q, n_k).tril(n_k - n_q + shift).bool()
+def _triangle(n_q, n_k, *, shift=lambda n_q, n_k: n_k - n_q, ahead=0, upper=False):
+    """A triangle whose diagonal is moved by `shift`, and `ahead` beyond that."""
+    ones, at = torch.ones(n_q, n_k), shift(n_q, n_k) + ahead
+    return (ones.triu(at) if upper else ones.tril(at)).bool()
 
 
 def _causal_by_loop(n_q, n_k):
@@ -143,6 +145,7 @@ CAUSAL_MASK = Exercise(
     difficulty=3,
     minutes=10,
     reference=ref.causal_mask,
+    recipe=_triangle,
     tensors=True,
     cases=(
         Case("as many queries as keys", _square),
@@ -162,50 +165,50 @@ CAUSAL_MASK = Exercise(
             "cannot_see_itself",
             "left out the query's own position: with as many queries as keys the first row is empty",
             "A position may look at itself: $j \\le i + (n_k - n_q)$, not $<$.",
-            _triangle(-1),
+            Instead(ahead=-1),
         ),
         Misconception(
             "sees_one_ahead",
             "let each query see one position into the future",
             "The diagonal itself is the last one to keep: `tril(diagonal=n_k - n_q)`, without a `+ 1`.",
-            _triangle(1),
+            Instead(ahead=1),
         ),
         Misconception(
             "top_left",
             "aligned the triangle at the **top left**: a query that comes after four cached keys sees only the first of them",
             "The queries are the **last** `n_q` positions. Query $i$ stands at $i + (n_k - n_q)$.",
-            lambda n_q, n_k: torch.ones(n_q, n_k).tril().bool(),
+            Instead(shift=lambda n_q, n_k: 0),
         ),
         Misconception(
             "shifted_the_wrong_way",
             "shifted the triangle by $n_q - n_k$ instead of $n_k - n_q$",
             "Keys that were there before the queries widen what each of them sees. With more queries than keys the shift is negative.",
-            lambda n_q, n_k: torch.ones(n_q, n_k).tril(n_q - n_k).bool(),
+            Instead(shift=lambda n_q, n_k: n_q - n_k),
         ),
         Misconception(
             "never_before_the_first_key",
             "aligned the triangle at the end only for $n_q \\le n_k$. With more queries than keys, the first queries stand **before** the "
             "first key and see nothing",
             "Leave out the special case (such as `max(0, …)`): a shift of $n_k - n_q$ is right when it is negative, too.",
-            lambda n_q, n_k: torch.ones(n_q, n_k).tril(max(0, n_k - n_q)).bool(),
+            Instead(shift=lambda n_q, n_k: max(0, n_k - n_q)),
         ),
         Misconception(
             "sees_the_future",
             "kept the upper triangle: each query sees itself and the future, and nothing of the past",
             "Keep keys at positions up to the query's own: the lower triangle, `tril`.",
-            lambda n_q, n_k: torch.ones(n_q, n_k).triu(n_k - n_q).bool(),
+            Instead(upper=True),
         ),
         Misconception(
             "polarity_flipped",
             "marked what is **forbidden** with True",
             "In this course True means **keep**: turn the comparison round, or put `~` in front.",
-            lambda n_q, n_k: ~ref.causal_mask(n_q, n_k),
+            After(lambda out, **_: ~out),
         ),
         Misconception(
             "numbers_not_booleans",
             "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
             "Return the comparison itself: its entries are True and False.",
-            lambda n_q, n_k: torch.zeros(n_q, n_k).masked_fill(~ref.causal_mask(n_q, n_k), -torch.inf),
+            After(lambda out, n_q, n_k: torch.zeros(n_q, n_k).masked_fill(~out, -torch.inf)),
         ),
     ),
     variants=(

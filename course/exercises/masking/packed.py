@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Misconception, Variant
 from solutions import masking as ref
 
 
@@ -94,13 +94,13 @@ PACKED_MASK = Exercise(
             "polarity_flipped",
             "marked what is forbidden with True",
             "In this course True means **keep**.",
-            lambda documents: ~ref.packed_mask(documents),
+            After(lambda out, **_: ~out),
         ),
         Misconception(
             "sees_the_future",
             "turned the triangle round: each token sees itself and the future of its document",
             "Keep keys at positions up to the query's own.",
-            lambda documents: ref.packed_mask(documents).T,
+            After(lambda out, **_: out.T),
         ),
         Misconception(
             "one_step_too_far",
@@ -112,7 +112,7 @@ PACKED_MASK = Exercise(
             "neighbours_only",
             "let a token see itself and the one before it only",
             "All earlier tokens of the document count, not just the last.",
-            lambda documents: ref.packed_mask(documents) & ~_tril(documents, -2),
+            After(lambda out, documents: out & ~_tril(documents, -2)),
         ),
         Misconception(
             "blanks_visible",

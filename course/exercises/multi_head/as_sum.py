@@ -2,54 +2,65 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.multi_head.attention import BUILTIN, FLOAT32, weights
 from solutions import multi_head as ref
 
 
 def _sum_two_heads(draw: Draw):
-    return {"X": draw.normal(3, 4), **weights(draw, 4, 2, 5, 3), "bo": draw.normal(4), "H": 2}
+    return {"X": draw.normal(3, 4), **weights(draw, 4, 2, 5, 3), "bo": draw.normal(4), "H": 2, "keep": None}
 
 
 def _sum_batch(draw: Draw):
     n, d_k, d_v = draw.sizes(3, high=5)
-    return {"X": draw.normal(2, n, 7), **weights(draw, 7, 3, d_k, d_v), "bo": draw.normal(7), "H": 3}
+    return {"X": draw.normal(2, n, 7), **weights(draw, 7, 3, d_k, d_v), "bo": draw.normal(7), "H": 3, "keep": None}
 
 
-def _as_sum(*, blocks=lambda Wo, H: Wo.reshape(H, -1, Wo.shape[1]), reduce=None, bias=1.0, inner=0.0):
+def _causal(draw: Draw):
+    n, d_k, d_v = draw.sizes(3, low=3, high=7)
+    keep = torch.ones(n, n).tril().bool().numpy()
+    return {"X": draw.normal(n, 6), **weights(draw, 6, 2, d_k, d_v), "bo": draw.normal(6), "H": 2, "keep": keep}
+
+
+def _axis(keep):
+    return None if keep is None else keep.unsqueeze(-3)
+
+
+def _as_sum(*, blocks=lambda Wo, H: Wo.reshape(H, -1, Wo.shape[1]), reduce=None, bias=1.0, inner=0.0, mask=_axis):
     """The sum over heads with one part replaced: `inner` times the bias goes into every summand, `bias` times to the total."""
 
-    def answer(X, Wq, Wk, Wv, Wo, bo, H):
+    def answer(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
         Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
-        outputs, _ = ref.masked_sdpa(Q, K, V)
+        outputs, _ = ref.masked_sdpa(Q, K, V, mask(keep))
         C = outputs @ blocks(Wo, H) + inner * bo
         return (C.sum(-3) if reduce is None else reduce(C)) + bias * bo, C
 
     return answer
 
 
-def _bias_shared_out(X, Wq, Wk, Wv, Wo, bo, H):
-    Y, C = ref.mha_as_sum(X, Wq, Wk, Wv, Wo, bo, H)
+def _bias_shared_out(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
+    Y, C = ref.mha_as_sum(X, Wq, Wk, Wv, Wo, bo, H, keep)
     return Y, C + bo / H
 
 
-def _scores_summed_over_heads(X, Wq, Wk, Wv, Wo, bo, H):
-    A = torch.softmax((X @ Wq) @ (X @ Wk).mT * (Wq.shape[1] // H) ** -0.5, dim=-1)  # h is summed inside the dot product
+def _scores_summed_over_heads(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
+    S = (X @ Wq) @ (X @ Wk).mT * (Wq.shape[1] // H) ** -0.5  # h is summed inside the dot product
+    A = torch.softmax(S if keep is None else S.masked_fill(~keep, -torch.inf), dim=-1)
     C = A.unsqueeze(-3) @ ref.split_heads(X @ Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])
     return C.sum(-3) + bo, C
 
 
-def _loop(X, Wq, Wk, Wv, Wo, bo, H):
+def _loop(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
     Y, C = bo, []
     for wq, wk, wv, wo in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), Wo.chunk(H, 0), strict=True):
-        C.append(ref.masked_sdpa(X @ wq, X @ wk, X @ wv)[0] @ wo)
+        C.append(ref.masked_sdpa(X @ wq, X @ wk, X @ wv, keep)[0] @ wo)
         Y = Y + C[-1]
     return Y, torch.stack(C, dim=-3)
 
 
-def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H):
+def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
     """A_h X (W_V W_O): the two outer maps of a head are one low-rank map."""
-    _, A = ref.mha(X, Wq, Wk, Wv, Wo, H)
+    _, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
     W = ref.split_heads(Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])  # (H, d_model, d_model)
     C = A @ (X.unsqueeze(-3) @ W)
     return torch.einsum("...hnm->...nm", C) + bo, C
@@ -59,26 +70,31 @@ MHA_AS_SUM = Exercise(
     "mha_as_sum",
     title="The same as a sum over heads",
     points=2,
+    difficulty=3,
+    minutes=12,
     reference=ref.mha_as_sum,
+    recipe=Made(_as_sum),
     tensors=True,
     tolerance=FLOAT32,
     forbid=BUILTIN,
     cases=(
         Case("three tokens, two heads", _sum_two_heads, grad=("X", "Wo", "bo")),
         Case("a batch, three heads", _sum_batch),
+        Case("causal", _causal, edge=0.2),
     ),
     hints=(
         "Write the concatenation as a row of blocks and `Wo` as a column of blocks, then multiply block by block.",
         "$[O_0 | O_1]\\,W_O$ is $O_0$ times the upper half of the rows plus $O_1$ times the lower half. So cut `Wo` into `H` runs "
         "of rows, (H, d_v, d_model), and let `@` run over the heads. The bias belongs to the sum, not to a summand.",
-        "`C = outputs @ Wo.reshape(H, -1, Wo.shape[-1])`, where `outputs` is (..., H, n, d_v); return `C.sum(-3) + bo, C`.",
+        "`Wo.reshape(H, -1, Wo.shape[-1])` has one block per head, and `@` meets each with the (..., H, n, d_v) outputs of its head. "
+        "The total is the sum over the axis of the heads, third from the end, and one bias.",
     ),
     misconceptions=(
         Misconception(
             "h_biases",
             "gave every head the bias $b_O$: summed, it is there $H$ times",
             "The concatenation passes through $W_O$ once, so there is one $b_O$: add it once, after the sum.",
-            _as_sum(bias=0.0, inner=1.0),
+            Instead(bias=0.0, inner=1.0),
         ),
         Misconception(
             "bias_in_the_summands",
@@ -90,25 +106,31 @@ MHA_AS_SUM = Exercise(
             "bias_forgotten",
             "left out the bias $b_O$",
             "Add `bo` once, after the sum over the heads.",
-            _as_sum(bias=0.0),
+            Instead(bias=0.0),
         ),
         Misconception(
             "heads_averaged",
             "averaged over the heads",
             "A row of blocks times a column of blocks is the **sum** of the products.",
-            _as_sum(reduce=lambda C: C.mean(-3)),
+            Instead(reduce=lambda C: C.mean(-3)),
         ),
         Misconception(
             "rows_interleaved",
             "gave head $h$ every $H$-th row of `Wo`",
             "In the concatenation head $h$ fills a run of $d_v$ neighbours, so it meets a run of $d_v$ rows.",
-            _as_sum(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
+            Instead(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
         ),
         Misconception(
             "scores_summed_over_heads",
             "summed over the heads **inside** the scores, so all heads share one softmax: that is a single, wide head",
             "Every head has weights of its own: $h$ stays an index of the scores (`bhid,bhjd->bhij`). It is summed only at $W_O$.",
             _scores_summed_over_heads,
+        ),
+        Misconception(
+            "mask_ignored",
+            "did not use `keep`",
+            "Pass it on to `masked_sdpa`, with an axis for the heads, as in `mha`.",
+            Instead(mask=lambda keep: None),
         ),
     ),
     variants=(

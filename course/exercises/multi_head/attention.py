@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Tolerance, Variant
 from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape
 from solutions import multi_head as ref
 
@@ -113,7 +113,10 @@ MHA = Exercise(
     "mha",
     title="Multi-head attention",
     points=3,
+    difficulty=3,
+    minutes=15,
     reference=ref.mha,
+    recipe=Made(_mha),
     tensors=True,
     tolerance=FLOAT32,
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
@@ -129,15 +132,15 @@ MHA = Exercise(
         "any leading axes, also a head axis.",
         "Project the **whole** of `X` with `Wq`, `Wk` and `Wv`, then split each result into heads. The mask has no head axis: give "
         "it one of size 1, third from the end, so that it serves every head.",
-        "`masked_sdpa` of `split_heads(X @ Wq, H)` and its two sisters, with `keep.unsqueeze(-3)` unless it is None. The output "
-        "is `merge_heads(...) @ Wo`; the weights go out as they are.",
+        "Three times: project all of `X`, then `split_heads`. One call of `masked_sdpa` serves all heads, with `keep.unsqueeze(-3)` "
+        "unless it is None. Its first result goes back through the other function and through `Wo`; its second goes out as it is.",
     ),
     misconceptions=(
         Misconception(
             "scaled_by_sqrt_d_model",
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
             "Each head's dot product sums over its own $d_k$ features. Its scale is $\\sqrt{d_k}$, as `masked_sdpa` does it.",
-            _mha(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(scale=lambda X: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "split_before_projection",
@@ -149,50 +152,51 @@ MHA = Exercise(
             "split_without_transpose",
             "split the heads by a reshape alone, so they hold pieces of other tokens",
             "Use your `split_heads`: reshape the last axis to (H, d), then swap tokens and heads.",
-            _mha(split=split_by_reshape),
+            Instead(split=split_by_reshape),
         ),
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone: your weights are right, but rows of the output mix tokens",
             "Use your `merge_heads`: tokens to the front again, then join.",
-            _mha(merge=merge_by_reshape),
+            Instead(merge=merge_by_reshape),
         ),
         Misconception(
             "split_and_merge_without_transpose",
             "split **and** merged by reshapes alone: the round trip is exact, the attention between them is not",
             "Each head must hold *all* tokens. Use your `split_heads` and `merge_heads`, which swap tokens and heads.",
-            _mha(split=split_by_reshape, merge=merge_by_reshape),
+            Instead(split=split_by_reshape, merge=merge_by_reshape),
         ),
         Misconception(
             "head_order_at_wo",
             "joined the heads in another order than the rows of `Wo` have: head $h$ meets rows that belong to others",
             "First all features of head 0, then all of head 1, … Training from scratch would forgive it; loaded weights do not.",
-            _mha(merge=merge_interleaved),
+            Instead(merge=merge_interleaved),
         ),
         Misconception(
             "mask_on_head_axis",
             "put no head axis between the mask's batch axis and its last two: the mask of sequence $b$ falls on head $b$ of "
             "all sequences",
             "`keep` is (..., n, n), the scores are (..., H, n, n). Put an axis of size 1 in between: `keep.unsqueeze(-3)`.",
-            _mha(mask=lambda keep: keep),
+            Instead(mask=lambda keep: keep),
         ),
         Misconception(
             "mask_needs_a_batch",
             "most likely counted the mask's axes from the front: an (n, n) mask, without a batch, does not fit",
             "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
-            _mha(mask=lambda keep: None if keep is None else keep.unsqueeze(1)),
+            Instead(mask=lambda keep: None if keep is None else keep.unsqueeze(1)),
+            raises=True,
         ),
         Misconception(
             "mask_ignored",
             "did not use `keep`",
             "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
-            _mha(mask=lambda keep: None),
+            Instead(mask=lambda keep: None),
         ),
         Misconception(
             "mask_inverted",
             "turned the mask round: your queries look exactly where they may not",
             "In `keep`, True means *may look*, also for `masked_sdpa`. `nn.MultiheadAttention` has it the other way round.",
-            _mha(mask=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
+            Instead(mask=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
         ),
         Misconception(
             "weights_transposed",

@@ -53,6 +53,8 @@ SPLIT_HEADS = Exercise(
     "split_heads",
     title="Deal the features out to heads",
     points=1,
+    difficulty=2,
+    minutes=8,
     reference=ref.split_heads,
     tensors=True,
     cases=(
@@ -65,7 +67,8 @@ SPLIT_HEADS = Exercise(
         "how memory is read, and which one changes the order?",
         "Reshape the **last** axis alone, from width to (H, d): now the shape is (..., n, H, d). Then swap the axes of the "
         "tokens and the heads, counted from the end.",
-        "`X.reshape(*X.shape[:-1], H, -1).transpose(-3, -2)`.",
+        "`X.reshape(*X.shape[:-1], H, -1)` is the first step, and shows it: (..., n, H, d). Which two axes, counted from the end, must "
+        "now change places?",
     ),
     misconceptions=(
         Misconception(
@@ -97,6 +100,7 @@ SPLIT_HEADS = Exercise(
             "assumed exactly one batch axis",
             "Count the axes from the end, `transpose(-3, -2)`, and keep `X.shape[:-1]` as it is: then any leading axes work.",
             _split_needs_a_batch,
+            raises=True,
         ),
         Misconception(
             "axes_counted_from_the_front",
@@ -151,6 +155,8 @@ MERGE_HEADS = Exercise(
     "merge_heads",
     title="Put the heads side by side again",
     points=1,
+    difficulty=1,
+    minutes=4,
     reference=ref.merge_heads,
     tensors=True,
     cases=(
@@ -162,7 +168,7 @@ MERGE_HEADS = Exercise(
         "It is `split_heads` run backwards: undo its two steps, the last one first.",
         "Bring the tokens in front of the heads again, (..., n, H, d). Then join the last two axes into one. (After a "
         "transpose `.view` refuses: the entries no longer lie in order. `.reshape` and `.flatten` copy where they must.)",
-        "`Y.transpose(-3, -2).flatten(-2)`.",
+        "The same transpose as in `split_heads` undoes itself: (..., n, H, d). What is left is to make one axis of the last two.",
     ),
     misconceptions=(
         Misconception(
@@ -194,6 +200,7 @@ MERGE_HEADS = Exercise(
             "assumed exactly one batch axis",
             "Count the axes from the end, `transpose(-3, -2)`, then `flatten(-2)`: any leading axes work.",
             _merge_needs_a_batch,
+            raises=True,
         ),
         Misconception(
             "first_axis_taken_for_heads",
@@ -212,6 +219,7 @@ PREDICT_CHUNKS = Exercise(
     "predict_chunks",
     title="Predict: what does the wrong pair of reshapes see?",
     points=0.5,
+    minutes=2,
     choices={
         "a": "all tokens up to its own: wrong split and wrong merge cancel, as the round trip does",
         "b": "also tokens after its own: the mask is broken",

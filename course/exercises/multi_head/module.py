@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
 from course.exercises.multi_head.attention import BUILTIN, FLOAT32, attend
 from course.exercises.multi_head.heads import merge_by_reshape, split_by_reshape
 from solutions import multi_head as ref
@@ -116,9 +116,13 @@ class ByBuiltin(ref.MultiHead):
 
 MULTI_HEAD = Exercise(
     "MultiHead",
-    title="The module, repaired",
+    title="Find the bugs: a module that runs",
     points=3,
+    kind="bug",
+    difficulty=4,
+    minutes=20,
     reference=in_double(ref.MultiHead),
+    recipe=Made(_module),
     tensors=True,
     tolerance=FLOAT32,
     forbid=BUILTIN,
@@ -130,62 +134,88 @@ MULTI_HEAD = Exercise(
         Case("causal, no biases, no batch", _no_bias, edge=0.2),
     ),
     hints=(
-        "`__init__` makes four layers and remembers `H`. `forward` is your `mha`, with layers in the place of `X @ W` and with two "
-        "inputs: one asks, the other offers.",
-        "First line of `__init__`: `super().__init__()`. Then `self.WQ = nn.Linear(d_model, H * d_k, bias=bias)` and so on; the "
-        "names must be those of the docstring, for weights are loaded by name. Queries come from `Xq`, keys **and** values "
-        "from `Xkv`.",
-        "`forward`: split `self.WQ(Xq)`, `self.WK(Xkv)` and `self.WV(Xkv)` into `self.H` heads, call `masked_sdpa` with "
-        "`keep.unsqueeze(-3)` (or None), and return `self.WO(merge_heads(...))` of its output.",
+        "Three things are wrong. One shows with biases of 0 and square weights, too; ask of each line which tokens meet in it, and "
+        "compare with your `mha`.",
+        "Look at the scale, at the axis on which the mask falls, and at how the heads come back together. The layers' names must stay "
+        "those of the docstring, for weights are loaded by name.",
+        "Scores are divided by the root of what they are a sum over: the width of a **head**. `keep` needs an axis for the heads, third "
+        "from the end. And before the last two axes are joined, the tokens must stand in front of the heads again.",
     ),
     misconceptions=(
+        Misconception(
+            "as_found",
+            "handed in the module as it was found: scaled by the width of the tokens, the mask on the wrong axis, the heads merged by a "
+            "reshape alone",
+            "Compare it line by line with your `mha`: `masked_sdpa`, `merge_heads`, and `keep.unsqueeze(-3)`.",
+            Instead(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+        ),
+        Misconception(
+            "scale_repaired_only",
+            "repaired the scale, and not the mask and the merge",
+            "Give `keep` an axis for the heads, and swap tokens and heads before you join.",
+            Instead(merge=merge_by_reshape, mask=lambda keep: keep),
+        ),
+        Misconception(
+            "merge_repaired_only",
+            "repaired the merge, and not the scale and the mask",
+            "Scores are divided by $\\sqrt{d_k}$, and `keep` needs an axis for the heads.",
+            Instead(scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+        ),
+        Misconception(
+            "mask_repaired_only",
+            "repaired the mask, and not the scale and the merge",
+            "Scores are divided by $\\sqrt{d_k}$, and tokens and heads must be swapped back before they are joined.",
+            Instead(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5),
+        ),
         Misconception(
             "missing_super",
             "most likely left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
             "Make `super().__init__()` the first line of your `__init__`. (If it is: the message below says which name is missing.)",
             MissingSuper,
+            raises=True,
         ),
         Misconception(
             "scaled_by_sqrt_d_model",
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
             "Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
-            _module(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(scale=lambda X: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "split_without_transpose",
             "split the heads by a reshape alone, so they hold pieces of other tokens",
             "Use your `split_heads`; or `.view(B, n, H, d)` **and then** `.transpose(1, 2)`.",
-            _module(split=split_by_reshape),
+            Instead(split=split_by_reshape),
         ),
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone, so each row mixes several tokens",
             "Use your `merge_heads`: swap tokens and heads back before you join.",
-            _module(merge=merge_by_reshape),
+            Instead(merge=merge_by_reshape),
         ),
         Misconception(
             "self_attention_only",
             "took keys and values from `Xq` as well: that is self-attention, whatever `Xkv` holds",
             "Feed `Xkv` to `self.WK` and `self.WV`.",
-            _module(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
+            Instead(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
         ),
         Misconception(
             "roles_swapped",
             "exchanged the two inputs: your queries come from `Xkv`, keys and values from `Xq`",
             "`Xq` asks, so it goes through `self.WQ`; there is one output for each of **its** tokens. `Xkv` offers the rest.",
-            _module(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
+            Instead(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
         ),
         Misconception(
             "mask_without_head_axis",
             "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
             "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
-            _module(mask=lambda keep: keep),
+            Instead(mask=lambda keep: keep),
+            raises=True,
         ),
         Misconception(
             "mask_ignored",
             "did not use `keep`",
             "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
-            _module(mask=lambda keep: None),
+            Instead(mask=lambda keep: None),
         ),
     ),
     variants=(

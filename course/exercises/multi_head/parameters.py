@@ -29,6 +29,8 @@ PARAM_COUNT = Exercise(
     "param_count",
     title="How many parameters?",
     points=1,
+    difficulty=1,
+    minutes=5,
     reference=ref.param_count,
     tensors=True,
     cases=(Case("without biases", lambda draw: _sizes(draw, False)), Case("with biases", lambda draw: _sizes(draw, True))),
@@ -36,7 +38,8 @@ PARAM_COUNT = Exercise(
         "Write down the shape of each of the four layers. A matrix has (in) times (out) weights. A bias has one number per output.",
         "`WQ` and `WK` are $d_{model} \\times H d_k$, `WV` is $d_{model} \\times H d_v$, `WO` is $H d_v \\times d_{model}$. "
         "How many outputs has each?",
-        "`2 * d_model * H * d_k + 2 * d_model * H * d_v`, and with biases `2 * H * d_k + H * d_v + d_model` more.",
+        "Two matrices are as wide as all keys together, two as all values: add the four products. A bias is as long as the output of "
+        "its layer, and `WO` has $d_{model}$ outputs.",
     ),
     misconceptions=(
         Misconception(
@@ -87,10 +90,27 @@ PARAM_COUNT = Exercise(
     ),
 )
 
+PREDICT_LOOP = Exercise(
+    "predict_loop",
+    title="Predict: a loop over the heads, or all at once?",
+    points=0.5,
+    minutes=1,
+    choices={
+        "a": "hardly any difference: the multiplications are the same",
+        "b": "clearly faster on the short text, and on the long one the advantage is gone",
+        "c": "about 16 times faster, whatever the length",
+    },
+    reveal="**b.** The arithmetic is the same. What the loop pays is the cost of *starting* each operation, some microseconds, for every "
+    "head: on a short text that is most of the time. With 1,024 tokens the products are so large that starting them no longer "
+    "matters. The loop may even win there: the scores of one head are 4 MiB, which a processor keeps close by, those of 16 heads are "
+    "64 MiB. (A GPU is another matter: small products leave most of it idle.)",
+)
+
 PREDICT_PARAMS = Exercise(
     "predict_params",
     title="Predict: what do eight heads cost?",
     points=0.5,
+    minutes=1,
     choices={
         "a": "8 times as many parameters, 8 times the work",
         "b": "as many parameters, and nearly the same work",

@@ -48,7 +48,7 @@ PREDICT_TRAINING = Exercise(
         "c": "training stayed about as it was, decoding became several times faster",
         "d": "both stayed about as they were: the FLOPs are the same",
     },
-    reveal="**c.** Shazeer (2019, table 3) measured 13.2 → 13.0 µs per token in training and 46 → 3.8 µs in the decoder. In "
+    reveal="**c.** Shazeer (2019, table 2) measured 13.2 → 13.0 µs per token in training and 46 → 3.8 µs in the decoder. In "
     "training all positions are processed at once: keys that were read serve many queries, so their bytes hardly matter. In "
     "decoding they serve one query per head, and the bytes are nearly all of the cost.",
 )

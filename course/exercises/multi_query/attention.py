@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import multi_query as ref
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
@@ -91,6 +91,7 @@ MQA = Exercise(
     difficulty=3,
     minutes=15,
     reference=ref.mqa,
+    recipe=Made(_mqa),
     tensors=True,
     tolerance=FLOAT32,
     cases=(
@@ -111,13 +112,13 @@ MQA = Exercise(
             "shared_queries_too",
             "shared the queries as well: all heads ask the same question, so all get the same answer",
             "Keep $H$ runs of $d_k$ columns in `Wq`, one for each head. Only keys and values are shared.",
-            _mqa(queries=_same),
+            Instead(queries=_same),
         ),
         Misconception(
             "averaged_values",
             "gave every head the average of what the heads received",
             "The heads share the values they choose **from**. What each head mixes out of them is its own: concatenate, don't average.",
-            _mqa(outputs=_same),
+            Instead(outputs=_same),
         ),
         Misconception(
             "repeated_in_cache",
@@ -129,7 +130,13 @@ MQA = Exercise(
             "merged_without_transpose",
             "merged the heads by a reshape alone, which keeps the memory order (head, token, feature)",
             "Each row must hold all heads of **one** token: swap heads and tokens first, as `merge_heads` does.",
-            _mqa(merge=_reshaped),
+            Instead(merge=_reshaped),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "The given `causal_attention` does it: hand queries, keys and values to it.",
+            Before(lambda Wq, H, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / H)}),
         ),
         Misconception(
             "head_axis_in_cache",
@@ -147,7 +154,7 @@ MQA = Exercise(
             "future_visible",
             "let tokens look at later ones",
             "Sharing changes nothing about the mask: use `causal_attention`.",
-            _mqa(attend=_everything_visible),
+            Instead(attend=_everything_visible),
         ),
     ),
     variants=(
@@ -230,6 +237,7 @@ MQA_STEP = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.mqa_step,
+    recipe=Made(_decode),
     tensors=True,
     tolerance=FLOAT32,
     cases=(
@@ -250,19 +258,19 @@ MQA_STEP = Exercise(
             "attended_before_append",
             "attended first and stored afterwards, so the new token does not see itself",
             "Append, then attend: each token is among its own keys.",
-            _decode(late=True),
+            Instead(late=True),
         ),
         Misconception(
             "heads_masked_as_tokens",
             "put a causal mask over rows that are **heads**: head 0 misses the newest tokens, only the last head sees all",
             "The rows of the query matrix are $H$ heads of one token, not $H$ tokens. One decode step needs no mask.",
-            _decode(tokens=True),
+            Instead(tokens=True),
         ),
         Misconception(
             "prepended",
             "put the new token in front of the old ones",
             "Append it **behind** them. Without positions the output is the same; the cache is not.",
-            _decode(behind=False),
+            Instead(behind=False),
         ),
         Misconception(
             "overwrote_the_last",
@@ -280,7 +288,7 @@ MQA_STEP = Exercise(
             "shared_queries_too",
             "let all heads ask the same question",
             "Every head has its own run of $d_k$ columns in `Wq`.",
-            _decode(queries=lambda Q: Q.mean(-2, keepdim=True).expand_as(Q)),
+            Instead(queries=lambda Q: Q.mean(-2, keepdim=True).expand_as(Q)),
         ),
     ),
     variants=(

@@ -1,6 +1,6 @@
 """What is stored, what is moved and what is computed: counts, never timings."""
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import multi_query as ref
 
 COUNTED = Tolerance(rtol=1e-6, atol=0.0)  # one division of exact counts
@@ -45,6 +45,7 @@ ARITHMETIC_INTENSITY = Exercise(
     difficulty=3,
     minutes=10,
     reference=ref.arithmetic_intensity,
+    recipe=Made(_intensity),
     tolerance=COUNTED,
     cases=(
         Case("multi-head", _attention("mha")),
@@ -64,25 +65,25 @@ ARITHMETIC_INTENSITY = Exercise(
             "per_head_cache_still_read",
             "let every query head read keys and values of its own",
             "Only $G$ heads of keys and values exist; each is read once and serves $H/G$ query heads.",
-            _intensity(heads=lambda H, G: H),
+            Instead(heads=lambda H, G: H),
         ),
         Misconception(
             "half_the_work",
             "counted half of the work: a multiplication with its addition as one FLOP, or the scores without the mixture",
             "Each head takes $2 n d$ FLOPs for its scores and $2 n d$ for its mixture: a multiplication and an addition are two.",
-            _intensity(flops=2.0),
+            Instead(flops=2.0),
         ),
         Misconception(
             "keys_only",
             "counted the bytes of the keys and not of the values",
             "The mixture reads all values: as many bytes again.",
-            _intensity(keys=1.0),
+            Instead(keys=1.0),
         ),
         Misconception(
             "queries_and_outputs_free",
             "left out the queries that are read and the outputs that are written",
             "They are small beside a long cache, but here they count: $2 H d$ numbers.",
-            _intensity(queries=0.0),
+            Instead(queries=0.0),
         ),
         Misconception(
             "elements_for_bytes",
@@ -154,6 +155,7 @@ DECODE_TIME_FLOOR = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.decode_time_floor,
+    recipe=Made(_floor),
     tolerance=COUNTED,
     cases=(
         Case("a long context on a fast processor", _bound(0.2, True)),
@@ -173,37 +175,37 @@ DECODE_TIME_FLOOR = Exercise(
             "summed",
             "added the two times",
             "A machine can move and compute at once, so the floor is the longer of the two.",
-            _floor(join=sum),
+            Instead(join=sum),
         ),
         Misconception(
             "weights_per_sequence",
             "read the parameters once per sequence",
             "A batch shares the parameters: they are read once for all `B` sequences. That is what a batch is good for.",
-            _floor(weights=lambda P, B: P * B),
+            Instead(weights=lambda P, B: P * B),
         ),
         Misconception(
             "cache_once_per_batch",
             "read one cache for the whole batch",
             "Every sequence has a cache of its own. A batch shares parameters, not caches.",
-            _floor(caches=lambda B: 1),
+            Instead(caches=lambda B: 1),
         ),
         Misconception(
             "keys_only",
             "read the keys and not the values",
             "Both are read in every step: a factor of 2.",
-            _floor(sides=1),
+            Instead(sides=1),
         ),
         Misconception(
             "per_head_cache_still_counted",
             "counted a cache for each of the $H$ query heads",
             "Only $G$ heads of keys and values are stored and read.",
-            _floor(heads=lambda H, G: H),
+            Instead(heads=lambda H, G: H),
         ),
         Misconception(
             "work_per_key_value_head",
             "counted the scores and mixtures of $G$ heads",
             "Sharing saves bytes, not work: all $H$ query heads compute over all $n$ tokens.",
-            _floor(work=lambda H, G: G),
+            Instead(work=lambda H, G: G),
         ),
         Misconception(
             "time_per_token",
@@ -290,6 +292,7 @@ LONGEST_CONTEXT = Exercise(
     difficulty=2,
     minutes=8,
     reference=ref.longest_context,
+    recipe=Made(_longest),
     tolerance=ESTIMATE,
     cases=(Case("your answer", _nothing),),
     hints=(
@@ -303,25 +306,25 @@ LONGEST_CONTEXT = Exercise(
             "one_too_far",
             "returned the first context at which it does not hold any more (or read the keys without the values)",
             "The largest n for which the step is still **below** 1.5 times as long.",
-            _longest(first_beyond=True),
+            Instead(first_beyond=True),
         ),
         Misconception(
             "one_sequence",
             "took one sequence for the batch of 64",
             "Every sequence brings a cache of its own: B = 64.",
-            _longest(batch=1),
+            Instead(batch=1),
         ),
         Misconception(
             "one_layer",
             "counted the cache of one layer",
             "There are 32 layers, each with its cache.",
-            _longest(layers=1),
+            Instead(layers=1),
         ),
         Misconception(
             "four_bytes_in_the_cache",
             "took four bytes a number for the cache",
             "Everything is in 2 bytes a number.",
-            _longest(element=4),
+            Instead(element=4),
         ),
         Misconception(
             "not_a_power_of_two",

@@ -1,7 +1,9 @@
-"""Lesson 06 positions: what attention does not see, and two ways to show it: add a table, or rotate queries and keys."""
+"""Lesson 06 positions: what attention does not see, how queries and keys are turned, and two layers that learn to copy."""
 
 from autograder import Exercise
 from course.exercises.positions.attention import ROPE_SDPA
+from course.exercises.positions.by_hand import FULL_TURN, TURNED_SCORE
+from course.exercises.positions.heads import HEAD_ROLES, LOOK_BACK, PREDICT_ABLATION, ROTARY_MHA
 from course.exercises.positions.layouts import INTERLEAVE_PERMUTATION, ROTATE_HALF_ROPE
 from course.exercises.positions.order import PERMUTATION_GAP, SINUSOIDAL
 from course.exercises.positions.rotary import APPLY_ROPE, ROPE_ANGLES
@@ -10,6 +12,7 @@ PREDICT_CAUSAL = Exercise(
     "predict_causal",
     title="Predict: does a causal mask see the order?",
     points=0.5,
+    minutes=1,
     choices={
         "a": "it is 0 as well: the same dot products, some of them left out",
         "b": "it is not 0: the mask itself speaks of places",
@@ -25,6 +28,7 @@ PREDICT_BFLOAT16 = Exercise(
     "predict_bfloat16",
     title="Predict: the angles in bfloat16",
     points=0.5,
+    minutes=1,
     choices={
         "a": "about 0.000002 radians",
         "b": "about 0.002 radians",
@@ -39,11 +43,17 @@ PREDICT_BFLOAT16 = Exercise(
 EXERCISES = (
     PERMUTATION_GAP,
     PREDICT_CAUSAL,
-    SINUSOIDAL,
     ROPE_ANGLES,
-    PREDICT_BFLOAT16,
+    SINUSOIDAL,
+    TURNED_SCORE,
     APPLY_ROPE,
+    FULL_TURN,
     ROPE_SDPA,
+    LOOK_BACK,
+    PREDICT_BFLOAT16,
     INTERLEAVE_PERMUTATION,
     ROTATE_HALF_ROPE,
+    ROTARY_MHA,
+    HEAD_ROLES,
+    PREDICT_ABLATION,
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Misconception, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -82,7 +82,9 @@ def _one_query_at_a_time(Q, K, V, pos_q, pos_k, base):
 ROPE_SDPA = Exercise(
     "rope_sdpa",
     title="Attention with rotary positions",
-    points=2,
+    points=1,
+    difficulty=2,
+    minutes=6,
     reference=ref.rope_sdpa,
     tensors=True,
     tolerance=ROTATION,
@@ -96,7 +98,7 @@ ROPE_SDPA = Exercise(
     hints=(
         "You have everything: `apply_rope` and, from the set-up cell, `sdpa`. Which of the three inputs should know positions?",
         "Rotate the queries to `pos_q` and the keys to `pos_k`. The values are *what* is handed over; they stay as they are.",
-        "`sdpa(apply_rope(Q, pos_q, base), apply_rope(K, pos_k, base), V)`.",
+        "Two calls of `apply_rope`, each with the positions of its own rows and with `base`; what they return goes into `sdpa`.",
     ),
     misconceptions=(
         Misconception(
@@ -139,7 +141,13 @@ ROPE_SDPA = Exercise(
             "base_not_passed_on",
             "did not hand `base` on, so `apply_rope` used its default",
             "Call `apply_rope(Q, pos_q, base)`, and likewise for the keys.",
-            lambda Q, K, V, pos_q, pos_k, base: ref.rope_sdpa(Q, K, V, pos_q, pos_k),
+            Before(lambda **_: {"base": 10000.0}),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "Divide the scores by $\\sqrt{d_k}$ as before: turning changes no length. Or call `sdpa`.",
+            Before(lambda Q, **_: {"Q": Q * Q.shape[-1] ** 0.5}),
         ),
     ),
     variants=(

@@ -50,6 +50,8 @@ INTERLEAVE_PERMUTATION = Exercise(
     "interleave_permutation",
     title="From half-split to interleaved",
     points=1,
+    difficulty=3,
+    minutes=10,
     reference=ref.interleave_permutation,
     tensors=True,
     cases=(Case("one head", _one_head), Case("several heads", _several)),
@@ -58,7 +60,8 @@ INTERLEAVE_PERMUTATION = Exercise(
         "in column 0? Which in column 1, beside it?",
         "One head reads $0, d/2, 1, d/2 + 1, 2, \\dots$ That is a table of 2 rows and d/2 columns, filled row by row and read "
         "column by column. The next head does the same with `d` added.",
-        "`torch.arange(heads * d).view(heads, 2, d // 2)`, swap the last two axes, flatten.",
+        "`torch.arange(heads * d)` in the shape (heads, 2, d/2) is that table, once for each head. Which two axes must change "
+        "places before it is flattened?",
     ),
     misconceptions=(
         Misconception(
@@ -152,7 +155,9 @@ def _complex(x, pos, base):
 ROTATE_HALF_ROPE = Exercise(
     "rotate_half_rope",
     title="The half-split layout",
-    points=2,
+    points=1,
+    difficulty=2,
+    minutes=8,
     reference=ref.rotate_half_rope,
     tensors=True,
     tolerance=ROTATION,
@@ -161,7 +166,8 @@ ROTATE_HALF_ROPE = Exercise(
         "The rotation is the one you wrote. Only the partners change. How do you cut the last axis into its two halves?",
         "Either rotate the halves `x[..., :d // 2]` and `x[..., d // 2:]` into each other and `cat` the results; or go through "
         "`apply_rope` with `interleave_permutation`, and come back.",
-        "`a, b = x.chunk(2, dim=-1)`; `torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)`, and `.to(x.dtype)`.",
+        "The longer way in one line has three parts: index with the permutation, `apply_rope`, index with the permutation that "
+        "undoes it. (`perm.argsort()` undoes `perm`.)",
     ),
     misconceptions=(
         Misconception(

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -46,6 +46,8 @@ PERMUTATION_GAP = Exercise(
     "permutation_gap",
     title="Does the order matter?",
     points=1,
+    difficulty=1,
+    minutes=6,
     reference=ref.permutation_gap,
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # a difference of float32 numbers of size 1 to 5
@@ -60,7 +62,8 @@ PERMUTATION_GAP = Exercise(
         "Two routes lead from `X` to a result: reorder and then apply `f`, or apply `f` and then reorder. Where do they part?",
         "Indexing rows with `order` reorders them: `X[order]`. Do it once before `f` and once after, subtract, and take the "
         "largest absolute value.",
-        "`(f(X[order]) - f(X)[order]).abs().max()`, as a `float`.",
+        "`X[order]` goes into `f` on one route; on the other, `[order]` stands behind `f(X)`. What is left is a difference, its "
+        "largest absolute entry, and `float`.",
     ),
     misconceptions=(
         Misconception(
@@ -154,8 +157,10 @@ def _one_sine(n, d, base):
 
 SINUSOIDAL = Exercise(
     "sinusoidal",
-    title="The sinusoidal table",
-    points=2,
+    title="The clocks as a table",
+    points=1,
+    difficulty=2,
+    minutes=6,
     reference=ref.sinusoidal,
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=2e-5),  # float32 angles of up to 16 radians, and cos(a) as sin(a + pi/2)
@@ -164,11 +169,11 @@ SINUSOIDAL = Exercise(
         Case("a longer table", _table((7, 16), (10, 14))),
     ),
     hints=(
-        "How many different frequencies are there in a table of width `d`? Each is used twice.",
-        "Make the d/2 frequencies $b^{-2i/d}$: their exponents are `torch.arange(0, d, 2) / d`. A column of positions times a "
-        "row of frequencies gives all the angles. Then put each sine and its cosine side by side.",
-        "`angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)`; then "
-        "`torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)`.",
+        "Your `rope_angles` has one angle per position and clock. Which positions are wanted here?",
+        "Each angle becomes two entries, its sine and its cosine, side by side. All sines first and all cosines after them is "
+        "another order.",
+        "`torch.stack` of sines and cosines on a **new last** axis has the shape (n, d/2, 2). Flattening its last two axes puts "
+        "each sine before its cosine.",
     ),
     misconceptions=(
         Misconception(
@@ -199,13 +204,13 @@ SINUSOIDAL = Exercise(
             "halves",
             "put all sines first and all cosines after them. (The authors' own library did; it is a reordering of columns)",
             "The formula interleaves: even columns are sines, odd ones cosines. `stack` on a new last axis, then `flatten`.",
-            _halves,
+            After(lambda out, **_: torch.cat([out[..., 0::2], out[..., 1::2]], dim=-1)),
         ),
         Misconception(
             "sine_and_cosine_swapped",
             "put the cosines in the even columns and the sines in the odd ones",
             "Column 0 is a sine: position 0 reads 0, 1, 0, 1, …",
-            _swapped,
+            After(lambda out, **_: out.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
         ),
         Misconception(
             "positions_from_one",
@@ -217,7 +222,7 @@ SINUSOIDAL = Exercise(
             "base_ignored",
             "used 10000 whatever `base` says",
             "Use the argument `base`; 10000 is only its default.",
-            lambda n, d, base: ref.sinusoidal(n, d),
+            Before(lambda **_: {"base": 10000.0}),
         ),
     ),
     variants=(

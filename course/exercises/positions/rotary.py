@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -56,8 +56,10 @@ def _outer(pos, d, base):
 
 ROPE_ANGLES = Exercise(
     "rope_angles",
-    title="The angles of rotary positions",
+    title="The angles of the clocks",
     points=1,
+    difficulty=2,
+    minutes=8,
     reference=ref.rope_angles,
     tensors=True,
     cases=(
@@ -69,8 +71,8 @@ ROPE_ANGLES = Exercise(
     hints=(
         "One angle for each position and each pair. Which part depends on the position alone, and which on the pair alone?",
         "Make the d/2 numbers $\\theta_i = b^{-2i/d}$ in float32. Give the positions a new last axis and multiply.",
-        "`theta = base ** (-torch.arange(0, d, 2, dtype=torch.float32) / d)`; then `pos[..., None].float() * theta`. (For the "
-        "device, pass `device=pos.device`.)",
+        "The exponents $-2i/d$ are `-torch.arange(0, d, 2, dtype=torch.float32) / d` (for another device, pass "
+        "`device=pos.device`). Positions that come in bfloat16 or as integers must be converted **up** before they are multiplied.",
     ),
     misconceptions=(
         Misconception(
@@ -101,7 +103,7 @@ ROPE_ANGLES = Exercise(
             "base_ignored",
             "used 10000 whatever `base` says",
             "Use the argument `base`. Models differ in it: 10000, 100000, 500000 and more are in use.",
-            _angles(lambda i, d, base: 10_000.0 ** (-2 * i / d)),
+            Before(lambda **_: {"base": 10_000.0}),
         ),
         Misconception(
             "angles_in_the_dtype_of_pos",
@@ -185,6 +187,8 @@ APPLY_ROPE = Exercise(
     "apply_rope",
     title="Rotate queries and keys to their positions",
     points=3,
+    difficulty=3,
+    minutes=15,
     reference=ref.apply_rope,
     tensors=True,
     tolerance=ROTATION,
@@ -198,8 +202,8 @@ APPLY_ROPE = Exercise(
         "this for all pairs at once.",
         "`rope_angles(pos, x.shape[-1], base)` has one angle per row and pair, the shape of `x[..., 0::2]` and of "
         "`x[..., 1::2]`. Rotate these two into each other, then put the results back side by side, as they came.",
-        "With `a, b = x[..., 0::2], x[..., 1::2]` and `cos`, `sin` of the angles: "
-        "`torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)`, and `.to(x.dtype)`.",
+        "`x[..., 0::2]` and `x[..., 1::2]` are the two members of all pairs. The formula gives the two new members, each of shape "
+        "(..., n, d/2). `torch.stack(..., dim=-1)` and `flatten(-2)` weave them; the last step is the dtype of `x`.",
     ),
     misconceptions=(
         Misconception(
@@ -212,7 +216,7 @@ APPLY_ROPE = Exercise(
             "positions_ignored",
             "numbered the rows 0, 1, 2, … and did not look at `pos`",
             "A row's place in the tensor is not its position in the text. Hand `pos` on to `rope_angles`.",
-            lambda x, pos, base: _rotated(x, ref.rope_angles(torch.arange(x.shape[-2]), x.shape[-1], base)),
+            Before(lambda x, **_: {"pos": torch.arange(x.shape[-2])}),
         ),
         Misconception(
             "half_split_pairs",
@@ -232,7 +236,7 @@ APPLY_ROPE = Exercise(
             "rotated by $-p\\,\\theta_i$: the minus stands at the wrong sine",
             "A pair (a, b) becomes (`a * cos - b * sin`, `a * sin + b * cos`). Scores between your own rows would survive this; "
             "weights trained by others would not.",
-            lambda x, pos, base: ref.apply_rope(x, -pos, base),
+            Before(lambda x, pos, base: {"pos": -pos}),
         ),
         Misconception(
             "minus_forgotten",
@@ -250,13 +254,13 @@ APPLY_ROPE = Exercise(
             "not_woven_back",
             "rotated rightly, but returned all first members and then all second ones",
             "Put the pairs back where they were: `torch.stack([...], dim=-1).flatten(-2)` in place of `cat`.",
-            lambda x, pos, base: _rotated(x, ref.rope_angles(pos, x.shape[-1], base), weave=False),
+            After(lambda out, **_: torch.cat([out[..., 0::2], out[..., 1::2]], dim=-1)),
         ),
         Misconception(
             "base_not_passed_on",
             "did not hand `base` on, so `rope_angles` used its default",
             "Call `rope_angles(pos, x.shape[-1], base)`.",
-            lambda x, pos, base: ref.apply_rope(x, pos),
+            Before(lambda **_: {"base": 10000.0}),
         ),
     ),
     variants=(

@@ -3,12 +3,16 @@
 from autograder import Exercise
 from course.exercises.real_model.attention import GROUPED_ATTENTION
 from course.exercises.real_model.decoder import LLAMA
-from course.exercises.real_model.measuring import KV_BYTES_PER_TOKEN, PERPLEXITY
+from course.exercises.real_model.measuring import BEST_SPEED, KV_BYTES_PER_TOKEN, PERPLEXITY
+from course.exercises.real_model.porting import FROM_HUGGING_FACE
+from course.exercises.real_model.reading import SINK_STRENGTH
 
 PREDICT_BUG = Exercise(
     "predict_bug",
-    title="Predict: the dearest mistake",
+    title="Predict: the most expensive mistake",
     points=0.5,
+    difficulty=1,
+    minutes=1,
     choices={
         "a": "no positions at all",
         "b": "rotary positions in the half-split layout",
@@ -23,7 +27,10 @@ PREDICT_BUG = Exercise(
 EXERCISES = (
     GROUPED_ATTENTION,
     LLAMA,
+    FROM_HUGGING_FACE,
     KV_BYTES_PER_TOKEN,
-    PREDICT_BUG,
+    BEST_SPEED,
     PERPLEXITY,
+    PREDICT_BUG,
+    SINK_STRENGTH,
 )

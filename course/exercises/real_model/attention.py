@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
 from course.exercises.real_model import probes
 from solutions import real_model as ref
 from solutions.positions import apply_rope, rotate_half_rope
@@ -116,7 +116,10 @@ GROUPED_ATTENTION = Exercise(
     "GroupedAttention",
     title="The attention of one layer",
     points=3,
+    difficulty=3,
+    minutes=20,
     reference=ref.GroupedAttention,
+    recipe=Made(_with),
     tensors=True,
     tolerance=FLOAT32,
     cases=(
@@ -129,95 +132,95 @@ GROUPED_ATTENTION = Exercise(
         "which of them must know how many tokens came before?",
         "Positions first, from `self.length`. Project and split: `H` heads of queries, `G` of keys and of values. Rotate queries and "
         "keys with the layer's `base`, append keys and values, attend to all that is stored, merge, project.",
-        "`pos = torch.arange(self.length, self.length + x.shape[-2])`; `Q = apply_rope(split_heads(x @ W['Wq'], W['H']), pos, W['base'])`, "
-        "`K` alike with `G` heads; `K, V = self.cache.append(K, split_heads(x @ W['Wv'], W['G']))`; `O, _ = gqa_grouped(Q, K, V)`; return "
-        "`merge_heads(O) @ W['Wo']`.",
+        "`pos = torch.arange(self.length, self.length + x.shape[-2])`, before anything is appended. `apply_rope(split_heads(…), pos, "
+        "W['base'])` twice, with `W['H']` and `W['G']`. `self.cache.append` gives back **all** keys and values: attend to those. What do you "
+        "do with the heads before `Wo`?",
     ),
     misconceptions=(
         Misconception(
             "no_rope",
             "used no positions: neither queries nor keys are rotated",
             "Call `apply_rope` on both, after splitting the heads.",
-            _with(rotate=lambda self, x, pos: x),
+            Instead(rotate=lambda self, x, pos: x),
         ),
         Misconception(
             "half_split",
             "rotated in the half-split layout, but these weights are for the interleaved one",
             "Neighbouring features form a pair: `apply_rope`, not `rotate_half_rope`. (Hugging Face's copy of the same weights has "
             "rows in another order, for the other layout.)",
-            _with(rotate=lambda self, x, pos: rotate_half_rope(x, pos, self.W["base"])),
+            Instead(rotate=lambda self, x, pos: rotate_half_rope(x, pos, self.W["base"])),
         ),
         Misconception(
             "no_scale",
             "did not divide the scores by $\\sqrt{d}$",
             "Scores are $q \\cdot k / \\sqrt{d}$ with the width $d$ of one head.",
-            _with(scale=lambda self, d: 1.0),
+            Instead(scale=lambda self, d: 1.0),
         ),
         Misconception(
             "scaled_by_d",
             "divided the scores by $d$, not by its root",
             "Divide by $\\sqrt{d}$.",
-            _with(scale=lambda self, d: 1 / d),
+            Instead(scale=lambda self, d: 1 / d),
         ),
         Misconception(
             "modulo",
             "gave head $h$ the group h mod G",
             "Neighbours share: head $h$ reads group ⌊h / (H/G)⌋.",
-            _with(group=lambda self, h: h % self.W["G"]),
+            Instead(group=lambda self, h: h % self.W["G"]),
         ),
         Misconception(
             "base_ignored",
             "rotated with the base 10000, whatever the layer says",
             'Pass `layer["base"]`. This model uses 100000.',
-            _with(rotate=lambda self, x, pos: apply_rope(x, pos)),
+            Instead(rotate=lambda self, x, pos: apply_rope(x, pos)),
         ),
         Misconception(
             "values_rotated",
             "rotated the values as well",
             "Positions act on scores alone: rotate queries and keys.",
-            _with(rotate_value=lambda self, x, pos: self.rotate(x, pos)),
+            Instead(rotate_value=lambda self, x, pos: self.rotate(x, pos)),
         ),
         Misconception(
             "keys_not_rotated",
             "rotated the queries only",
             "A score depends on the distance only if both are rotated. Rotate the keys before they are stored.",
-            _with(rotate_key=lambda self, x, pos: x),
+            Instead(rotate_key=lambda self, x, pos: x),
         ),
         Misconception(
             "rotated_before_the_split",
             "rotated whole rows, before they were split into heads",
             "Each head has the same angles: split first, then rotate. `apply_rope` takes the width of one head for $d$.",
-            _with(rotate=_rotates_whole_rows),
+            Instead(rotate=_rotates_whole_rows),
         ),
         Misconception(
             "past_not_read",
             "stored keys and values, but attended to the new ones alone",
             "`append` returns all keys and all values: `K, V = self.cache.append(K, V)`.",
-            _with(read=_stores_and_forgets),
+            Instead(read=_stores_and_forgets),
         ),
         Misconception(
             "positions_from_zero",
             "counted positions from 0 in each call",
             "New tokens stand behind those seen: `torch.arange(self.length, self.length + n)`.",
-            _with(positions=lambda self, n: torch.arange(n)),
+            Instead(positions=lambda self, n: torch.arange(n)),
         ),
         Misconception(
             "mask_upper_left",
             "aligned the mask at the upper left: with a past, new tokens see only its beginning",
             "The queries are the **last** tokens: `gqa_grouped` does it right if it gets all keys.",
-            _with(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril()),
+            Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril()),
         ),
         Misconception(
             "future_visible",
             "let tokens see later ones of the same call",
             "Each token sees the past and itself: query $i$ of $n$ sees the keys $j \\le i + (m - n)$.",
-            _with(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool)),
+            Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool)),
         ),
         Misconception(
             "not_reset",
             "kept the old text after `reset`",
             "`reset` must empty the cache.",
-            _with(reset=lambda self: setattr(self, "keys", getattr(self, "keys", None))),
+            Instead(reset=lambda self: vars(self).update({"keys": None, "values": None} | vars(self))),
         ),
     ),
     variants=(Variant("torch_cat_and_einsum", _Attention), Variant("rotates_on_reading", _RotatesOnReading)),

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Call, Case, Code, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Code, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
 from course.exercises.real_model import probes
 from solutions import real_model as ref
 from solutions.real_model import feed_forward, rms_norm
@@ -193,7 +193,10 @@ LLAMA = Exercise(
     "Llama",
     title="A decoder around it",
     points=3,
+    difficulty=3,
+    minutes=20,
     reference=ref.Llama,
+    recipe=Made(_with),
     tensors=True,
     tolerance=TWO_LAYERS,
     cases=(
@@ -210,81 +213,82 @@ LLAMA = Exercise(
         "`x = embed[ids]`; in each layer add the attention of the **normed** `x` to `x` itself, then the feed-forward layer of the "
         "normed `x`, again added. After the layers the last norm, then `@ embed.mT`. `generate` needs the logits of `prefill` for its "
         "first token and one `extend` for each further one.",
-        "`x = x + attend(rms_norm(x, layer['norm1'], eps))`, `x = x + feed_forward(rms_norm(x, layer['norm2'], eps), layer)`; return "
-        "`rms_norm(x, W['norm'], eps) @ W['embed'].mT`. In `prefill` reset all, then `extend` each part of `torch.split(ids, chunk, dim=1)`.",
+        "Write the two formulas of the docstring down as two lines of Python; `rms_norm(x, layer['norm1'], eps)` is the first norm. "
+        "`torch.split(ids, chunk, dim=1)` cuts a prompt. In `generate`, who has already computed the logits that choose the first token, "
+        "and after which token need you not ask any more?",
     ),
     misconceptions=(
         Misconception(
             "post_norm",
             "took the norm after each sum, as in the original Transformer",
             "Here it comes first: `x + attend(norm(x))`. The stream `x` itself is never normed between the layers.",
-            _with(block=_post_norm),
+            Instead(block=_post_norm),
         ),
         Misconception(
             "normed_stream",
             "passed on the norm's output in the place of `x`",
             "Norm only what goes into attention and feed-forward; add their results to the `x` from before the norm.",
-            _with(block=_normed_stream),
+            Instead(block=_normed_stream),
         ),
         Misconception(
             "no_residual",
             "replaced `x` by each layer's output instead of adding it",
             "`x = x + …`, twice in each layer.",
-            _with(block=_no_residual),
+            Instead(block=_no_residual),
         ),
         Misconception(
             "parallel",
             "fed attention and feed-forward with the same `x`, side by side",
             "One after the other: the feed-forward layer sees what attention has added.",
-            _with(block=_parallel),
+            Instead(block=_parallel),
         ),
         Misconception(
             "norms_swapped",
             "used `norm2` before attention and `norm1` before the feed-forward layer",
             "`norm1` belongs to attention, `norm2` to the feed-forward layer.",
-            _with(block=_norms_swapped),
+            Instead(block=_norms_swapped),
         ),
         Misconception(
             "norm1_twice",
             "used `norm1` before the feed-forward layer as well",
             "Each of the two has weights of its own: `norm2` belongs to the feed-forward layer.",
-            _with(block=_norm1_twice),
+            Instead(block=_norm1_twice),
         ),
         Misconception(
             "no_last_norm",
             "left out the norm after the last layer",
             'One more `rms_norm`, with `weights["norm"]`, before the logits.',
-            _with(last_norm=lambda self, x: x),
+            Instead(last_norm=lambda self, x: x),
         ),
         Misconception(
             "embedding_scaled",
             "multiplied the embeddings by $\\sqrt{d_{model}}$, as some other models do",
             "A Llama takes the rows of `embed` as they are.",
-            _with(embedded=lambda self, ids: self.weights["embed"][ids] * self.weights["embed"].shape[1] ** 0.5),
+            Instead(embedded=lambda self, ids: self.weights["embed"][ids] * self.weights["embed"].shape[1] ** 0.5),
         ),
         Misconception(
             "one_attention",
             "gave all layers one attention: the weights and the cache of layer 0",
             "Make one for each layer: `[attention(layer, capacity) for layer in weights['layers']]`.",
-            _with(make=_one_attention),
+            Instead(make=_one_attention),
         ),
         Misconception(
             "attention_ignored",
             "ignored the parameter `attention`",
             "Call `attention(layer, capacity)`, whatever it is: the lesson will hand in others.",
-            _with(make=lambda self, attention, capacity: _Llama.make(self, ref.GroupedAttention, capacity)),
+            Instead(make=lambda self, attention, capacity: _Llama.make(self, ref.GroupedAttention, capacity)),
         ),
         Misconception(
             "not_begun_anew",
             "kept the last text when a new prompt came",
             "`prefill` begins anew: `reset()` the attention of every layer first.",
-            _with(reset=lambda self: None),
+            Instead(reset=lambda self: None),
         ),
         Misconception(
             "rest_dropped",
             "dropped the end of a prompt that is no multiple of `chunk`",
             "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
-            _with(prefill=_whole_chunks_only),
+            Instead(prefill=_whole_chunks_only),
         ),
         Misconception(
             "recomputed",
@@ -296,19 +300,19 @@ LLAMA = Exercise(
             "refilled",
             "put the whole text into the caches again at every step",
             "After the prompt, `extend` by the token chosen last and no other.",
-            _with(generate=_refills),
+            Instead(generate=_refills),
         ),
         Misconception(
             "last_token_processed",
             "processed the last new token as well: one step more than needed",
             "The prompt gives the first token, so `n - 1` steps give the others.",
-            _with(generate=_processes_the_last),
+            Instead(generate=_processes_the_last),
         ),
         Misconception(
             "prompt_returned",
             "returned the prompt too",
             "Only the new tokens: (batch, n).",
-            _with(generate=lambda self, ids, n: torch.cat([ids, _Llama.generate(self, ids, n)], dim=1)),
+            Instead(generate=lambda self, ids, n: torch.cat([ids, _Llama.generate(self, ids, n)], dim=1)),
         ),
     ),
     variants=(Variant("other_words", _Llama),),

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Of, Property, Variant
 from solutions import scaled_dot_product as ref
 
 WEIGHTS_ARE_WEIGHTS = (Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1))
@@ -36,30 +36,15 @@ def _extreme(draw: Draw):
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v)}
 
 
-def _attend(Q, K, V, *, scale=None, axis=-1):
-    S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale)
-    A = torch.softmax(S, dim=axis)
+def _plain_softmax(S, dim):
+    E = torch.exp(S)
+    return E / E.sum(dim, keepdim=True)
+
+
+def _attend(Q, K, V, *, scale=None, axis=-1, softmax=torch.softmax, after=False):
+    factor = Q.shape[-1] ** -0.5 if scale is None else scale
+    A = softmax(Q @ K.mT * (1.0 if after else factor), dim=axis) * (factor if after else 1.0)
     return A @ V, A
-
-
-def _after_softmax(Q, K, V):
-    A = torch.softmax(Q @ K.mT, dim=-1) / math.sqrt(Q.shape[-1])
-    return A @ V, A
-
-
-def _naive(Q, K, V):
-    E = torch.exp(Q @ K.mT / math.sqrt(Q.shape[-1]))
-    A = E / E.sum(-1, keepdim=True)
-    return A @ V, A
-
-
-def _detached(Q, K, V):
-    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1).detach()
-    return A @ V, A
-
-
-def _swapped(Q, K, V):
-    return _attend(K, Q, V)
 
 
 def _shifted(Q, K, V):
@@ -90,6 +75,7 @@ SDPA = Exercise(
     difficulty=2,
     minutes=8,
     reference=ref.sdpa,
+    recipe=_attend,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -110,55 +96,61 @@ SDPA = Exercise(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
             "Use `scaled_scores(Q, K)`: the division happens **before** the softmax.",
-            lambda Q, K, V: _attend(Q, K, V, scale=1.0),
+            Instead(scale=1.0),
         ),
         Misconception(
             "scaled_by_d",
             "divided the scores by $d_k$ instead of $\\sqrt{d_k}$, so your weights are too even",
             "Divide by the square root: `math.sqrt(Q.shape[-1])`.",
-            lambda Q, K, V: _attend(Q, K, V, scale=1 / Q.shape[-1]),
+            Instead(scale=Of(lambda Q, K, V: 1 / Q.shape[-1])),
         ),
         Misconception(
             "scaled_by_sqrt_d_v",
             "scaled by $1/\\sqrt{d_v}$, the width of the **values**",
             "The dot product sums over the $d_k$ features of query and key; $d_v$ takes no part in the scores.",
-            lambda Q, K, V: _attend(Q, K, V, scale=V.shape[-1] ** -0.5),
+            Instead(scale=Of(lambda Q, K, V: V.shape[-1] ** -0.5)),
         ),
         Misconception(
             "scaled_after_softmax",
             "scaled the weights after the softmax, so they no longer sum to 1",
             "Scale the scores; the softmax comes last and the weights stay as it leaves them.",
-            _after_softmax,
+            Instead(after=True),
         ),
         Misconception(
             "softmax_over_queries",
             "normalised over the queries: your columns sum to 1, not your rows",
             "Each query shares out a total of 1 among the keys. The keys are the last axis: `dim=-1`.",
-            lambda Q, K, V: _attend(Q, K, V, axis=-2),
+            Instead(axis=-2),
         ),
         Misconception(
             "softmax_axis_1",
             "wrote `dim=1`, which is the key axis only while there is no batch",
             "Count from the end, `dim=-1`: then any number of leading axes works.",
-            lambda Q, K, V: _attend(Q, K, V, axis=1),
+            Instead(axis=1),
         ),
         Misconception(
             "swapped_queries_and_keys",
             "let the keys ask and the queries answer: $K Q^\\top$ instead of $Q K^\\top$",
             "Rows belong to queries. With as many queries as keys no error tells you: check the order of the arguments.",
-            _swapped,
+            Before(lambda Q, K, V: {"Q": K, "K": Q}),
         ),
         Misconception(
             "unstable_softmax",
             "took `exp` of the scores as they are, which overflows beyond 88 in float32 and 709 in float64",
             "Subtract each row's largest score before `exp`, or use `torch.softmax`, which does.",
-            _naive,
+            Instead(softmax=_plain_softmax),
         ),
         Misconception(
             "detached_weights",
             "got the values right, but cut the weights off from `Q` and `K`: no gradient reaches them",
             "Stay in torch from start to end: no `.detach()`, `.item()`, `.numpy()` or `torch.no_grad()` on the way.",
-            _detached,
+            After(lambda out, Q, K, V: (out[1].detach() @ V, out[1].detach())),
+        ),
+        Misconception(
+            "weights_first",
+            "returned the weights first and the outputs second",
+            "The docstring says $(O, A)$: the outputs first.",
+            After(lambda out, **_: (out[1], out[0])),
         ),
     ),
     variants=(
@@ -194,6 +186,10 @@ def _broken(Q, K, V, *, axis=-1, scale_axis=1):
     return torch.einsum("ijb,jbc->ibc", A, V), A.permute(2, 0, 1)
 
 
+def _repaired(Q, K, V, *, axis=1, scale_axis=-1):
+    return _broken(Q, K, V, axis=axis, scale_axis=scale_axis)
+
+
 def _indices(scores, output, *, axis=-1, scale=None):
     """An answer made of two einsum specifications; the softmax runs along `axis` of the scores."""
 
@@ -203,11 +199,6 @@ def _indices(scores, output, *, axis=-1, scale=None):
         return torch.einsum(output, A, V), A
 
     return answer
-
-
-def _batch_first_result(Q, K, V):
-    O, A = ref.sdpa_einsum(Q, K, V)
-    return O.transpose(0, 1), A
 
 
 def _transposes(Q, K, V):
@@ -228,6 +219,7 @@ SDPA_EINSUM = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.sdpa_einsum,
+    recipe=_repaired,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -255,13 +247,13 @@ SDPA_EINSUM = Exercise(
             "scale_not_repaired",
             "mended the softmax; the scale is still $1/\\sqrt{B}$ for a batch of $B$",
             "Read $d_k$ off the **last** axis of `Q`.",
-            lambda Q, K, V: _broken(Q, K, V, axis=1),
+            Instead(scale_axis=1),
         ),
         Misconception(
             "softmax_not_repaired",
             "mended the scale; the softmax still runs along the batch, so the entries of a batch share out the 1",
             "The weights of one query sum to 1 over the **keys**, the letter `j`.",
-            lambda Q, K, V: _broken(Q, K, V, scale_axis=-1),
+            Instead(axis=-1),
         ),
         Misconception(
             "batch_summed_in_scores",
@@ -285,7 +277,7 @@ SDPA_EINSUM = Exercise(
             "output_batch_first",
             "returned the output batch first",
             "The result has the layout of the inputs, (query, batch, d_v): end the specification with `->ibc`.",
-            _batch_first_result,
+            After(lambda out, **_: (out[0].transpose(0, 1), out[1])),
         ),
         Misconception(
             "unscaled",

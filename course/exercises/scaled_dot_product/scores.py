@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Misconception, Tolerance, Variant
 from solutions import scaled_dot_product as ref
 
 
@@ -66,25 +66,25 @@ SCALED_SCORES = Exercise(
             "unscaled",
             "computed the dot products but did not scale them",
             "Divide by $\\sqrt{d_k}$, so that the scores' spread does not grow with the dimension.",
-            _dots,
+            After(lambda out, Q, K: out * math.sqrt(Q.shape[-1])),
         ),
         Misconception(
             "scaled_by_d",
             "divided by $d_k$ instead of $\\sqrt{d_k}$",
             "The variance of the dot product is $d_k$. Divide by its standard deviation, the square root of that.",
-            lambda Q, K: _dots(Q, K) / Q.shape[-1],
+            After(lambda out, Q, K: out / math.sqrt(Q.shape[-1])),
         ),
         Misconception(
             "multiplied_by_sqrt_d",
             "multiplied by $\\sqrt{d_k}$ where you should divide",
             "The dot products are already too large for a large $d_k$: divide by $\\sqrt{d_k}$.",
-            lambda Q, K: _dots(Q, K) * math.sqrt(Q.shape[-1]),
+            After(lambda out, Q, K: out * Q.shape[-1]),
         ),
         Misconception(
             "dimension_from_axis_1",
             "read $d_k$ off axis 1, which is the feature axis only while there is no batch",
             "With a batch in front, axis 1 counts queries. `Q.shape[-1]` is the feature axis for any number of leading axes.",
-            lambda Q, K: _dots(Q, K) / math.sqrt(Q.shape[1]),
+            After(lambda out, Q, K: out * math.sqrt(Q.shape[-1] / Q.shape[1])),
         ),
         Misconception(
             "cosine",
@@ -96,13 +96,14 @@ SCALED_SCORES = Exercise(
             "keys_by_queries",
             "put the keys on the rows: your result is (key, query)",
             "One row per **query**: `Q` stands on the left of the product, and `K` is the one to transpose.",
-            lambda Q, K: K @ Q.transpose(-2, -1) / math.sqrt(Q.shape[-1]),
+            After(lambda out, **_: out.mT),
         ),
         Misconception(
             "two_axes_only",
             "wrote something that works for plain matrices only (`.t()`, say), so a batch raises an error",
             "Name the axes from the end: `K.transpose(-2, -1)` or `K.mT`. In an einsum, begin each term with `...`.",
             lambda Q, K: Q @ K.t() / math.sqrt(Q.shape[-1]),
+            raises=True,
         ),
     ),
     variants=(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.scaled_dot_product.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
 from solutions import scaled_dot_product as ref
 
@@ -125,19 +125,25 @@ SELF_ATTENTION = Exercise(
             "transposed_weights",
             "multiplied by the transposed matrices, as `nn.Linear` stores them",
             "Here a matrix has the shape (d_in, d_out) and acts from the right: `X @ W`.",
-            lambda X, W_Q, W_K, W_V: ref.sdpa(X @ W_Q.T, X @ W_K.T, X @ W_V.T),
+            Before(lambda W_Q, W_K, W_V, **_: {"W_Q": W_Q.T, "W_K": W_K.T, "W_V": W_V.T}),
         ),
         Misconception(
             "scaled_by_the_model_width",
             "scaled by $\\sqrt{d_{model}}$, the width of the tokens",
             "The dot product sums over the $d_k$ features of query and key: that is the width that counts. `sdpa` reads it off.",
-            _with(_q, _k, _v, scale=lambda X, W_Q, W_K, W_V: math.sqrt(W_Q.shape[1] / W_Q.shape[0])),
+            Before(lambda W_Q, **_: {"W_Q": W_Q * math.sqrt(W_Q.shape[1] / W_Q.shape[0])}),
         ),
         Misconception(
             "scaled_twice",
             "divided by $\\sqrt{d_k}$ twice: `sdpa` does it already",
             "Hand the projections to `sdpa` as they are.",
-            _with(_q, _k, _v, scale=lambda X, W_Q, W_K, W_V: W_Q.shape[1] ** -0.5),
+            Before(lambda W_Q, **_: {"W_Q": W_Q * W_Q.shape[1] ** -0.5}),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`sdpa` does it: hand the three projections to it.",
+            Before(lambda W_Q, **_: {"W_Q": W_Q * W_Q.shape[1] ** 0.5}),
         ),
         Misconception(
             "softmax_over_queries",
@@ -205,6 +211,7 @@ HEAD_STATISTICS = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.head_statistics,
+    recipe=Made(_statistics),
     tensors=True,
     cases=(
         Case("two queries, three keys", _two_queries),
@@ -224,55 +231,55 @@ HEAD_STATISTICS = Exercise(
             "nan_where_a_weight_is_zero",
             "computed `a * log(a)`, which is NaN for a weight that has underflowed to 0",
             "Its limit is 0. Use `torch.special.entr`, or take the logarithm by `log_softmax`.",
-            _statistics(entropy=lambda A: -(A * A.log()).sum(-1)),
+            Instead(entropy=lambda A: -(A * A.log()).sum(-1)),
         ),
         Misconception(
             "small_number_in_the_logarithm",
             "added a small number inside the logarithm, which shifts the entropy a little",
             "No need to add anything: `torch.special.entr` is 0 at 0.",
-            _statistics(entropy=lambda A: -(A * (A + 1e-3).log()).sum(-1)),
+            Instead(entropy=lambda A: -(A * (A + 1e-3).log()).sum(-1)),
         ),
         Misconception(
             "bits",
             "measured the entropy in bits (`log2`)",
             "In nats: the natural logarithm. Uniform weights on $m$ keys then have $\\ln m$.",
-            _statistics(entropy=lambda A: torch.special.entr(A).sum(-1) / math.log(2)),
+            Instead(entropy=lambda A: torch.special.entr(A).sum(-1) / math.log(2)),
         ),
         Misconception(
             "divisor_one_less",
             "divided by $m - 1$, the default of `torch.std`",
             "The exercise asks for the divisor $m$: `correction=0`.",
-            _statistics(spread=lambda S: S.std(dim=-1)),
+            Instead(spread=lambda S: S.std(dim=-1)),
         ),
         Misconception(
             "variance",
             "returned the variance of the scores",
             "The standard deviation is its square root.",
-            _statistics(spread=lambda S: S.var(dim=-1, correction=0)),
+            Instead(spread=lambda S: S.var(dim=-1, correction=0)),
         ),
         Misconception(
             "spread_of_the_weights",
             "took the standard deviation of the **weights**",
             "It is the scores whose spread the scale should keep at 1: take it before the softmax.",
-            _statistics(spread=lambda S: torch.softmax(S, dim=-1).std(dim=-1, correction=0)),
+            Instead(spread=lambda S: torch.softmax(S, dim=-1).std(dim=-1, correction=0)),
         ),
         Misconception(
             "unscaled",
             "left out the scale",
             "Begin with `scaled_scores(Q, K)`.",
-            _statistics(scores=lambda Q, K: Q @ K.mT),
+            Instead(scores=lambda Q, K: Q @ K.mT),
         ),
         Misconception(
             "over_the_queries",
             "reduced over the queries: there is one number for each **key**",
             "One query is one row, and its keys are the last axis: `dim=-1`.",
-            _statistics(spread=lambda S: S.std(dim=-2, correction=0), entropy=lambda A: torch.special.entr(A).sum(-2)),
+            Instead(spread=lambda S: S.std(dim=-2, correction=0), entropy=lambda A: torch.special.entr(A).sum(-2)),
         ),
         Misconception(
             "sign_forgotten",
             "forgot the minus sign of the entropy",
             "$\\ln a$ is negative for weights below 1: the entropy is $-\\sum_j a_j \\ln a_j$.",
-            _statistics(entropy=lambda A: -torch.special.entr(A).sum(-1)),
+            Instead(entropy=lambda A: -torch.special.entr(A).sum(-1)),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
@@ -67,13 +67,13 @@ GAUSSIAN_SCORES = Exercise(
             "kernel_not_exponent",
             "took the exponential: that is the kernel of lesson 01, and here its exponent is wanted",
             "Return $-\\frac{1}{2}\\lVert q - k \\rVert^2$ itself. The softmax takes the exponential later, and only once.",
-            lambda Q, K: np.exp(ref.gaussian_scores(Q, K)),
+            After(lambda out, **_: np.exp(out)),
         ),
         Misconception(
             "no_half",
             "left out the factor 1/2",
             "Halve the whole squared distance; in its expansion the product $q \\cdot k$ then has the factor 1.",
-            lambda Q, K: 2 * ref.gaussian_scores(Q, K),
+            After(lambda out, **_: 2 * out),
         ),
         Misconception(
             "cross_term_halved",
@@ -97,7 +97,7 @@ GAUSSIAN_SCORES = Exercise(
             "no_minus",
             "lost the minus sign: your scores grow with the distance",
             "The best key is the nearest one. Return $-\\frac{1}{2}\\lVert q - k \\rVert^2$, which is never positive.",
-            lambda Q, K: -ref.gaussian_scores(Q, K),
+            After(lambda out, **_: -out),
         ),
         Misconception(
             "key_norms_dropped",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, object]
@@ -119,6 +119,7 @@ LEARN_STEP = Exercise(
     difficulty=4,
     minutes=25,
     reference=ref.learn_step,
+    recipe=Made(_but),
     cases=(
         Case("one word asks", _one_question),
         Case("three of seven words ask", _several),
@@ -137,25 +138,25 @@ LEARN_STEP = Exercise(
             "uphill",
             "moved *with* the gradient: the loss grows",
             "Gradient descent subtracts: `W - rate * gradient`.",
-            _but(sign=1.0),
+            Instead(sign=1.0),
         ),
         Misconception(
             "already_moved_queries",
             "moved $W_Q$ first and used the moved one for the gradient of $W_K$",
             "Compute both gradients at the old matrices, then move both.",
-            _but(old=False),
+            Instead(old=False),
         ),
         Misconception(
             "summed_not_averaged",
             "summed the gradients over the queries: the loss is a mean",
             "Divide `dS` by the number of queries.",
-            _but(mean=False),
+            Instead(mean=False),
         ),
         Misconception(
             "no_one_hot",
             "left the right answers out of the gradient: it is $A - T$, not $A$",
             "Subtract 1 at the answer of each query: `A - np.eye(m)[answers]`.",
-            _but(targets=False),
+            Instead(targets=False),
         ),
         Misconception(
             "answers_of_all_queries",
@@ -167,25 +168,25 @@ LEARN_STEP = Exercise(
             "not_scaled",
             "left the division of the scores by $\\sqrt{p}$ out",
             "Divide the scores by $\\sqrt{p}$, and the gradients, too.",
-            _but(root=False),
+            Instead(root=False),
         ),
         Misconception(
             "gradient_not_scaled",
             "scaled the scores, but not the gradients: $1/\\sqrt{p}$ belongs to the way back as well",
             "The factor stands between $W$ and $S$: it multiplies the gradient once more.",
-            _but(gradient_root=False),
+            Instead(gradient_root=False),
         ),
         Misconception(
             "keys_not_learned",
             "moved $W_Q$ alone",
             "$W_K$ has a gradient, too: transpose $S$ to find it.",
-            _but(keys=False),
+            Instead(keys=False),
         ),
         Misconception(
             "followed_the_weight",
             "followed the gradient of the weight itself, and not of its logarithm: where the weight is small, hardly anything moves",
             "The loss is $-\\ln a$. Its gradient by the scores is $(A - T) / n$, without another factor $a$.",
-            _but(of_the_weight=True),
+            Instead(of_the_weight=True),
         ),
         Misconception(
             "overwrote_the_matrices",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Property, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, object]
@@ -149,6 +149,7 @@ SOFTMAX = Exercise(
             "not even complain)",
             "Write `keepdims=True` in both: a column of maxima is then subtracted from the columns of `x`.",
             _forgot_keepdims,
+            raises=True,
         ),
         Misconception(
             "in_place",
@@ -253,6 +254,7 @@ POOL_IN_BLOCKS = Exercise(
     difficulty=3,
     minutes=14,
     reference=ref.pool_in_blocks,
+    recipe=_blockwise,
     cases=(
         Case("the largest score comes last", _largest_last),
         Case("the largest score comes first", _largest_first),
@@ -273,31 +275,31 @@ POOL_IN_BLOCKS = Exercise(
             "as_shown",
             "handed in the code as shown: sums made with an older maximum are added to terms made with a newer one",
             "When the maximum grows, multiply what has been summed so far by $e^{\\text{old} - \\text{new}}$.",
-            lambda s, V, size: _blockwise(s, V, size, keep_total=True, keep_o=True),
+            Instead(keep_total=True, keep_o=True),
         ),
         Misconception(
             "total_not_rescaled",
             "brought the sum of values to the new maximum, but not the sum of weights",
             "`total` was made with the old maximum, too: the same factor belongs to it.",
-            lambda s, V, size: _blockwise(s, V, size, keep_total=True),
+            Instead(keep_total=True),
         ),
         Misconception(
             "values_not_rescaled",
             "brought the sum of weights to the new maximum, but not the sum of values",
             "`o` was made with the old maximum, too: the same factor belongs to it.",
-            lambda s, V, size: _blockwise(s, V, size, keep_o=True),
+            Instead(keep_o=True),
         ),
         Misconception(
             "upside_down",
             "multiplied by $e^{\\text{new} - \\text{old}}$: the old sums have to shrink, not to grow",
             "A term $e^{s - \\text{old}}$ becomes $e^{s - \\text{new}}$ by the factor $e^{\\text{old} - \\text{new}}$.",
-            lambda s, V, size: _blockwise(s, V, size, inverse=True),
+            Instead(inverse=True),
         ),
         Misconception(
             "maximum_starts_at_zero",
             "let the running maximum start at 0: scores that all lie far below zero then underflow, and 0 is divided by 0",
             "Start from $-\\infty$ (`-np.inf`), or from the first block's own maximum.",
-            lambda s, V, size: _blockwise(s, V, size, first=0.0),
+            Instead(first=0.0),
         ),
         Misconception(
             "mean_of_the_blocks",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
@@ -50,6 +50,11 @@ def _hidden(Q, K, Wq, Wk):
     return (Q @ Wq)[:, None] + (K @ Wk)[None]
 
 
+def _additive(Q, K, Wq, Wk, wv, *, join=np.add, inside=np.tanh, outside=lambda S: S, before=lambda X: X, weigh=True):
+    hidden = inside(join((before(Q) @ Wq)[:, None], (before(K) @ Wk)[None]))
+    return outside(hidden @ wv if weigh else hidden.sum(axis=-1))
+
+
 def _additive_loops(Q, K, Wq, Wk, wv):
     S = np.empty((len(Q), len(K)))
     for i in range(len(Q)):
@@ -72,6 +77,7 @@ ADDITIVE_SCORES = Exercise(
     difficulty=3,
     minutes=11,
     reference=ref.additive_scores,
+    recipe=_additive,
     cases=(
         Case("two queries, three keys", _additive_by_hand),
         Case("more of everything", _additive_larger),
@@ -90,7 +96,7 @@ ADDITIVE_SCORES = Exercise(
             "tanh_outside",
             "took the tanh of the finished score, not of the hidden units",
             "First the tanh, unit by unit, then the weighted sum with $w_v$.",
-            lambda Q, K, Wq, Wk, wv: np.tanh(_hidden(Q, K, Wq, Wk) @ wv),
+            Instead(inside=lambda H: H, outside=np.tanh),
         ),
         Misconception(
             "tanh_on_each_side",
@@ -102,19 +108,19 @@ ADDITIVE_SCORES = Exercise(
             "no_tanh",
             "left the tanh out: the query's part is then the same for all keys, and the softmax cancels it",
             "Take the tanh of the sum, before $w_v$.",
-            lambda Q, K, Wq, Wk, wv: _hidden(Q, K, Wq, Wk) @ wv,
+            Instead(inside=lambda H: H),
         ),
         Misconception(
             "tanh_before_projection",
             "took the tanh of `Q` and `K` before the projections",
             "Project and add first. The tanh acts on the `h` hidden units.",
-            lambda Q, K, Wq, Wk, wv: _hidden(np.tanh(Q), np.tanh(K), Wq, Wk) @ wv,
+            Instead(inside=lambda H: H, before=np.tanh),
         ),
         Misconception(
             "multiplied_not_added",
             "multiplied the projected query and key",
             "The score is called additive: add the two projections inside the tanh.",
-            lambda Q, K, Wq, Wk, wv: np.tanh((Q @ Wq)[:, None] * (K @ Wk)[None]) @ wv,
+            Instead(join=np.multiply),
         ),
         Misconception(
             "not_all_pairs",
@@ -126,7 +132,7 @@ ADDITIVE_SCORES = Exercise(
             "wv_left_out",
             "summed the hidden units without $w_v$: all of them count alike",
             "Weight each hidden unit by its entry of $w_v$: `hidden @ wv`.",
-            lambda Q, K, Wq, Wk, wv: np.tanh(_hidden(Q, K, Wq, Wk)).sum(axis=-1),
+            Instead(weigh=False),
         ),
     ),
     variants=(

@@ -1,14 +1,19 @@
 """Lesson 12 smaller_caches: what a trained model's cache can do without."""
 
 from autograder import Exercise
-from course.exercises.smaller_caches.choosing import LAYERS_TO_POOL, PARETO
+from course.exercises.smaller_caches.choosing import LAYERS_TO_POOL
+from course.exercises.smaller_caches.counting import REMADE_RATIO
 from course.exercises.smaller_caches.factors import LATENT_WEIGHTS, OUTPUT_FACTORS
 from course.exercises.smaller_caches.latent import LATENT_ATTENTION
+from course.exercises.smaller_caches.rounding import ROUND_TO_BITS
+from course.exercises.smaller_caches.turning import PARTIAL_ROPE, PREDICT_PARTIAL
 
 PREDICT_POOL = Exercise(
     "predict_pool",
     title="Predict: a third of the cache",
     points=0.5,
+    difficulty=1,
+    minutes=1,
     choices={
         "a": "about 15: hardly worse",
         "b": "about 20 to 30",
@@ -23,6 +28,8 @@ PREDICT_RANK = Exercise(
     "predict_rank",
     title="Predict: half of the directions",
     points=0.5,
+    difficulty=1,
+    minutes=1,
     choices={
         "a": "both lose little: perplexity below 20",
         "b": "the plain one above 50, the one that knows the inputs below 20",
@@ -36,9 +43,12 @@ PREDICT_RANK = Exercise(
 EXERCISES = (
     PREDICT_POOL,
     LAYERS_TO_POOL,
+    ROUND_TO_BITS,
     PREDICT_RANK,
     OUTPUT_FACTORS,
     LATENT_WEIGHTS,
     LATENT_ATTENTION,
-    PARETO,
+    REMADE_RATIO,
+    PREDICT_PARTIAL,
+    PARTIAL_ROPE,
 )

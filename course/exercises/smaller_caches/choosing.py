@@ -1,4 +1,4 @@
-"""Which layers to convert, and which caches are worth having."""
+"""Which layers to convert."""
 
 import math
 
@@ -27,6 +27,11 @@ def _pooling(layers, count, remainder):
     return make
 
 
+def _too_much(draw: Draw):
+    saved = draw.choice((20, 30, 50))
+    return {"harm": _harms(draw, 5), "saved": saved, "excess": 5 * saved + draw.integer(1, 9)}
+
+
 def _by_harm(harm, count):
     return sorted(range(len(harm)), key=lambda i: harm[i])[:count]
 
@@ -37,6 +42,8 @@ def _count(saved, excess):
 
 def _one_after_another(harm, saved, excess):
     chosen = set()
+    if saved * len(harm) < excess:
+        raise ValueError("not enough layers")
     while len(chosen) * saved < excess:
         chosen.add(min((h, i) for i, h in enumerate(harm) if i not in chosen)[1])
     return sorted(chosen)
@@ -46,17 +53,20 @@ LAYERS_TO_POOL = Exercise(
     "layers_to_pool",
     title="Which layers to convert",
     points=1.5,
+    minutes=8,
     reference=ref.layers_to_pool,
     cases=(
         Case("two of four layers", _pooling(4, 2, 5)),
         Case("three of seven", _pooling(7, 3, 11)),
         Case("the bytes come out even", _pooling(6, 2, 0), edge=0.2),
         Case("nothing to save", _pooling(5, 0, 57), edge=0.2),
+        Case("more than all layers together can save", _too_much, edge=0.2, raises=ValueError),
     ),
     hints=(
         "All layers save the same number of bytes. How many of them do you need, and which?",
         "Round excess / saved **up**: that many. Sort the layers by their harm, take the first ones, and sort these by number.",
-        "`count = max(0, math.ceil(excess / saved))`; `sorted(sorted(range(len(harm)), key=lambda i: harm[i])[:count])`",
+        "`math.ceil(excess / saved)`, never below 0, is the count; `sorted(range(len(harm)), key=...)` orders the layers. Two things are left: "
+        "the order of the answer, and what to raise where the count is larger than the number of layers.",
     ),
     misconceptions=(
         Misconception(
@@ -96,6 +106,12 @@ LAYERS_TO_POOL = Exercise(
             lambda harm, saved, excess: _by_harm(harm, _count(saved, excess)),
         ),
         Misconception(
+            "too_little_saved_in_silence",
+            "returned all layers where even they save too little: the caller believes that the budget is kept",
+            "Raise ValueError if more layers are needed than there are.",
+            lambda harm, saved, excess: sorted(_by_harm(harm, _count(saved, excess))),
+        ),
+        Misconception(
             "negative_count",
             "did not stop where nothing is to be saved: a negative count takes most layers",
             "`[:count]` with a negative count drops from the end. Use `max(0, …)`.",
@@ -103,135 +119,4 @@ LAYERS_TO_POOL = Exercise(
         ),
     ),
     variants=(Variant("one_after_another", _one_after_another),),
-)
-
-
-def _points(draw: Draw):
-    """A front that is not convex, a waste, a point as dear as a better one, one as lossy as a cheaper one, and a twin."""
-    costs = sorted(draw.rng.choice(range(2, 60), 5, replace=False).tolist())
-    a, b, c, d, e = (float(cost) for cost in costs)
-    high = round(float(draw.uniform(low=8.0, high=9.0)), 2)
-    names = [f"{letter}{draw.integer(1, 99)}" for letter in draw.rng.permutation(list("pqrstuvw")).tolist()]
-    losses = (high, high - 0.5, high - 5.0, high - 5.2)
-    made = [(a, losses[0]), (b, losses[1]), (c, losses[2]), (e, losses[3])]
-    made += [(d, losses[2] + 1.0), (c, losses[2] + 0.3), (d, losses[2]), (c, losses[2])]
-    order = draw.rng.permutation(len(made)).tolist()
-    if (order.index(2) < order.index(7)) == (names[2] < names[7]):  # the twins come in the wrong order
-        names[2], names[7] = names[7], names[2]
-    return {"points": {names[i]: made[i] for i in order}}
-
-
-def _three(draw: Draw):
-    cost, loss = draw.integer(1, 9), round(float(draw.uniform(low=3.0, high=4.0)), 1)
-    return {"points": {"b": (cost + 2.0, loss - 1.0), "c": (cost + 3.0, loss + 1.0), "a": (float(cost), loss)}}
-
-
-def _kept(points, beats, order=lambda name, points: (points[name][0], name)):
-    kept = [n for n, p in points.items() if not any(beats(q, p) for m, q in points.items() if m != n)]
-    return sorted(kept, key=lambda name: order(name, points))
-
-
-def _beats(q, p):
-    return q[0] <= p[0] and q[1] <= p[1] and q != p
-
-
-def _sweep(points):
-    """From cheap to dear, each that is better than all before, or the twin of the last that was kept."""
-    kept, best = [], math.inf
-    for name in sorted(points, key=lambda n: (points[n], n)):
-        cost, loss = points[name]
-        if loss < best or (kept and points[kept[-1]] == (cost, loss)):
-            kept.append(name)
-            best = loss
-    return kept
-
-
-def _one_twin(points):
-    """A sweep that keeps only what is better than all before."""
-    kept, best = [], math.inf
-    for name in sorted(points, key=lambda n: (points[n], n)):
-        if points[name][1] < best:
-            kept.append(name)
-            best = points[name][1]
-    return kept
-
-
-def _hull(points):
-    front = _kept(points, _beats)
-
-    def above(p, a, b):
-        return (b[0] - a[0]) * (p[1] - a[1]) > (p[0] - a[0]) * (b[1] - a[1])
-
-    spans = [(points[a], points[b]) for a in front for b in front if points[a][0] < points[b][0]]
-    return [n for n in front if not any(a[0] < points[n][0] < b[0] and above(points[n], a, b) for a, b in spans)]
-
-
-PARETO = Exercise(
-    "pareto",
-    title="What is worth having",
-    points=1,
-    reference=ref.pareto,
-    cases=(Case("three points", _three), Case("eight points", _points), Case("eight others", _points)),
-    hints=(
-        "When would nobody take a certain cache? When there is another that is … and … Write that down for equal costs, too.",
-        "For each point ask all others: is one of them `<=` in both and not equal to it? Then drop it. Sort the rest by (cost, name).",
-        "`beaten = any(c <= cost and q <= loss and (c, q) != (cost, loss) for c, q in points.values())`",
-    ),
-    misconceptions=(
-        Misconception(
-            "strictly_in_both",
-            "dropped a point only if another is better in **both**: points as dear as a better one stayed",
-            "Equal in one and better in the other is enough to beat a point.",
-            lambda points: _kept(points, lambda q, p: q[0] < p[0] and q[1] < p[1]),
-        ),
-        Misconception(
-            "twins_dropped",
-            "dropped points because of their equals: both of a pair are gone",
-            "A point is not beaten by one that is equal to it in both.",
-            lambda points: _kept(points, lambda q, p: q[0] <= p[0] and q[1] <= p[1]),
-        ),
-        Misconception(
-            "one_twin_dropped",
-            "kept only one of two equal points",
-            "Neither beats the other: both stay.",
-            _one_twin,
-        ),
-        Misconception(
-            "beaten_ones_kept",
-            "kept the beaten points and dropped the good ones",
-            "Keep those that **no** other point beats.",
-            lambda points: sorted((n for n in points if n not in _kept(points, _beats)), key=lambda n: (points[n][0], n)),
-        ),
-        Misconception(
-            "convex_hull",
-            "kept only the corners of the convex hull: a good point behind the line between two others is gone",
-            "A mixture of two caches cannot be built. Compare with single points.",
-            _hull,
-        ),
-        Misconception(
-            "by_loss",
-            "sorted by loss",
-            "By rising **cost**.",
-            lambda points: _kept(points, _beats, lambda name, points: (points[name][1], name)),
-        ),
-        Misconception(
-            "as_given",
-            "left the points in the order in which they were given",
-            "By rising cost, and equal costs by name.",
-            lambda points: [name for name in points if name in _kept(points, _beats)],
-        ),
-        Misconception(
-            "equal_costs_as_given",
-            "left points of equal cost in the order in which they were given",
-            "Sort by (cost, name).",
-            lambda points: _kept(points, _beats, lambda name, points: points[name][0]),
-        ),
-        Misconception(
-            "more_is_better",
-            "took more to be better",
-            "Cost and loss: less is better in both.",
-            lambda points: _kept(points, lambda q, p: q[0] >= p[0] and q[1] >= p[1] and q != p),
-        ),
-    ),
-    variants=(Variant("a_sweep", _sweep),),
 )

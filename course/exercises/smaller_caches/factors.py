@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import smaller_caches as ref
 
 EIGENVECTORS = Tolerance(
@@ -17,18 +17,18 @@ def _moment(draw: Draw, d):
     return root.T @ root / d + 0.1 * np.eye(d)
 
 
-def _clear(W, C):
+def _clear(W, moment):
     """Whether float32 will find the directions: eigenvalues apart from one another, and no first entry near 0."""
-    values, V = np.linalg.eigh(W.T @ C @ W)
+    values, V = np.linalg.eigh(W.T @ moment @ W)
     return (values[1:] > 1.25 * values[:-1]).all() and values[0] > 0.02 * values[-1] and np.abs(V[0]).min() > 0.1
 
 
 def _matrix(d_in, d_out):
     def make(draw: Draw):
         while True:
-            W, C = draw.normal(d_in, d_out).round(2), _moment(draw, d_in)
-            if all(_clear(W, other) for other in (C, np.eye(d_in), C @ C)):
-                return {"W": W, "C": C}
+            W, moment = draw.normal(d_in, d_out).round(2), _moment(draw, d_in)
+            if all(_clear(W, other) for other in (moment, np.eye(d_in), moment @ moment)):
+                return {"W": W, "moment": moment}
 
     return make
 
@@ -38,45 +38,45 @@ def _signed(V):
 
 
 def _principal(gram, *, signed=_signed):
-    """The eigenvectors of `gram(W, C)` as columns, from the largest eigenvalue."""
-    return lambda W, C: signed(torch.linalg.eigh(gram(W, C))[1].flip(-1))
+    """The eigenvectors of `gram(W, moment)` as columns, from the largest eigenvalue."""
+    return lambda W, moment: signed(torch.linalg.eigh(gram(W, moment))[1].flip(-1))
 
 
-def _outputs(W, C):
-    return W.mT @ C @ W
+def _outputs(W, moment):
+    return W.mT @ moment @ W
 
 
 def _factors(directions):
-    def answer(W, C):
-        V = directions(W, C)
+    def answer(W, moment):
+        V = directions(W, moment)
         return W @ V, V.mT
 
     return answer
 
 
-def _by_cholesky(W, C):
-    _, _, Vh = torch.linalg.svd(torch.linalg.cholesky(C).mT @ W, full_matrices=False)
+def _by_cholesky(W, moment):
+    _, _, Vh = torch.linalg.svd(torch.linalg.cholesky(moment).mT @ W, full_matrices=False)
     Vh = Vh * torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
     return W @ Vh.mT, Vh
 
 
-def _by_root_and_inverse(W, C):
+def _by_root_and_inverse(W, moment):
     """The textbook way: whiten the inputs, cut, and undo the whitening on the left."""
-    values, Q = torch.linalg.eigh(C)
+    values, Q = torch.linalg.eigh(moment)
     root = Q @ torch.diag(values.sqrt()) @ Q.mT
     U, S, Vh = torch.linalg.svd(root @ W, full_matrices=False)
     flip = torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
     return torch.linalg.solve(root, U * S) * flip.mT, Vh * flip
 
 
-def _not_unwhitened(W, C):
-    U, S, Vh = torch.linalg.svd(torch.linalg.cholesky(C).mT @ W, full_matrices=False)
+def _not_unwhitened(W, moment):
+    U, S, Vh = torch.linalg.svd(torch.linalg.cholesky(moment).mT @ W, full_matrices=False)
     flip = torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
     return U * S * flip.mT, Vh * flip
 
 
-def _scaled_ups(W, C):
-    down, up = ref.output_factors(W, C)
+def _scaled_ups(W, moment):
+    down, up = ref.output_factors(W, moment)
     norms = down.norm(dim=0)
     return down / norms, up * norms[:, None]
 
@@ -85,6 +85,8 @@ OUTPUT_FACTORS = Exercise(
     "output_factors",
     title="The best matrix of a lower rank, for these inputs",
     points=2.5,
+    difficulty=4,
+    minutes=15,
     reference=ref.output_factors,
     tensors=True,
     tolerance=EIGENVECTORS,
@@ -95,23 +97,24 @@ OUTPUT_FACTORS = Exercise(
     ),
     hints=(
         "You want to keep what matters of $y = xW$. Which matrix says how much the outputs vary in each direction, and how is it made "
-        "of $W$ and $C$?",
-        "$\\mathbb{E}[y^\\top y] = W^\\top C W$. Its eigenvectors are the directions; `torch.linalg.eigh` gives them as columns, the smallest "
+        "of $W$ and $\\Sigma$?",
+        "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$. Its eigenvectors are the directions; `torch.linalg.eigh` gives them as columns, the smallest "
         "eigenvalue first. Turn the order round, mend the signs.",
-        "`_, V = torch.linalg.eigh(W.mT @ C @ W)`; `V = V.flip(-1)`; `V = torch.where(V[:1] < 0, -V, V)`; return `W @ V, V.mT`.",
+        "`torch.linalg.eigh(W.mT @ moment @ W)` gives the directions as columns $U$. Flip their order, multiply each column by the sign "
+        "of its first entry. `up` is $U$ transposed. What must `down` be, so that `down @ up` is $W$ and $U U^\\top = I$?",
     ),
     misconceptions=(
         Misconception(
             "activations_ignored",
             "took the singular vectors of $W$ alone: the best for inputs that are alike in all directions, which these are not",
-            "Put $C$ between: the eigenvectors of $W^\\top C W$.",
-            _factors(_principal(lambda W, C: W.mT @ W)),
+            "Put $\\Sigma$ between: the eigenvectors of $W^\\top \\Sigma W$.",
+            _factors(_principal(lambda W, moment: W.mT @ W)),
         ),
         Misconception(
             "smallest_first",
             "put the **least** important direction first (`eigh` sorts ascending)",
             "Turn the columns round: `V.flip(-1)`.",
-            _factors(lambda W, C: _signed(torch.linalg.eigh(_outputs(W, C))[1])),
+            _factors(lambda W, moment: _signed(torch.linalg.eigh(_outputs(W, moment))[1])),
         ),
         Misconception(
             "signs_turned",
@@ -122,26 +125,26 @@ OUTPUT_FACTORS = Exercise(
         Misconception(
             "not_unwhitened",
             "decomposed the whitened matrix and never undid the whitening: `down @ up` is not $W$",
-            "`down` is $W V$: multiply the weights by the directions, nothing else.",
+            "`down` is $W U$: multiply the weights by the directions, nothing else.",
             _not_unwhitened,
         ),
         Misconception(
             "moment_squared",
-            "used $C$ twice: $W^\\top C C W$",
-            "$\\mathbb{E}[y^\\top y] = W^\\top C W$ has it once. (Multiply $W$ by a root of $C$, not by $C$, before an SVD.)",
-            _factors(_principal(lambda W, C: W.mT @ C @ C @ W)),
+            "used $\\Sigma$ twice: $W^\\top \\Sigma \\Sigma W$",
+            "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$ has it once. (Multiply $W$ by a root of $\\Sigma$, not by $\\Sigma$, before an SVD.)",
+            _factors(_principal(lambda W, moment: W.mT @ moment @ moment @ W)),
         ),
         Misconception(
             "scale_in_up",
             "put the sizes into `up`: its rows are not of length 1",
-            "`up` holds the directions, `down` the sizes: $W V$.",
+            "`up` holds the directions, `down` the sizes: $W U$.",
             _scaled_ups,
         ),
         Misconception(
             "not_transposed",
             "returned the directions as columns: `up` is the transpose of what is asked for",
-            "`eigh` gives eigenvectors as columns; `up` has them as rows: `V.mT`.",
-            lambda W, C: (ref.output_factors(W, C)[0], ref.output_factors(W, C)[1].mT),
+            "`eigh` gives eigenvectors as columns; `up` has them as rows: transpose.",
+            After(lambda out, **_: (out[0], out[1].mT)),
         ),
     ),
     variants=(Variant("cholesky_and_svd", _by_cholesky), Variant("root_and_inverse", _by_root_and_inverse)),
@@ -153,14 +156,14 @@ def _keys_and_values(d_model, keys, values, r):
 
     def make(draw: Draw):
         while True:
-            W_K, W_V, C = (
+            W_K, W_V, moment = (
                 draw.normal(d_model, keys).round(2),
                 draw.normal(d_model, values, scale=0.3).round(2),
                 _moment(draw, d_model),
             )
-            parts = [_scaled(W, np.sqrt(np.trace(W.T @ C @ W))) for W in (W_K, W_V)]
-            if all(_clear(np.concatenate(pair, 1), C) for pair in ((W_K, W_V), parts)):
-                return {"W_K": W_K, "W_V": W_V, "C": C, "r": r}
+            parts = [_scaled(W, np.sqrt(np.trace(W.T @ moment @ W))) for W in (W_K, W_V)]
+            if all(_clear(np.concatenate(pair, 1), moment) for pair in ((W_K, W_V), parts)):
+                return {"W_K": W_K, "W_V": W_V, "moment": moment, "r": r}
 
     return make
 
@@ -169,24 +172,24 @@ def _scaled(W, by):
     return W / by
 
 
-def _sizes(W_K, W_V, C):
-    return [(W * (C @ W)).sum().sqrt() for W in (W_K, W_V)]
+def _sizes(W_K, W_V, moment):
+    return [(W * (moment @ W)).sum().sqrt() for W in (W_K, W_V)]
 
 
 def _latent(*, sizes=_sizes, undo=True, kept=lambda r, full: slice(0, r), factors=ref.output_factors):
     """An answer with its own sizes to divide by, its own choice of directions, or its own factors."""
 
-    def answer(W_K, W_V, C, r):
-        kappa, nu = sizes(W_K, W_V, C)
-        down, up = factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), C)
+    def answer(W_K, W_V, moment, r):
+        kappa, nu = sizes(W_K, W_V, moment)
+        down, up = factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), moment)
         rows, keys = kept(r, up.shape[0]), W_K.shape[1]
         return down[:, rows], up[rows, :keys] * (kappa if undo else 1), up[rows, keys:] * (nu if undo else 1)
 
     return answer
 
 
-def _apart(W_K, W_V, C, r):
-    (down_k, up_k), (down_v, up_v) = ref.output_factors(W_K, C), ref.output_factors(W_V, C)
+def _apart(W_K, W_V, moment, r):
+    (down_k, up_k), (down_v, up_v) = ref.output_factors(W_K, moment), ref.output_factors(W_V, moment)
     half, rest = r - r // 2, r // 2
     W_UK = torch.cat([up_k[:half], up_k.new_zeros(rest, W_K.shape[1])])
     W_UV = torch.cat([up_v.new_zeros(half, W_V.shape[1]), up_v[:rest]])
@@ -197,7 +200,10 @@ LATENT_WEIGHTS = Exercise(
     "latent_weights",
     title="One latent for keys and values",
     points=2,
+    difficulty=3,
+    minutes=10,
     reference=ref.latent_weights,
+    recipe=Made(_latent),
     tensors=True,
     tolerance=EIGENVECTORS,
     cases=(
@@ -210,45 +216,45 @@ LATENT_WEIGHTS = Exercise(
         "times as large as values?",
         "Divide each by its size, $\\kappa$ and $\\nu$; factor `[W_K / kappa | W_V / nu]`; keep `r` columns of `down` and `r` rows of `up`; split "
         "these rows at the keys' width and multiply by the sizes.",
-        "`kappa = (W_K * (C @ W_K)).sum().sqrt()`, `nu` alike; `down, up = output_factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), C)`; "
-        "return `down[:, :r], up[:r, :k] * kappa, up[:r, k:] * nu` with `k = W_K.shape[-1]`.",
+        "$\\kappa^2$ is the sum of `W_K * (moment @ W_K)`, $\\nu^2$ alike. `torch.cat([..., ...], dim=-1)` makes the wide matrix; its first "
+        "`W_K.shape[-1]` columns are the keys', so these columns of `up` get $\\kappa$ back and the others $\\nu$.",
     ),
     misconceptions=(
         Misconception(
             "not_balanced",
             "factored keys and values as they are: the larger of the two gets nearly all directions",
             "Divide each by its root mean square output first, and undo it in the ups.",
-            _latent(sizes=lambda W_K, W_V, C: (1.0, 1.0)),
+            Instead(sizes=lambda W_K, W_V, moment: (1.0, 1.0)),
         ),
         Misconception(
             "sizes_not_undone",
             "divided by the sizes and never multiplied by them again",
             "`W_DKV @ W_UK` must be $W_K$ at full rank: multiply the ups by $\\kappa$ and $\\nu$.",
-            _latent(undo=False),
+            Instead(undo=False),
         ),
         Misconception(
             "sizes_squared",
             "divided by $\\kappa^2$ and $\\nu^2$",
             "Take the roots.",
-            _latent(sizes=lambda *given: [size**2 for size in _sizes(*given)]),
+            Instead(sizes=lambda *given: [size**2 for size in _sizes(*given)]),
         ),
         Misconception(
             "sizes_of_weights",
             "measured the sizes of the weights, not of the keys and values that they make",
-            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top C W_K$: the sum of `W_K * (C @ W_K)`.",
-            _latent(sizes=lambda W_K, W_V, C: (W_K.norm(), W_V.norm())),
+            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$: the sum of `W_K * (moment @ W_K)`.",
+            Instead(sizes=lambda W_K, W_V, moment: (W_K.norm(), W_V.norm())),
         ),
         Misconception(
             "activations_ignored",
-            "balanced with $C$, but factored without it",
-            "Hand the same `C` to `output_factors`.",
-            _latent(factors=lambda W, C: ref.output_factors(W, torch.eye(len(C), dtype=C.dtype))),
+            "balanced with $\\Sigma$, but factored without it",
+            "Hand the same `moment` to `output_factors`.",
+            Instead(factors=lambda W, moment: ref.output_factors(W, torch.eye(len(moment), dtype=moment.dtype))),
         ),
         Misconception(
             "last_directions",
             "kept the last `r` directions, which matter least",
             "The most important part comes first: `[:, :r]` and `[:r]`.",
-            _latent(kept=lambda r, full: slice(full - r, full)),
+            Instead(kept=lambda r, full: slice(full - r, full)),
         ),
         Misconception(
             "one_half_each",
@@ -258,7 +264,7 @@ LATENT_WEIGHTS = Exercise(
         ),
     ),
     variants=(
-        Variant("trace", _latent(sizes=lambda W_K, W_V, C: [torch.trace(W.mT @ C @ W).sqrt() for W in (W_K, W_V)])),
+        Variant("trace", _latent(sizes=lambda W_K, W_V, moment: [torch.trace(W.mT @ moment @ W).sqrt() for W in (W_K, W_V)])),
         Variant("cholesky_and_svd", _latent(factors=_by_cholesky)),
     ),
 )

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
 from course.exercises.real_model import probes
 from solutions import smaller_caches as ref
 from solutions.positions import apply_rope
@@ -153,7 +153,10 @@ LATENT_ATTENTION = Exercise(
     "LatentAttention",
     title="A cache of latents, with rotary positions",
     points=3,
+    difficulty=4,
+    minutes=20,
     reference=ref.LatentAttention,
+    recipe=Made(_with),
     tensors=True,
     tolerance=FLOAT32,
     cases=(
@@ -168,87 +171,88 @@ LATENT_ATTENTION = Exercise(
         "Append the new latents as one head of keys, with values of width 0. Make all keys: latents times `W_UK`, split into `G` "
         "groups, rotated to positions 0 … stop - 1. Queries stand at start … stop - 1. `gqa_grouped` with the latents, expanded to "
         "`G` groups, in the place of values gives the averages.",
-        "`C, _ = self.cache.append(new, new[..., :0])` with `new = (x @ W['W_DKV']).unsqueeze(1)`; `U, _ = gqa_grouped(Q, K, C.expand(-1, "
-        "W['G'], -1, -1))`. In `__call__`: `split_heads(W['W_UV'], W['G'])` is (G, r, d); repeat it for the heads, multiply, merge, `Wo`.",
+        "`append` wants a head axis: `(x @ W['W_DKV']).unsqueeze(1)`, and for the values a slice of it of width 0. `C.expand(-1, G, -1, -1)` "
+        "shows each group the same latents without a copy. In `__call__`, `split_heads(W['W_UV'], W['G'])` is (G, r, d): which of its G "
+        "matrices does head $h$ need, and how do you get from averages (batch, H, new, r) to rows for `Wo`?",
     ),
     misconceptions=(
         Misconception(
             "latents_rotated",
             "rotated the latents instead of the keys",
             "Make the keys first, $c\\, W_{UK}$, then rotate them. The rotation pairs features of a **key**.",
-            _with(keys=_rotated_latents),
+            Instead(keys=_rotated_latents),
         ),
         Misconception(
             "stored_rotated",
             "rotated the latents before you stored them, as keys are elsewhere",
             "The cache holds $c = x\\, W_{DKV}$ as it is: values are made of it as well. Make the keys at each call, then rotate them.",
-            _with(latent=_rotated_when_stored, keys=_unrotated_keys),
+            Instead(latent=_rotated_when_stored, keys=_unrotated_keys),
         ),
         Misconception(
             "keys_not_rotated",
             "rotated the queries only: so one may absorb $W_{UK}$, but the scores are wrong",
             "Keys need their own positions. That is why $W_{UK}$ cannot be absorbed.",
-            _with(keys=_unrotated_keys),
+            Instead(keys=_unrotated_keys),
         ),
         Misconception(
             "no_rope",
             "rotated neither queries nor keys",
             "This model was trained with rotary positions: rotate both.",
-            _with(rotate=lambda self, x, pos: x),
+            Instead(rotate=lambda self, x, pos: x),
         ),
         Misconception(
             "keys_and_queries_from_one_place",
             "let queries and keys count from the same position, though the past stands before the new tokens",
             "Keys stand at 0 … stop - 1. Queries stand at the last of these positions: from `self.length`, read before you append.",
-            _with(key_positions=lambda self, start: torch.arange(start, start + self.length)),
+            Instead(key_positions=lambda self, start: torch.arange(start, start + self.length)),
         ),
         Misconception(
             "base_ignored",
             "rotated with the base 10000, whatever the layer says",
             'Pass `layer["base"]`, for queries and for keys.',
-            _with(rotate=lambda self, x, pos: apply_rope(x, pos)),
+            Instead(rotate=lambda self, x, pos: apply_rope(x, pos)),
         ),
         Misconception(
             "scale_of_the_latent",
             "divided the scores by the root of the latent's width",
             "The dot product is of queries and keys: $\\sqrt{d}$, whatever is cached.",
-            _with(scale=lambda self, d: self.W["W_DKV"].shape[1] ** -0.5),
+            Instead(scale=lambda self, d: self.W["W_DKV"].shape[1] ** -0.5),
         ),
         Misconception(
             "modulo",
             "gave head $h$ the group h mod G",
             "Neighbours share: head $h$ reads group ⌊h / (H/G)⌋, for keys and for values.",
-            _with(group=lambda self, h: h % self.W["G"]),
+            Instead(group=lambda self, h: h % self.W["G"]),
         ),
         Misconception(
             "modulo_for_values",
             "gave the averages of head $h$ the columns of group h mod G",
             "Neighbours share: `repeat_interleave`, not `repeat`, if you make a matrix for each head out of the groups'.",
-            _with(ups=_by_modulo),
+            Instead(ups=_by_modulo),
         ),
         Misconception(
             "ups_reshaped",
             "cut `W_UV` into groups by rows: a `reshape` to (G, r, d) without a transpose",
             "The groups lie side by side in the **columns**: `split_heads(W_UV, G)` is (G, r, d).",
-            _with(ups=_reshaped),
+            Instead(ups=_reshaped),
         ),
         Misconception(
             "values_averaged",
             "made the values and averaged those: `averages` must return averages of latents",
             "Leave `W_UV` to `__call__`, where it acts once for each new token.",
-            _with(averages=_values_averaged, __call__=_merged),
+            Instead(averages=_values_averaged, __call__=_merged),
         ),
         Misconception(
             "values_from_keys",
             "used `W_UK` in the place of `W_UV`",
             "$W_{UK}$ makes keys, $W_{UV}$ acts on the averages.",
-            _with(ups=_from_keys),
+            Instead(ups=_from_keys),
         ),
         Misconception(
             "not_reset",
             "kept the old text after `reset`",
             "`reset` must empty the cache.",
-            _with(reset=lambda self: setattr(self, "latents", getattr(self, "latents", None))),
+            Instead(reset=lambda self: setattr(self, "latents", getattr(self, "latents", None))),
         ),
     ),
     variants=(Variant("other_words", _Latents), Variant("head_by_head", _OneByOne)),

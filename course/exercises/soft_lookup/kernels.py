@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, np.ndarray]
@@ -50,6 +50,10 @@ def squared(q, K):
     return ((K - q) ** 2).sum(axis=-1)
 
 
+def _score(q, K, *, half=0.5, power=2, axis=-1):
+    return np.exp(-(np.sqrt(((K - q) ** 2).sum(axis=axis)) ** power) * half)
+
+
 def _gaussian_loop(q, K):
     return np.array([math.exp(-0.5 * sum((a - b) ** 2 for a, b in zip(q, k, strict=True))) for k in K])
 
@@ -61,6 +65,7 @@ GAUSSIAN = Exercise(
     difficulty=1,
     minutes=5,
     reference=ref.gaussian,
+    recipe=_score,
     cases=CASES,
     properties=BOUNDED,
     hints=(
@@ -74,37 +79,37 @@ GAUSSIAN = Exercise(
             "no_half",
             "left out the factor 1/2: your scores are the squares of the right ones",
             "The exponent is $-u^2/2$: divide by 2.",
-            lambda q, K: np.exp(-squared(q, K)),
+            Instead(half=1.0),
         ),
         Misconception(
             "distance_not_squared",
             "used the distance $u$ where its square belongs",
             "`np.linalg.norm` takes a square root at the end: square its result, or sum the squares yourself.",
-            lambda q, K: np.exp(-distance(q, K) / 2),
+            Instead(power=1),
         ),
         Misconception(
             "density_factor",
             "divided by $\\sqrt{2\\pi}$, as for the normal *density*",
             "A kernel score need not integrate to 1 (the factor cancels when you normalise). Here a key at distance 0 scores 1.",
-            lambda q, K: np.exp(-squared(q, K) / 2) / np.sqrt(2 * np.pi),
+            After(lambda out, **_: out / np.sqrt(2 * np.pi)),
         ),
         Misconception(
             "summed_over_keys",
             "summed over the keys, so you have one number per dimension and not one per key",
             "`K - q` has shape `(m, d)`. Sum over the last axis, so that `m` scores remain.",
-            lambda q, K: np.exp(-((K - q) ** 2).sum(axis=0) / 2),
+            Instead(axis=0),
         ),
         Misconception(
             "one_distance_for_all",
             "computed one single distance for the whole array, and so one score",
             "Without an `axis`, `np.linalg.norm` (like `sum`) takes in every entry of `K - q`. Say `axis=-1`.",
-            lambda q, K: np.exp(-(np.linalg.norm(K - q) ** 2) / 2),
+            Instead(axis=None),
         ),
         Misconception(
             "already_normalised",
             "normalised the scores already",
             "Return the scores themselves: `attention_pool` normalises them later, whatever the kernel is.",
-            lambda q, K: ref.normalize(ref.gaussian(q, K)),
+            After(lambda out, **_: ref.normalize(out)),
         ),
     ),
     variants=(
@@ -176,6 +181,7 @@ COMPACT_KERNEL = Exercise(
     difficulty=2,
     minutes=14,
     reference=ref.compact_kernel,
+    recipe=Made(_but),
     cases=(
         Case("boxcar, three keys", _with("boxcar", _three_keys)),
         Case("boxcar, more keys", _with("boxcar", _more_keys)),
@@ -199,91 +205,91 @@ COMPACT_KERNEL = Exercise(
             "border_left_out",
             "left out the keys at distance exactly 1 in the boxcar",
             "The rule is $u \\le 1$: use `<=`. (Books print both; what matters is to know which one you implement.)",
-            _but(boxcar=lambda u: (u < 1) * 1.0),
+            Instead(boxcar=lambda u: (u < 1) * 1.0),
         ),
         Misconception(
             "box_not_ball",
             "compared *each coordinate* with 1 by itself: that is a square (cube) around the query and not a ball",
             "Compare the Euclidean distance with 1: one number per key, from all its coordinates together.",
-            _but(distance=lambda q, K: np.abs(K - q).max(axis=-1)),
+            Instead(distance=lambda q, K: np.abs(K - q).max(axis=-1)),
         ),
         Misconception(
             "half_the_width",
             "cut the boxcar at distance 1/2, so that the box is 1 wide in all",
             "Here 1 is the reach to *either* side: keys up to distance 1 count.",
-            _but(boxcar=lambda u: (u <= 0.5) * 1.0),
+            Instead(boxcar=lambda u: (u <= 0.5) * 1.0),
         ),
         Misconception(
             "city_block",
             "added up the absolute differences: that is the city-block distance, not the Euclidean one",
             "Square the differences, sum over the last axis, take the square root: `np.linalg.norm(K - q, axis=-1)`.",
-            _but(distance=lambda q, K: np.abs(K - q).sum(axis=-1)),
+            Instead(distance=lambda q, K: np.abs(K - q).sum(axis=-1)),
         ),
         Misconception(
             "squared_distance",
             "used the squared distance for the distance: the tent's straight sides have become a parabola",
             "`((K - q) ** 2).sum(axis=-1)` is $u^2$. Take its square root first.",
-            _but(distance=squared),
+            Instead(distance=squared),
         ),
         Misconception(
             "not_clipped",
             "let the scores go below zero for keys farther than 1",
             "Clip at zero: `np.maximum(0.0, …)`. A negative score would *subtract* a value from the pool.",
-            _but(triangular=lambda u: 1 - u, epanechnikov=lambda u: 0.75 * (1 - u**2)),
+            Instead(triangular=lambda u: 1 - u, epanechnikov=lambda u: 0.75 * (1 - u**2)),
         ),
         Misconception(
             "parabola_not_clipped",
             "clipped the triangular kernel, but let the parabola go on below zero",
             "Beyond distance 1 all three kernels are 0: `np.maximum(0.0, …)` for this one, too.",
-            _but(epanechnikov=lambda u: 0.75 * (1 - u**2)),
+            Instead(epanechnikov=lambda u: 0.75 * (1 - u**2)),
         ),
         Misconception(
             "folded_back",
             "took the absolute value: keys beyond distance 1 gain score again as they get farther away",
             "Replace what is below zero by zero (`np.maximum`); don't mirror it (`np.abs`).",
-            _but(triangular=lambda u: np.abs(1 - u), epanechnikov=lambda u: 0.75 * np.abs(1 - u**2)),
+            Instead(triangular=lambda u: np.abs(1 - u), epanechnikov=lambda u: 0.75 * np.abs(1 - u**2)),
         ),
         Misconception(
             "triangular_instead",
             "used the triangular kernel $\\max(0, 1 - u)$ under Epanechnikov's name, as some texts print it",
             "Epanechnikov's kernel is the curve without a spike: $\\frac{3}{4}\\max(0, 1 - u^2)$.",
-            _but(epanechnikov=_triangular),
+            Instead(epanechnikov=_triangular),
         ),
         Misconception(
             "no_three_quarters",
             "drew Epanechnikov's parabola from height 1",
             "In the figure its top is at 3/4. (Normalising cancels the factor; the kernel itself has it.)",
-            _but(epanechnikov=lambda u: np.maximum(0.0, 1 - u**2)),
+            Instead(epanechnikov=lambda u: np.maximum(0.0, 1 - u**2)),
         ),
         Misconception(
             "tent_of_three_quarters",
             "scaled a tent by 3/4 for Epanechnikov: the distance is not squared",
             "The curve is flat at its top: it is $1 - u^2$ that is scaled.",
-            _but(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u)),
+            Instead(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u)),
         ),
         Misconception(
             "squared_the_bracket",
             "squared the bracket, $(1 - u)^2$, and not the distance, $1 - u^2$",
             "Square first, subtract second. The curve is then flat at the top; yours has a spike.",
-            _but(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u) ** 2),
+            Instead(epanechnikov=lambda u: 0.75 * np.maximum(0.0, 1 - u) ** 2),
         ),
         Misconception(
             "truth_values",
             "returned truth values (`True`, `False`) for the boxcar, not numbers",
             "Scores are floating-point numbers: `.astype(float)`, or `np.where(…, 1.0, 0.0)`.",
-            _but(boxcar=lambda u: u <= 1),
+            Instead(boxcar=lambda u: u <= 1),
         ),
         Misconception(
             "integers",
             "have the boxcar's zeros and ones right, but as integers",
             "Scores are floating-point numbers, as from the other kernels: `np.where(…, 1.0, 0.0)`, or `.astype(float)`.",
-            _but(boxcar=lambda u: (u <= 1).astype(int)),
+            Instead(boxcar=lambda u: (u <= 1).astype(int)),
         ),
         Misconception(
             "already_normalised",
             "normalised the scores already",
             "Return the scores themselves: `attention_pool` normalises them later, whatever the kernel is.",
-            lambda q, K, shape: ref.normalize(ref.compact_kernel(q, K, shape)),
+            After(lambda out, **_: ref.normalize(out)),
         ),
     ),
     variants=(

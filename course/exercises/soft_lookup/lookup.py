@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Property, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, np.ndarray]
@@ -190,6 +190,10 @@ def _guarded(s, total):
     return s / np.where(total > 0, total, 1.0)
 
 
+def _shares(s, *, total=lambda s: s.sum(axis=-1, keepdims=True), of=lambda s: s, by=_guarded):
+    return by(of(s), total(of(s)))
+
+
 def _uniform_where_empty(s):
     total = s.sum(axis=-1, keepdims=True)
     return np.where(total > 0, _guarded(s, total), 1 / s.shape[-1])
@@ -208,6 +212,7 @@ NORMALIZE = Exercise(
     difficulty=2,
     minutes=8,
     reference=ref.normalize,
+    recipe=_shares,
     cases=(
         Case("three scores", _three_scores),
         Case("several queries at once", _several_queries),
@@ -227,31 +232,32 @@ NORMALIZE = Exercise(
             "normalised_over_queries",
             "normalised down the columns, so each *key's* weights sum to 1 over the queries",
             "A query shares its weight among the keys: sum over the last axis, not the first.",
-            lambda s: _guarded(s, s.sum(axis=0, keepdims=True)),
+            Instead(total=lambda s: s.sum(axis=0, keepdims=True)),
         ),
         Misconception(
             "normalised_everything",
             "divided by the sum of the whole array, so all queries share one total of 1",
             "Every query has its own total: `sum(axis=-1, keepdims=True)`.",
-            lambda s: _guarded(s, s.sum()),
+            Instead(total=lambda s: s.sum()),
         ),
         Misconception(
             "lost_the_axis",
             "divided the `(n, m)` scores by `n` sums of shape `(n,)`, which NumPy tries to line up with the *last* axis",
             "Keep the summed axis: `sum(axis=-1, keepdims=True)` has shape `(n, 1)` and stretches along each row.",
-            lambda s: _guarded(s, s.sum(axis=-1)),
+            Instead(total=lambda s: s.sum(axis=-1)),
+            raises=True,
         ),
         Misconception(
             "exponentiated_first",
             "took exponentials before dividing: that is the softmax, which lesson 02 is about",
             "The scores here are already non-negative. Divide them by their sum as they are.",
-            lambda s: np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True),
+            Instead(of=np.exp),
         ),
         Misconception(
             "nothing_gives_nan",
             "divided 0 by 0 for the query that found nothing: the result is NaN",
             "Replace a zero sum before you divide, for example by 1: the row then stays zero.",
-            lambda s: s / s.sum(axis=-1, keepdims=True),
+            Instead(by=lambda s, total: s / total),
         ),
         Misconception(
             "nothing_gives_uniform",
@@ -263,7 +269,7 @@ NORMALIZE = Exercise(
             "added_an_epsilon",
             "took tiny scores for none: by a constant added to the sum, a floor under it, or a test with a tolerance",
             "A tiny sum is as good a sum as any other. Treat exactly zero on its own, and divide all others by their true sum.",
-            lambda s: s / (s.sum(axis=-1, keepdims=True) + 1e-12),
+            Instead(by=lambda s, total: s / (total + 1e-12)),
         ),
         Misconception(
             "overwrote_the_scores",

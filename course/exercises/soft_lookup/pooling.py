@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Variant
+from autograder import Before, Case, Code, Draw, Exercise, Instead, Misconception, Variant
 from solutions import soft_lookup as ref
 
 # Kernels of our own for the probes: none of them is an exercise of the lesson.
@@ -50,19 +50,14 @@ def _plain(q, K, V, kernel):
     return w @ V / w.sum()
 
 
+def _pooled(q, K, V, kernel, *, swapped=False, share=ref.normalize, keys=False):
+    w = kernel(K, q) if swapped else kernel(q, K)
+    return share(w) @ (K if keys else V)
+
+
 def _plain_or(empty):
     """The plain formula, with a policy of one's own for scores that are all zero."""
     return lambda q, K, V, kernel: _plain(q, K, V, kernel) if kernel(q, K).any() else empty(q, V)
-
-
-def _with_epsilon_pool(q, K, V, kernel):
-    w = kernel(q, K)
-    return w @ V / (w.sum() + 1e-12)
-
-
-def _softmaxed(q, K, V, kernel):
-    w = np.exp(kernel(q, K))
-    return w / w.sum() @ V
 
 
 ATTENTION_POOL = Exercise(
@@ -72,6 +67,7 @@ ATTENTION_POOL = Exercise(
     difficulty=1,
     minutes=6,
     reference=ref.attention_pool,
+    recipe=_pooled,
     cases=(
         Case("three keys on a line", _by_hand),
         Case("more keys, more dimensions", _more_keys),
@@ -89,25 +85,25 @@ ATTENTION_POOL = Exercise(
             "not_normalised",
             "pooled with the raw scores: they do not sum to 1, so the output's size depends on how many keys are near",
             "Pass the scores through `normalize` first.",
-            lambda q, K, V, kernel: kernel(q, K) @ V,
+            Instead(share=lambda s: s),
         ),
         Misconception(
             "divided_by_m",
             "divided by the number of keys and not by the sum of the scores",
             "That averages the scaled rows. Weights that sum to 1 need the sum of the *scores* below the line.",
-            lambda q, K, V, kernel: kernel(q, K) @ V / len(K),
+            Instead(share=lambda s: s / len(s)),
         ),
         Misconception(
             "took_the_best",
             "returned the value of the best-scoring key alone: a hard lookup of the nearest",
             "A soft lookup mixes: every value row counts, in proportion to its score.",
-            lambda q, K, V, kernel: V[np.argmax(kernel(q, K))],
+            Instead(share=lambda s: np.eye(len(s))[np.argmax(s)]),
         ),
         Misconception(
             "softmax_of_scores",
             "put the scores through a softmax",
             "These scores are non-negative already: divide them by their sum. (With $e^{w}$, a key that scores 0 still counts.)",
-            _softmaxed,
+            Instead(share=lambda s: np.exp(s) / np.exp(s).sum()),
         ),
         Misconception(
             "not_summed",
@@ -119,13 +115,13 @@ ATTENTION_POOL = Exercise(
             "pooled_the_keys",
             "mixed the rows of `K` and not those of `V`",
             "Keys only decide the weights. What comes out is made of values: shape `(d_v,)`.",
-            lambda q, K, V, kernel: ref.normalize(kernel(q, K)) @ K,
+            Instead(keys=True),
         ),
         Misconception(
             "nothing_gives_nan",
             "divided by a sum of zero where no key is near: the result is NaN",
             "Use your `normalize`, which leaves a row of zeros as it is.",
-            _plain,
+            Instead(share=lambda s: s / s.sum()),
         ),
         Misconception(
             "nothing_gives_the_mean",
@@ -143,19 +139,19 @@ ATTENTION_POOL = Exercise(
             "own_kernel",
             "scored the keys with the Gaussian and left `kernel` unused",
             "`kernel` is a function that you are given: `kernel(q, K)` returns the scores, whatever it is.",
-            lambda q, K, V, kernel: ref.attention_pool(q, K, V, ref.gaussian),
+            Before(lambda **_: {"kernel": ref.gaussian}),
         ),
         Misconception(
             "swapped_the_arguments",
             "called `kernel(K, q)`",
             "The query comes first: `kernel(q, K)`. A kernel of the distance forgives you; not every kernel is one.",
-            lambda q, K, V, kernel: ref.normalize(kernel(K, q)) @ V,
+            Instead(swapped=True),
         ),
         Misconception(
             "added_an_epsilon",
             "took tiny scores for none, by a constant added to their sum or a floor under it",
             "Divide by the true sum; your `normalize` does.",
-            _with_epsilon_pool,
+            Instead(share=lambda s: s / (s.sum() + 1e-12)),
         ),
     ),
     variants=(
@@ -193,23 +189,14 @@ def _far_outside(draw: Draw) -> dict[str, object]:
     return {"xq": xq, "x": x, "y": draw.normal(5) * 2 + 1, "width": 0.5}
 
 
-def _fit(xq, x, y, score):
-    w = score(np.abs(xq[:, None] - x[None, :]))
-    return w / w.sum(axis=1, keepdims=True) @ y
+def _fit(xq, x, y, width, *, half=0.5, power=2, times=False, axis=1, epsilon=0.0, share=True):
+    u = np.abs(xq[:, None] - x[None, :])
+    w = np.exp(-((u * width if times else u / width) ** power) * half)
+    return w / (w.sum(axis=axis, keepdims=True) + epsilon if share else 1.0) @ y
 
 
 def _scores(xq, x, width):
     return np.exp(-(((xq[:, None] - x[None, :]) / width) ** 2) / 2)
-
-
-def _over_queries(xq, x, y, width):
-    w = _scores(xq, x, width)
-    return w / w.sum(axis=0, keepdims=True) @ y
-
-
-def _with_epsilon(xq, x, y, width):
-    w = _scores(xq, x, width)
-    return w / (w.sum(axis=1, keepdims=True) + 1e-12) @ y
 
 
 def _keys_down_the_rows(xq, x, y, width):
@@ -242,6 +229,7 @@ NADARAYA_WATSON = Exercise(
     difficulty=3,
     minutes=11,
     reference=ref.nadaraya_watson,
+    recipe=_fit,
     cases=(
         Case("two queries, three points", _three_points),
         Case("more points, a width above 1", _more_points),
@@ -259,49 +247,49 @@ NADARAYA_WATSON = Exercise(
             "multiplied_by_width",
             "multiplied the differences by the width: a larger width now makes a *narrower* kernel",
             "Distances are measured in widths: divide by `width`.",
-            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-((u * width) ** 2) / 2)),
+            Instead(times=True),
         ),
         Misconception(
             "width_not_squared",
             "divided the squared difference by `width`, not by its square",
             "The exponent is $-u^2/2$ with $u = (x^q - x)/\\sigma$: divide first, square second.",
-            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-(u**2) / (2 * width))),
+            Before(lambda width, **_: {"width": np.sqrt(width)}),
         ),
         Misconception(
             "width_ignored",
             "used width 1 whatever `width` says",
             "Divide the differences by `width` before you apply the kernel.",
-            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-(u**2) / 2)),
+            Before(lambda **_: {"width": 1.0}),
         ),
         Misconception(
             "no_half",
             "left out the factor 1/2 in the exponent, which makes the kernel narrower by $\\sqrt{2}$",
             "The exponent is $-u^2/2$ with $u = (x^q - x)/\\sigma$.",
-            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-((u / width) ** 2))),
+            Instead(half=1.0),
         ),
         Misconception(
             "difference_not_squared",
             "used $|u|$ in the exponent where its square belongs",
             "The Gaussian falls with the *square* of the distance: $\\exp(-u^2/2)$.",
-            lambda xq, x, y, width: _fit(xq, x, y, lambda u: np.exp(-u / width / 2)),
+            Instead(power=1),
         ),
         Misconception(
             "normalised_over_queries",
             "normalised over the queries: asking about one more place would then change the fit at all others",
             "Each query's weights over the data must sum to 1: with weights of shape `(n, m)`, sum over the last axis.",
-            _over_queries,
+            Instead(axis=0),
         ),
         Misconception(
             "not_normalised",
             "added up scores times `y` without dividing by the sum of the scores",
             "Normalise each row of the `(n, m)` scores before you multiply by `y`.",
-            lambda xq, x, y, width: _scores(xq, x, width) @ y,
+            Instead(share=False),
         ),
         Misconception(
             "added_an_epsilon",
             "added a small constant to the denominator: far from the data, where all scores are tiny, the fit falls to 0",
             "Divide by the true sum; your `normalize` does.",
-            _with_epsilon,
+            Instead(epsilon=1e-12),
         ),
     ),
     variants=(
@@ -336,8 +324,9 @@ def _residuals(x, y, width):
     return y - s @ y / s.sum(axis=1)
 
 
-def _shown_to_itself(x, y, width):
-    return float(np.mean((y - ref.nadaraya_watson(x, x, y, width)) ** 2))
+def _error(x, y, width, *, itself=False, of=np.square, join=np.mean, end=float):
+    errors = y - ref.nadaraya_watson(x, x, y, width) if itself else _residuals(x, y, width)
+    return float(end(join(of(errors))))
 
 
 def _split_in_half(x, y, width):
@@ -371,6 +360,7 @@ LEAVE_ONE_OUT = Exercise(
     difficulty=3,
     minutes=11,
     reference=ref.leave_one_out,
+    recipe=_error,
     cases=(
         Case("four points", _four_points),
         Case("a row of years", _years),
@@ -387,31 +377,31 @@ LEAVE_ONE_OUT = Exercise(
             "shown_to_itself",
             "left nothing out: each point votes for itself, and the narrowest kernel looks perfect",
             "Fit point `j` from the *other* points only: take it out of `x` and out of `y`.",
-            _shown_to_itself,
+            Instead(itself=True),
         ),
         Misconception(
             "not_squared",
             "averaged the errors with their signs: misses above and below cancel",
             "Square each error before you average.",
-            lambda x, y, width: float(np.mean(_residuals(x, y, width))),
+            Instead(of=lambda e: e),
         ),
         Misconception(
             "absolute_errors",
             "averaged absolute errors",
             "The *squared* errors are wanted.",
-            lambda x, y, width: float(np.mean(np.abs(_residuals(x, y, width)))),
+            Instead(of=np.abs),
         ),
         Misconception(
             "root_taken",
             "took the square root at the end",
             "The mean squared error itself is wanted, in the units of $y^2$.",
-            lambda x, y, width: float(np.sqrt(np.mean(np.square(_residuals(x, y, width))))),
+            Instead(end=np.sqrt),
         ),
         Misconception(
             "summed",
             "added the squared errors up and did not divide by their number",
             "Take the mean over the `m` points.",
-            lambda x, y, width: float(np.sum(np.square(_residuals(x, y, width)))),
+            Instead(join=np.sum),
         ),
         Misconception(
             "half_left_out",
@@ -429,7 +419,7 @@ LEAVE_ONE_OUT = Exercise(
             "width_ignored",
             "used width 1 whatever `width` says",
             "Pass `width` on to `nadaraya_watson`.",
-            lambda x, y, width: ref.leave_one_out(x, y, 1.0),
+            Before(lambda **_: {"width": 1.0}),
         ),
     ),
     variants=(

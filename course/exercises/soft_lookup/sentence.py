@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, object]
@@ -107,8 +107,9 @@ def _as_many_words_as_numbers(draw: Draw) -> Inputs:
     return {"X": draw.normal(n, n), "width": 1.5}
 
 
-def _mixed(X, width, *, axis=1):
+def _mixed(X, width, *, axis=1, itself=True):
     s = np.exp(-(((X[:, None] - X[None]) / width) ** 2).sum(axis=-1) / 2)
+    s = s if itself else s * (1 - np.eye(len(X)))
     return s / s.sum(axis=axis, keepdims=True) @ X
 
 
@@ -151,14 +152,6 @@ def _written_back(X, width):
     return X
 
 
-def _without_itself(X, width):
-    new = np.empty_like(X)
-    for i in range(len(X)):
-        others = np.arange(len(X)) != i
-        new[i] = ref.normalize(ref.gaussian(X[i] / width, X[others] / width)) @ X[others]
-    return new
-
-
 MIX_WORDS = Exercise(
     "mix_words",
     title="Find the bug: every word asks at once",
@@ -167,6 +160,7 @@ MIX_WORDS = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.mix_words,
+    recipe=_mixed,
     cases=(
         Case("three words", _three_words),
         Case("more words", _more_words),
@@ -220,19 +214,19 @@ MIX_WORDS = Exercise(
             "over_the_wrong_axis",
             "shared out each word's weight among those who *ask*, not among those who answer",
             "Row $i$ of the weights belongs to query $i$ and sums to 1.",
-            lambda X, width: _mixed(X, width, axis=0),
+            Instead(axis=0),
         ),
         Misconception(
             "width_left_out",
             "left the width out of the distances",
             "Divide query and keys by `width` before the kernel, as the code that was shown does.",
-            lambda X, width: _mixed(X, 1.0),
+            Before(lambda **_: {"width": 1.0}),
         ),
         Misconception(
             "without_itself",
             "left each word out of its own mixture",
             "Every word is a key for every query, for its own as well.",
-            _without_itself,
+            Instead(itself=False),
         ),
     ),
     variants=(

@@ -5,11 +5,15 @@ function takes the learner's output and the inputs of the case by name, and retu
 sentence for the learner, where the output has not the asked form. NumPy only.
 """
 
+import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attention_course.thread import INDEX, VECTORS
+
+Array = NDArray[np.float64]
 
 
 def _weights(S: Any) -> Any:
@@ -21,7 +25,7 @@ def _weights(S: Any) -> Any:
 
 
 def looks_at(output: Any) -> Any:
-    """For *it* and for *pear*: the place in the sentence of the word with the largest weight, and 1 if that weight is 0.9 at least.
+    """For *it* and for *pear*: the place in the sentence of the word with the largest weight, and 1 if that is 0.9 at least.
 
     >>> looks_at((np.eye(2), np.eye(2)))
     array([4, 0, 4, 0])
@@ -52,6 +56,104 @@ def packed_outputs(output: Any, *, documents: Any) -> Any:
     Q, K, V = np.random.default_rng(0).standard_normal((3, n, 4))
     received = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
     return np.where(documents[:, None] >= 0, received, 0.0)  # what a blank receives does not matter
+
+
+def _arrays(output: object, names: tuple[str, ...]) -> list[Array]:
+    if not isinstance(output, tuple | list) or len(output) != len(names):
+        raise ValueError(f"expected {len(names)} things, {', '.join(names)}, got {type(output).__name__}.")
+    return [np.asarray(part, dtype=float) for part in output]
+
+
+# ---------------------------------------------------------------------------------------------- lesson 05
+
+
+def two_heads(output: object, X: Array) -> Array:
+    """The output of two heads with the learner's four matrices, for the tokens `X`."""
+    Wq, Wk, Wv, Wo = _arrays(output, ("Wq", "Wk", "Wv", "Wo"))
+    width = X.shape[1]
+    for name, W in (("Wq", Wq), ("Wk", Wk), ("Wv", Wv)):
+        if W.ndim != 2 or W.shape[0] != width or W.shape[1] % 2 or not W.shape[1]:
+            raise ValueError(f"expected {name} of shape ({width}, 2 * d) for two heads of width d, got {W.shape}.")
+    if Wq.shape != Wk.shape:
+        raise ValueError(f"expected Wq and Wk of one shape, got {Wq.shape} and {Wk.shape}.")
+    if Wo.shape != (Wv.shape[1], width):
+        raise ValueError(f"expected Wo of shape ({Wv.shape[1]}, {width}), got {Wo.shape}.")
+    heads = []
+    for h in range(2):
+        q, k, v = (X @ np.split(W, 2, axis=1)[h] for W in (Wq, Wk, Wv))
+        heads.append(_weights(q @ k.T / math.sqrt(q.shape[1])) @ v)
+    return np.asarray(np.concatenate(heads, axis=1) @ Wo)
+
+
+def verb_sentence(kinds: str, seed: int) -> Array:
+    """Tokens of width 12: flags verb, acts, is acted on (letters v, a, o; a dot has none), a meaning of 3 numbers, 6 zeros.
+
+    >>> verb_sentence("av", 0)[:, :3]
+    array([[0., 1., 0.],
+           [1., 0., 0.]])
+    """
+    flags = np.array([[letter == kind for kind in "vao"] for letter in kinds], dtype=float)
+    meaning = np.random.default_rng(seed).normal(size=(len(kinds), 3)).round(1)
+    return np.concatenate([flags, meaning, np.zeros((len(kinds), 6))], axis=1)
+
+
+SENTENCES = ("av.o", "a.v..o", "ov.a", "..o.va.", "va.o.....")
+
+
+def who_and_what(output: object) -> Array:
+    """What two heads add to the verb, in features 3 to 11, of five sentences."""
+    found = []
+    for seed, kinds in enumerate(SENTENCES):
+        Y = two_heads(output, verb_sentence(kinds, seed))
+        found.append(Y[kinds.index("v"), 3:])
+    return np.array(found)
+
+
+READINGS = ((20.0, 23.5), (120.0, 123.5), (23.5, 20.0), (-7.0, 40.0), (5.0, 5.0))
+
+
+def measured(before: float, after: float) -> Array:
+    """Three tokens: flags (before, after, question) and a reading, which is 0 for the question."""
+    return np.concatenate([np.eye(3), [[before], [after], [0.0]]], axis=1)
+
+
+def change(output: object) -> Array:
+    """What two heads add to the reading of the question, for five pairs of readings."""
+    return np.array([two_heads(output, measured(*pair))[2, 3] for pair in READINGS])
+
+
+# ---------------------------------------------------------------------------------------------- lesson 06
+
+
+def looks_back(output: object, *, steps: int, d: int) -> Array:
+    """Where each of eight tokens looks most (how far back), and whether it gives that token more than half of its weight.
+
+    >>> same = np.full(4, 8.0)
+    >>> looks_back((same, same), steps=1, d=4)[:2]
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    q, k = _arrays(output, ("a query", "a key"))
+    if q.shape != (d,) or k.shape != (d,):
+        raise ValueError(f"expected a query and a key of shape ({d},), got {q.shape} and {k.shape}.")
+    n = 32
+    angles = np.arange(n)[:, None] * 10_000.0 ** (-np.arange(0, d, 2) / d)
+    Q, K = (_turned(x, angles) for x in (q, k))
+    A = _weights(Q @ K.T / math.sqrt(d))
+    rows = np.arange(12, 20)  # in the middle: all that may be looked at stands on both sides
+    sure = A[rows, rows - steps] > 0.5
+    return np.stack([rows - A[rows].argmax(axis=-1), sure], axis=-1).astype(float)
+
+
+def _turned(x: Array, angles: Array) -> Array:
+    """The vector at every position, pairs of neighbours turned."""
+    even, odd = x[0::2], x[1::2]
+    cos, sin = np.cos(angles), np.sin(angles)
+    parts = even * cos - odd * sin, even * sin + odd * cos
+    return np.asarray(np.stack(parts, axis=-1).reshape(len(angles), -1))
+
+
+# ---------------------------------------------------------------------------------------------- later lessons
 
 
 def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:

@@ -69,7 +69,8 @@ class Shared(nn.Module):
         q = rotate(self.q(x).unflatten(-1, (HEADS, self.d)).transpose(1, 2))
         k, v = self.kv(x).unflatten(-1, (2, self.groups, self.d)).permute(2, 0, 3, 1, 4)
         k, v = (y.repeat_interleave(HEADS // self.groups, dim=1) for y in (rotate(k), v))
-        return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        out: Tensor = self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return out
 
 
 class Latent(nn.Module):
@@ -91,7 +92,8 @@ class Latent(nn.Module):
         k, v = self.up(c).unflatten(-1, (HEADS, 2 * self.d)).transpose(1, 2).chunk(2, dim=-1)
         k = torch.cat([k, rotate(k_rope).unsqueeze(1).expand(-1, HEADS, -1, -1)], dim=-1)
         scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -math.inf)
-        return self.o((torch.softmax(scores, dim=-1) @ v).transpose(1, 2).flatten(2))
+        out: Tensor = self.o((torch.softmax(scores, dim=-1) @ v).transpose(1, 2).flatten(2))
+        return out
 
 
 class Reader(nn.Module):
@@ -113,7 +115,8 @@ class Reader(nn.Module):
         x = self.embed(ids)
         for norm, layer in zip(self.norms, self.layers, strict=False):
             x = x + layer(norm(x))
-        return self.read(self.norms[-1](x))
+        scores: Tensor = self.read(self.norms[-1](x))
+        return scores
 
 
 def train(kind: str, cache: int, seed: int, *, steps: int = STEPS, pairs: int = PAIRS) -> dict[str, Any]:
@@ -165,8 +168,15 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="store the run in this file")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many seeds (default: 3)")
     given = parser.parse_args()
-    settings = {"heads": HEADS, "groups": GROUPS, "d_model": D_MODEL, "layers": LAYERS, "words": WORDS, "pairs": PAIRS}
-    settings |= {"steps": STEPS, "batch": BATCH, "every": EVERY, "torch": torch.__version__}
+    settings: dict[str, Any] = {
+        "heads": HEADS,
+        "groups": GROUPS,
+        "d_model": D_MODEL,
+        "layers": LAYERS,
+        "words": WORDS,
+        "pairs": PAIRS,
+    }
+    settings |= {"steps": STEPS, "batch": BATCH, "every": EVERY, "torch": str(torch.__version__)}
     runs: dict[str, dict[str, list[Any]]] = {kind: {} for kind in (*KINDS, HALF)}
     old = {} if given.write else stored()["runs"]
     for kind, cache in [*((kind, cache) for cache in CACHES for kind in KINDS), (HALF, CACHES[0])]:

@@ -19,7 +19,9 @@ def answer_ids(decoder: Any, tokenizer: Any, question: str, n: int, *, use_cache
     `decoder` has `prefill(ids, chunk)` and `extend(ids)`, and room for question and answer. Without the cache, the whole text is
     put through the model again for each token.
     """
-    ids = torch.tensor([tokenizer.encode(chat(question)).ids])
+    weights = getattr(decoder, "weights", {})  # a decoder's tokens live beside its weights
+    where = weights["embed"].device if "embed" in weights else None
+    ids = torch.tensor([tokenizer.encode(chat(question)).ids], device=where)
     end = tokenizer.token_to_id(END)
     with torch.inference_mode():
         logits = decoder.prefill(ids, ids.shape[1])

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from attention_course.device import device as course_device
 from attention_course.language_model import cache
 from attention_course.language_model.gguf import GGUF, read_gguf
 
@@ -57,6 +58,21 @@ class LanguageModel:
     license: str
     key: str
 
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        where: torch.device = self.weights["embed"].device
+        return where
+
+    def ids(self, text: str) -> Int[Tensor, "1 n"]:
+        """The tokens of a text, as a batch of one, beside the weights."""
+        return torch.tensor([self.tokenizer.encode(text).ids], device=self.device)
+
+    def text(self, ids: Int[Tensor, "1 n"]) -> str:
+        """The text of a batch of one."""
+        words: str = self.tokenizer.decode(ids[0].tolist())
+        return words
+
 
 def model_file() -> Path:
     """Where the model's file is: `ATTN_MODEL`, or inside the installed package. Raises ModelMissingError."""
@@ -72,14 +88,19 @@ def model_file() -> Path:
     return path
 
 
-@functools.cache
-def load_model(device: str = "cpu") -> LanguageModel:
-    """The model, loaded once in a process. The first time on a machine takes some seconds: its numbers are expanded to float32.
+def load_model(device: torch.device | str | None = None) -> LanguageModel:
+    """The model on a device, by default the course's: the GPU where there is one. It is loaded once in a process.
 
-    They are kept on disk then (538 MB, see `language_model.cache`), and mapped from there the next time.
+    The first time on a machine takes some seconds: its numbers are expanded to float32. They are kept on disk then (538 MB,
+    see `language_model.cache`), and mapped from there the next time.
 
     Raises ModelMissingError where a package is missing, and says which.
     """
+    return _load(str(course_device() if device is None else device))
+
+
+@functools.cache
+def _load(device: str) -> LanguageModel:
     path = model_file()
     file = read_gguf(path)
     with path.open("rb") as handle:

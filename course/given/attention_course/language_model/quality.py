@@ -22,23 +22,25 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_course.language_model import cache
+from attention_course.language_model.model import LanguageModel
 
+PLAIN = str | bytes | int | float | complex | types.NoneType | types.EllipsisType
 MEASURED, CALIBRATION = "comparisons", "import"  # 2,386 and 1,840 tokens
 
 
-def passage(tokenizer: Any, topic: str, n: int, *, first: int = 0) -> Int[Tensor, "1 n"]:
+def passage(model: LanguageModel, topic: str, n: int, *, first: int = 0) -> Int[Tensor, "1 n"]:
     """`n` tokens of a topic of Python's language reference, from number `first`, as a batch of one."""
     text = importlib.import_module("pydoc_data.topics").topics[topic]
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
-    ids = tokenizer.encode("\n\n".join(paragraphs)).ids[first : first + n]
-    if len(ids) < n:
-        raise ValueError(f"expected {n} tokens in {topic!r} from number {first}, got {len(ids)}. Ask for fewer.")
-    return torch.tensor([ids])
+    ids = model.ids("\n\n".join(paragraphs))[:, first : first + n]
+    if ids.shape[1] < n:
+        raise ValueError(f"expected {n} tokens in {topic!r} from number {first}, got {ids.shape[1]}. Ask for fewer.")
+    return ids
 
 
-def code_passage(tokenizer: Any, n: int) -> Int[Tensor, "1 n"]:
+def code_passage(model: LanguageModel, n: int) -> Int[Tensor, "1 n"]:
     """The first `n` tokens of Python's `textwrap.py`, the same from Python 3.10 to 3.13: a text of another kind."""
-    return torch.tensor([tokenizer.encode(inspect.getsource(textwrap)).ids[:n]])
+    return model.ids(inspect.getsource(textwrap))[:, :n]
 
 
 def fingerprint(value: Any) -> bytes:
@@ -56,10 +58,8 @@ def _feed(update: Callable[[bytes], object], value: Any, seen: set[int]) -> None
     update(type(value).__name__.encode() + b"\0")
     if isinstance(value, Tensor):
         update(_hash_of(value))
-    elif isinstance(value, str | bytes | int | float | complex | type(None) | types.EllipsisType):
+    elif isinstance(value, PLAIN):
         update(repr(value).encode())
-    elif isinstance(value, types.ModuleType):
-        update(value.__name__.encode())
     elif id(value) in seen:
         update(b"again")
     else:
@@ -80,41 +80,39 @@ def _hash_of(x: Tensor) -> bytes:
 
 
 def _parts(value: Any) -> list[Any]:
+    """What a value that is neither a number nor a text consists of. Library code is known by its name alone."""
+    value = getattr(value, "__func__", value)  # of a static method, a class method, a bound one
     if isinstance(value, Mapping):
         return [part for item in value.items() for part in item]
     if isinstance(value, list | tuple):
         return list(value)
     if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
+        return sorted(map(repr, value))  # their own order is another one in each process
+    if isinstance(value, property):
+        return [value.fget, value.fset]
     if isinstance(value, types.CodeType):
         return [value.co_code, value.co_names, *value.co_consts]
     if isinstance(value, types.FunctionType):
-        known = value.__globals__
-        used = [known[name] for name in _names(value.__code__) if name in known and _ours(known[name])]
-        closed = [cell.cell_contents for cell in value.__closure__ or ()]
         code = [part for part in _parts(value.__code__) if part is not value.__doc__ or part is None]
-        return [*code, value.__defaults__, value.__kwdefaults__, *closed, *used]
-    if isinstance(value, type) and _ours(value):
+        used = [value.__globals__.get(name) for name in _names(value.__code__)]
+        closed = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [*code, value.__defaults__, value.__kwdefaults__, *closed, *filter(_told, used)]
+    if isinstance(value, type) and _told(value):
         members = [member for name, member in sorted(vars(value).items()) if not name.startswith("__") or callable(member)]
-        return [*(base for base in value.__bases__ if _ours(base)), *members]
-    if isinstance(value, property):
-        return [value.fget, value.fset]
-    if isinstance(value, staticmethod | classmethod | types.MethodType):
-        return [value.__func__]
-    return [getattr(value, "__qualname__", repr(type(value)))]
+        return [*filter(_told, value.__bases__), *members]
+    return [getattr(value, "__qualname__", getattr(value, "__name__", repr(type(value))))]
 
 
 def _names(code: types.CodeType) -> list[str]:
-    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _names(const)]
-    return [*code.co_names, *inner]
+    """The names that a function's code looks up, those of functions within it too."""
+    return [*code.co_names, *(name for part in code.co_consts if isinstance(part, types.CodeType) for name in _names(part))]
 
 
-def _ours(value: Any) -> bool:
-    """Whether `value` is written by the course or the learner: library code is known by its name alone."""
-    home = getattr(value, "__module__", None) or ""
-    plain = isinstance(value, str | int | float | tuple | Tensor)
-    mine = home.split(".")[0] in ("__main__", "builtins", "answers", "solutions", "language_model") or home.startswith("test")
-    return plain or (mine and isinstance(value, type | types.FunctionType))
+def _told(value: Any) -> bool:
+    """Whether what a global name means counts: numbers, texts, tensors, and code written by the course or the learner."""
+    home = (getattr(value, "__module__", None) or "").split(".")[0]
+    mine = home in ("__main__", "builtins", "answers", "solutions", "attention_course") or home.startswith("test")
+    return isinstance(value, str | int | float | tuple | Tensor) or (mine and isinstance(value, type | types.FunctionType))
 
 
 class Progress:
@@ -138,7 +136,8 @@ def measure(
 ) -> dict[str, float]:
     """`score(logits, ids)` of each variant `(attention, weights)`, by `decoder(weights, capacity, attention).extend(ids)`.
 
-    Each is measured once for the same content, see `language_model.cache`. Interrupt it, and you get what has been measured.
+    Each is measured once for the same content on the same kind of device, see `language_model.cache`. Interrupt it, and you
+    get what has been measured.
     """
     found: dict[str, float] = {}
     progress = Progress(len(variants))
@@ -146,12 +145,14 @@ def measure(
 
     def run(attention: Any, weights: Mapping[str, Any]) -> float:
         with torch.inference_mode():
-            return float(score(decoder(weights, ids.shape[1], attention).extend(ids)[0], ids[0]))
+            text = ids.to(weights["embed"].device)
+            return float(score(decoder(weights, text.shape[1], attention).extend(text)[0], text[0]))
 
     try:
         for name, (attention, weights) in variants.items():
             progress.say(f"measured; now: {name}")
-            name_on_disk = cache.key(common, fingerprint(attention), fingerprint(weights))
+            where = weights["embed"].device.type
+            name_on_disk = cache.key(common, where, fingerprint(attention), fingerprint(weights))
             found[name] = cache.remembered(name_on_disk, partial(run, attention, weights))
             progress.done += 1
     except KeyboardInterrupt:
@@ -159,3 +160,23 @@ def measure(
         return found
     progress.say("measured")
     return found
+
+
+def worth_having(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The names of the points worth having, by rising cost.
+
+    `points` gives each name its (cost, loss); less is better in both. A point is
+    dropped if another has neither a larger cost nor a larger loss, and one of the two
+    smaller. Equal points both stay. Points of equal cost are ordered by name.
+
+    >>> points = {"small": (1.0, 9.0), "large": (5.0, 2.0), "waste": (6.0, 3.0)}
+    >>> worth_having(points | {"middle": (3.0, 3.0)})
+    ['small', 'middle', 'large']
+    """
+
+    def beaten(cost: float, loss: float) -> bool:
+        others = [point for point in points.values() if point != (cost, loss)]
+        return any(c <= cost and q <= loss for c, q in others)
+
+    kept = [name for name, point in points.items() if not beaten(*point)]
+    return sorted(kept, key=lambda name: (points[name][0], name))

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Layer = Mapping[str, Any]
+Rounding = Callable[[Tensor, int, int], Tensor]  # of numbers, to so many bits, along an axis
 
 FLAWS = {  # a short name, and the rest of a sentence that begins "Your attention …"
     "no_rope": "uses no positions: neither queries nor keys are rotated",
@@ -28,8 +29,8 @@ def _turn(x: Tensor, pos: Tensor, base: float, flaw: str) -> Tensor:
     if flaw == "no_rope":
         return x
     half = x.shape[-1] // 2
-    angle = pos[:, None].double() * base ** (-torch.arange(half, device=x.device, dtype=torch.float64) / half)
-    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
+    angle = pos.cpu()[:, None].double() * base ** (-torch.arange(half, dtype=torch.float64) / half)  # some GPUs have no float64
+    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64).to(x.device)
     if flaw == "half_split":
         y = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turn
         return torch.cat([y.real, y.imag], dim=-1)
@@ -55,9 +56,17 @@ class PlainAttention:
         """Forget all tokens."""
         self.past = None
 
+    def turned(self, x: Float[Tensor, "batch head new d"], pos: Int[Tensor, " new"]) -> Float[Tensor, "batch head new d"]:
+        """Queries or keys with their positions."""
+        return _turn(x, pos, self.layer["base"], self.flaw)
+
     def stored(self, x: Float[Tensor, "batch group new d"]) -> Float[Tensor, "batch group new d"]:
-        """Keys or values as the cache gives them back: here as they are."""
+        """Values, and keys where nothing else is said, as the cache gives them back: here as they are."""
         return x
+
+    def stored_keys(self, k: Float[Tensor, "batch group new d"]) -> Float[Tensor, "batch group new d"]:
+        """Keys as the cache gives them back."""
+        return self.stored(k)
 
     def visible(self, new: int, total: int) -> Tensor:
         """Which of all tokens each new one sees, (new, total)."""
@@ -70,8 +79,8 @@ class PlainAttention:
             (x @ W[name]).unflatten(-1, (heads, -1)).transpose(1, 2)
             for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
         )
-        q, k = (_turn(y, pos, W["base"], self.flaw) for y in (q, k))
-        new = self.stored(k), self.stored(v)
+        q, k = self.turned(q, pos), self.turned(k, pos)
+        new = self.stored_keys(k), self.stored(v)
         old = () if self.past is None else (self.past,)
         self.past = torch.cat([*(p[0] for p in old), new[0]], 2), torch.cat([*(p[1] for p in old), new[1]], 2)
         k, v = (self._for_all_heads(y) for y in self.past)
@@ -100,22 +109,46 @@ class HalfAttention(PlainAttention):
 
 
 class RoundedAttention(PlainAttention):
-    """Keys and values rounded to `bits` bits each, with a step and a least value per token and head, in float16 both."""
+    """Keys and values rounded by `rounding(x, bits, dim)`: values for each token, keys for each token or each channel.
 
-    bits = 8
+    Per channel, 64 tokens make a block that shares a least and a largest number for each feature of the keys (KIVI: Liu et al.,
+    2024). All tokens of a call are rounded at once, in whole blocks and what is left.
+    """
+
+    block = 64
+
+    def __init__(self, layer: Layer, capacity: int, *, rounding: Rounding, bits: int, per_channel: bool = False) -> None:
+        super().__init__(layer, capacity)
+        self.rounding, self.bits, self.per_channel = rounding, bits, per_channel
+
+    def stored_keys(self, k: Tensor) -> Tensor:
+        if not self.per_channel:
+            return self.stored(k)
+        return torch.cat([self.rounding(part, self.bits, -2) for part in k.split(self.block, dim=-2)], dim=-2)
 
     def stored(self, x: Tensor) -> Tensor:
-        low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
-        most = 2**self.bits - 1
-        low, step = (part.half().to(x.dtype) for part in (low, (high - low).clamp(min=1e-3) / most))
-        y: Tensor = ((x - low) / step).round().clamp(0, most) * step + low
-        return y
+        return self.rounding(x, self.bits, -1)
 
 
-class Rounded4Attention(RoundedAttention):
-    """The same with 4 bits."""
+def rounded(rounding: Rounding, bits: int, *, per_channel: bool = False) -> Callable[[Layer, int], RoundedAttention]:
+    """Attention whose cache is rounded by a function of yours, to hand to a decoder."""
+    return lambda layer, capacity: RoundedAttention(layer, capacity, rounding=rounding, bits=bits, per_channel=per_channel)
 
-    bits = 4
+
+class TurnedAttention(PlainAttention):
+    """Queries and keys turned by `turn(x, pos, base)` instead of by rotary positions on all pairs of features."""
+
+    def __init__(self, layer: Layer, capacity: int, *, turn: Callable[[Tensor, Tensor, float], Tensor]) -> None:
+        super().__init__(layer, capacity)
+        self.turn = turn
+
+    def turned(self, x: Tensor, pos: Tensor) -> Tensor:
+        return self.turn(x, pos, self.layer["base"])
+
+
+def turned(turn: Callable[[Tensor, Tensor, float], Tensor]) -> Callable[[Layer, int], TurnedAttention]:
+    """Attention with positions of yours, to hand to a decoder."""
+    return lambda layer, capacity: TurnedAttention(layer, capacity, turn=turn)
 
 
 class WindowAttention(PlainAttention):
@@ -159,3 +192,75 @@ def logits_with(
 def reference_logits(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"], flaw: str = "") -> Float[Tensor, "batch n vocab"]:
     """The logits of a text, by PyTorch's own attention, with one of `FLAWS` if asked. For comparison: it has no memory."""
     return logits_with(weights, ids, [PlainAttention(layer, ids.shape[1], flaw=flaw) for layer in weights["layers"]])
+
+
+class GroupedAttention(PlainAttention):
+    """The right attention, under the name that lesson 11 asks the learner to write."""
+
+
+class Llama:
+    """A decoder of the Llama family around `attention(layer, capacity)`, with the interface that lesson 11 asks for."""
+
+    def __init__(
+        self, weights: Mapping[str, Any], capacity: int, attention: Callable[[Layer, int], Any] = GroupedAttention
+    ) -> None:
+        self.weights = weights
+        self.attention = [attention(layer, capacity) for layer in weights["layers"]]
+
+    @property
+    def length(self) -> int:
+        """How many tokens it has processed."""
+        return int(self.attention[-1].length)
+
+    def extend(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
+        """The logits of tokens that follow those processed so far."""
+        return logits_with(self.weights, ids, self.attention)
+
+    def prefill(self, ids: Int[Tensor, "batch n"], chunk: int) -> Float[Tensor, "batch vocab"]:
+        """The logits at the end of a prompt, read in chunks from the beginning."""
+        for attend in self.attention:
+            attend.reset()
+        return [self.extend(part) for part in ids.split(chunk, dim=1)][-1][:, -1]
+
+    def generate(self, ids: Int[Tensor, "batch n"], n: int) -> Int[Tensor, "batch new"]:
+        """The `n` likeliest tokens after a prompt, one after another."""
+        logits, chosen = self.prefill(ids, ids.shape[1]), list[Tensor]()
+        while len(chosen) < n:
+            chosen.append(logits.argmax(-1, keepdim=True))
+            logits = self.extend(chosen[-1])[:, -1] if len(chosen) < n else logits
+        return torch.cat(chosen, dim=1)
+
+
+def perplexity(logits: Float[Tensor, "n vocab"], ids: Int[Tensor, " n"]) -> float:
+    """The exponential of the mean surprise at the next token; row `t` of `logits` predicts `ids[t + 1]`."""
+    surprise = -logits[:-1].log_softmax(-1).gather(-1, ids[1:, None])
+    return float(surprise.mean().exp())
+
+
+def kv_bytes_per_token(groups: Sequence[int], d: int, element_bytes: int) -> int:
+    """The bytes of cache for one token, where layer `i` has `groups[i]` heads of keys and of values, each `d` wide."""
+    return sum(2 * count * d * element_bytes for count in groups)
+
+
+def to_hugging_face(layer: Layer) -> dict[str, Tensor]:
+    """A layer's attention as Hugging Face keeps it: (out, in), the features of a head in half-split order."""
+
+    def halves(W: Tensor, heads: int) -> Tensor:
+        return W.mT.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+    turned = {"q_proj": halves(layer["Wq"], layer["H"]), "k_proj": halves(layer["Wk"], layer["G"])}
+    return turned | {"v_proj": layer["Wv"].mT, "o_proj": layer["Wo"].mT}
+
+
+def _port_b(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Taken to half-split order twice instead of there and back: silently wrong wherever a head has more than four features."""
+
+    def again(layer: Layer) -> dict[str, Any]:
+        once = to_hugging_face(layer)
+        twice = to_hugging_face({**layer, "Wq": once["q_proj"].mT, "Wk": once["k_proj"].mT})
+        return {**layer, "Wq": twice["q_proj"].mT, "Wk": twice["k_proj"].mT}
+
+    return {**weights, "layers": [again(layer) for layer in weights["layers"]]}
+
+
+PORTS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"port A": lambda weights: weights, "port B": _port_b}

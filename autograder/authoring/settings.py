@@ -1,0 +1,117 @@
+"""What a course says about itself in `course.toml`, read and checked."""
+
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+FILE = "course.toml"
+
+Text = Annotated[str, Meta(min_length=1)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$")]
+
+
+class SettingsError(Exception):
+    """Something in course.toml is wrong; the message says what was expected, where, and what next."""
+
+
+class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[style]`: what `attn style` looks for."""
+
+    enforced: Annotated[bool, Meta(description="whether `attn build --check` fails on what `attn style` finds")] = False
+    drawing: Annotated[
+        tuple[Text, ...], Meta(description="calls that draw: a cell with one of them says what is seen (`alt=…`)")
+    ] = ("figure", "subplots", "Drawing")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All that can be set; the descriptions are what `attn init` writes beside each."""
+
+    title: Annotated[Text, Meta(description="the course's title: on the site of `attn book`, on pages")]
+    references: Annotated[
+        Name, Meta(description="the package with the answers, beside the course folder: a module for each lesson, by its slug")
+    ] = "solutions"
+    given: Annotated[
+        tuple[Text, ...],
+        Meta(description="folders of packages that lessons are given: all of the course that the sandbox may read and import"),
+    ] = ()
+    requires: Annotated[
+        tuple[Text, ...],
+        Meta(description="other packages that learners' code may need: nobody is graded where the sandbox lacks one"),
+    ] = ()
+    language: Annotated[
+        str, Meta(description="the language of the lessons, as in HTML: en, de, fr, …", pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")
+    ] = "en"
+    demo: Annotated[str, Meta(description="the lesson of `attn demo`'s class; the first with exercises if empty")] = ""
+    follow_through: Annotated[
+        Literal["full", "half", "none"],
+        Meta(description="full, half or none of the points for an answer that is right once an earlier wrong one is replaced"),
+    ] = "full"
+    style: Annotated[Style, Meta(description="what `attn style` looks for")] = Style()
+
+
+def read(path: Path) -> Settings:
+    """The settings in the file at `path`. Raises SettingsError, naming the field."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path}: expected settings in TOML, but {error}.") from None
+    style = data.get("style", {})
+    for name in [*data, *(f"style.{name}" for name in (style if isinstance(style, dict) else ()))]:
+        if name not in (known := list(described())):
+            near = get_close_matches(name, known, n=1)
+            said = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+            raise SettingsError(f"{path}: expected a known setting, got {name!r}. {said}")
+    if isinstance(data.get("given"), str):
+        data["given"] = [data["given"]]
+    try:
+        return msgspec.convert(data, Settings)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{path}: {_said(error)}") from None
+
+
+def _said(error: msgspec.ValidationError) -> str:
+    text, _, where = str(error).partition(" - at `$")
+    name = where.strip("`.").split("[")[0]
+    if text.startswith("Object missing required field"):
+        name = text.split("`")[1]
+        text = "Expected a value, got none"
+    return f"{name}: {text}. {described().get(name, '')}".strip()
+
+
+def described() -> dict[str, str]:
+    """What each setting means, by its name."""
+    found = {}
+    for table, struct in (("", Settings), ("style.", Style)):
+        for field in msgspec.inspect.type_info(struct).fields:  # type: ignore[attr-defined]  # a struct's info has them
+            found[table + field.name] = _description(field.type)
+    return found
+
+
+def _description(kind: msgspec.inspect.Type) -> str:
+    return str((kind.extra_json_schema or {}).get("description", "")) if isinstance(kind, msgspec.inspect.Metadata) else ""
+
+
+def example(title: str, **values: str) -> str:
+    """The text of a course.toml with every setting and what it means; `values` are written as TOML, the others commented out."""
+    known = described()
+    lines = ["# What this course is. `attn` reads it; a setting that is commented out has its default.", ""]
+    for field in msgspec.structs.fields(Settings):
+        if field.name == "style":
+            continue
+        given = {"title": f'"{title}"', **values}.get(field.name)
+        lines.append(f"# {known[field.name]}")
+        lines.append(f"{field.name} = {given}" if given is not None else f"# {field.name} = {_toml(field.default)}")
+    lines += ["", "[style]"]
+    for field in msgspec.structs.fields(Style):
+        lines += [f"# {known[f'style.{field.name}']}", f"# {field.name} = {_toml(field.default)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, tuple) else f'"{value}"'

@@ -1,0 +1,209 @@
+"""Read what a student wrote in a child that may fail: parsers and highlighters take minutes over some texts, and hold all up.
+
+    found = read([Task("scopes", source), Task("coloured", source)])   # {task: result}; what took too long is not in it
+
+In: texts, and what to make of each. Out: plain data, as far as a student's seconds and memory went. A small server, started at
+first use, has the libraries loaded and forks a child for each student; the child has its own limits of processor time and memory,
+may write no file, and answers one task after another, so that a text which ends it takes only the later ones along.
+"""
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from autograder.sandbox import clock, confine
+
+CPU_S = 4  # for all texts of a student together
+WALL_S = 30.0  # where the machine is busy
+START_S = 60.0
+MEMORY_BYTES = 2 << 30
+MAX_ANSWER = 64 << 20
+
+
+class Task(NamedTuple):
+    """`what` is a key of `MAKERS`."""
+
+    what: str
+    source: str
+
+
+def _scopes(source: str) -> Any:
+    from autograder.notebooks.scopes import scopes
+
+    try:
+        bound, read = scopes(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return [sorted(bound), sorted(read)]
+
+
+def _names(source: str) -> Any:
+    from autograder.grading.forbidden_names import names
+
+    return sorted(names(source))
+
+
+def _coloured(source: str) -> Any:
+    from autograder.notebooks.html_page import coloured
+
+    return coloured(source)
+
+
+def _markdown(source: str) -> Any:
+    from autograder.grading.feedback import markdown
+
+    return markdown(source, trusted=False)
+
+
+MAKERS: dict[str, Callable[[str], Any]] = {"scopes": _scopes, "names": _names, "coloured": _coloured, "markdown": _markdown}
+
+
+def read(tasks: Sequence[Task]) -> dict[Task, Any]:
+    """The result of each of `tasks`; one that took too long, ended the child, or came after such a one, is missing."""
+    wanted = list(dict.fromkeys(tasks))
+    found: dict[Task, Any] = {}
+    if not wanted:
+        return found
+    raw = _server.ask(json.dumps(wanted).encode("utf-8", "replace"))
+    for line in raw.split(b"\n")[:-1]:  # the last is empty, or was cut
+        number, result = json.loads(line)
+        found[wanted[number]] = result
+    return found
+
+
+class _Server:
+    """The trusted end: one process, asked by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Have it load its libraries now, while the caller does something else."""
+        with self._lock:
+            self._started()
+
+    def _started(self) -> socket.socket:
+        if self._process is None or self._process.poll() is not None or self._control is None:
+            self._control, theirs = socket.socketpair()
+            place = str(Path(__file__).resolve().parent.parent.parent)
+            own = f"import sys; sys.path.insert(0, {place!r}); from autograder.grading.bounded import serve"
+            start = f"{own}; serve({theirs.fileno()})"
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-B", "-c", start], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                )  # fmt: skip
+        return self._control
+
+    def ask(self, request: bytes) -> bytes:
+        """What a child says to `request` until it ends, or its time is over."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs, self._lock:
+                socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
+            parts, size = [], 0
+            until = clock.now() + START_S + WALL_S
+            ours.settimeout(0.5)
+            left = memoryview(struct.pack("<I", len(request)) + request)
+            while left and clock.now() < until:
+                with contextlib.suppress(TimeoutError):
+                    try:
+                        left = left[ours.send(left) :]
+                    except OSError:
+                        return b""
+            while clock.now() < until and size < MAX_ANSWER:
+                try:
+                    part = ours.recv(1 << 20)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+                if not part:
+                    break
+                parts.append(part)
+                size += len(part)
+            return b"".join(parts)
+
+    def stop(self) -> None:
+        """End the server and, as its children die with it, all that it does."""
+        with self._lock:
+            if self._control is not None:
+                self._control.close()
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            self._process = self._control = None
+
+
+_server = _Server()
+start = _server.start
+atexit.register(_server.stop)
+
+
+# ---------------------------------------------------------------------------------------------- the other end
+
+
+def serve(descriptor: int) -> None:
+    """Fork a child for each descriptor that comes, until the other end closes. Never returns."""
+    control = socket.socket(fileno=descriptor)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child
+    for what in MAKERS.values():
+        what("x = 1")  # load what they need
+    gc.collect()
+    gc.freeze()  # a child then shares these pages
+    while True:
+        word, fds, _, _ = socket.recv_fds(control, 1, 1)
+        if not word:
+            os._exit(0)
+        if fds and os.fork() == 0:
+            try:
+                control.close()
+                _child(socket.socket(fileno=fds[0]))
+            finally:
+                os._exit(1)
+        for passed in fds:
+            os.close(passed)
+
+
+def _child(channel: socket.socket) -> None:
+    import resource
+
+    for kind, value in ((resource.RLIMIT_CPU, CPU_S), (resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_FSIZE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of memory
+            resource.setrlimit(kind, (value, value))
+    with contextlib.suppress(OSError, AttributeError):  # where the kernel has it
+        confine.die_with_parent()
+    signal.setitimer(signal.ITIMER_REAL, WALL_S)  # ends the process
+    (size,) = struct.unpack("<I", _exactly(channel, 4))
+    for number, (what, source) in enumerate(json.loads(_exactly(channel, size))):
+        try:
+            result = MAKERS[what](source)
+        except (Exception, RecursionError, MemoryError):
+            continue
+        channel.sendall(json.dumps([number, result]).encode() + b"\n")
+    channel.close()
+    os._exit(0)
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = channel.recv(size - len(data))
+        if not part:
+            os._exit(0)
+        data += part
+    return data

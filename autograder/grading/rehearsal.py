@@ -1,0 +1,71 @@
+"""Before a class is graded: does the lesson itself run in the sandbox, and does its own answer get full marks there?
+
+A given cell that fails, or a package that the sandbox lacks, is the instructor's error, and would cost every learner their
+marks in silence. So the release with the references in it is marked like a submission, once for each version of it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder import sandbox as box
+from autograder.authoring.course import FILE, CourseError
+from autograder.grading import ledger
+from autograder.grading.mark import MarkScheme, mark
+from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.roles import grade_id, is_answer
+
+DONE = ".rehearsed"
+_LACKS = "from importlib.util import find_spec\nprint(*[n for n in {!r} if find_spec(n) is None])"
+
+
+def answered(scheme: MarkScheme) -> bytes:
+    """The release with every exercise answered by its reference, as a learner would hand it in."""
+    choices = {e.id: f'{e.id} = "{next(iter(e.choices))}"' for e in scheme.visible.exercises.values() if e.choices}
+    notebook: Any = nbformat.reads(nbformat.writes(scheme.released), as_version=4)
+    for cell in notebook.cells:
+        if is_answer(cell):
+            cell.source = {**scheme.references, **choices}.get(str(grade_id(cell)), cell.source)
+    return str(nbformat.writes(notebook)).encode()
+
+
+def problems(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes, requires: tuple[str, ...]) -> list[str]:
+    """What keeps the sandbox from marking fairly, in words; `data` is what `answered` gave."""
+    with sandbox.submission([box.Cell("requires", _LACKS.format(requires))]) as submission:
+        said = "".join(str(output.get("text", "")) for output in submission.outputs[0].outputs)
+    found = [f"the sandbox has no package {name!r}, which {FILE} requires" for name in said.split()]
+    marked = mark(scheme, sandbox, data)
+    found += [f"its given cell {cell}" for cell in marked.broken]
+    if found:
+        return found
+    short = [(name, report) for name, report in marked.reports.items() if report.score < report.points]
+    patient = [(name, report) for name, report in short if "does not finish" not in report.headline]  # the machine may be busy
+    return [
+        f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}" for name, report in patient
+    ]
+
+
+def refuse(root: Path, scheme: MarkScheme, found: list[str]) -> None:
+    """Remember that all is well with `scheme`; raises CourseError, for the instructor, where it is not."""
+    if found:
+        raise CourseError(
+            f"{scheme.assignment}: expected the lesson with its own answers to get full marks in the sandbox, but "
+            + "; ".join(found)
+            + f". Nobody was graded. Give the sandbox what it lacks (`given` in {FILE}, or install it here), or mend the lesson."
+        )
+    write_whole(_path(root, scheme), _key(scheme) + "\n")
+
+
+def is_known(root: Path, scheme: MarkScheme) -> bool:
+    """Whether this version of the assignment was rehearsed here already, with these versions of the libraries."""
+    path = _path(root, scheme)
+    return path.exists() and path.read_text(encoding="utf-8").strip() == _key(scheme)
+
+
+def _path(root: Path, scheme: MarkScheme) -> Path:
+    return root / ledger.FOLDER / scheme.assignment / DONE
+
+
+def _key(scheme: MarkScheme) -> str:
+    return ledger.key(scheme.digest, str(sorted(ledger.versions().items())).encode(), "")

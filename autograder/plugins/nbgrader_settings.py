@@ -1,0 +1,66 @@
+"""What a course's `nbgrader_config.py` says: one call, and plain `nbgrader …` commands work in its folder."""
+
+import os
+import secrets
+from typing import Any
+
+# nbgrader's own list, with our two steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
+# and a prediction's stub is mended just after. InstantiateTests is left out: every autograded cell is a check(...).
+GENERATE = [
+    "nbgrader.preprocessors.IncludeHeaderFooter",
+    "autograder.plugins.preprocessors.InjectSolutions",
+    "nbgrader.preprocessors.LockCells",
+    "nbgrader.preprocessors.ClearSolutions",
+    "autograder.plugins.preprocessors.StubPredictions",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.CheckCellMetadata",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "nbgrader.preprocessors.SaveCells",
+    "nbgrader.preprocessors.ClearHiddenTests",
+    "nbgrader.preprocessors.ClearMarkScheme",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+# `attn grade` marks from outside a sandbox and needs none of what follows. Plain `nbgrader autograde` runs a learner's code
+# beside the code that marks it: these settings close what a setting can close. What stays open is in .github/SECURITY.md.
+SANITIZE = [
+    "autograder.plugins.preprocessors.Rebuild",  # the release with the answers in it: no deleted, doubled or forged cells
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+AUTOGRADE = [
+    "nbgrader.preprocessors.Execute",
+    "autograder.plugins.sanitise.Defuse",  # formgrader shows the result in the browser of whoever marks
+    "nbgrader.preprocessors.IgnorePattern",
+    "nbconvert.preprocessors.ClearMetadataPreprocessor",
+    "nbgrader.preprocessors.LimitOutput",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+
+
+def configure(c: Any, *, course_id: str = "course") -> None:
+    """Set all of it in `c`, the object that `get_config()` gives; what is set after this call wins."""
+    c.CourseDirectory.course_id = course_id
+    c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
+    c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+    c.GenerateAssignment.preprocessors = GENERATE
+    c.Autograde.sanitize_preprocessors = SANITIZE
+    c.Autograde.autograde_preprocessors = AUTOGRADE
+    c.OverwriteCells.add_missing_cells = True
+    c.Execute.skip_cells_with_tag = secrets.token_hex(16)  # by default a tag that anybody can set saves a cell from being run
+    c.ExecutePreprocessor.timeout = 60
+    c.ExecutePreprocessor.interrupt_on_timeout = True
+    # Files beside a submission are copied into the kernel's folder: none of them is imported in the place of a library.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
+    c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"
+    # Late submissions, counted from the due date in the gradebook; without one nobody is late.
+    c.AssignLatePenalties.plugin_class = "autograder.plugins.late_penalty.LatePenalty"
+    # `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.
+    c.ZipCollectApp.extractor_plugin = "autograder.grading.collect.SafeExtractor"
+    c.ZipCollectApp.collector_plugin = "autograder.grading.collect.SafeCollector"

@@ -1,0 +1,134 @@
+"""Two numbers on paper: a score after two turns, and the slowest clock."""
+
+import math
+
+from autograder import Case, Exercise, Misconception, Tolerance, Variant
+from solutions import positions as ref
+
+PAPER = Tolerance(rtol=0.02, atol=0.0)
+
+
+def _nothing(draw: object) -> dict[str, object]:
+    return {}
+
+
+def _angle_between(query: float, key: float) -> float:
+    """The product of vectors of lengths 2 and sqrt(2) at these angles, in degrees."""
+    return 2 * math.sqrt(2) * math.cos(math.radians(query - key))
+
+
+TURNED_SCORE = Exercise(
+    "turned_score",
+    title="A score after two turns, on paper",
+    points=1,
+    reference=ref.turned_score,
+    tensors=True,
+    tolerance=PAPER,
+    kind="estimate",
+    difficulty=2,
+    minutes=6,
+    cases=(Case("the number", _nothing),),
+    hints=(
+        "Draw both arrows where they lie *after* their turns. What does a dot product depend on, besides two lengths?",
+        "Turning both back by the key's turn changes nothing. Then the key lies where it was, at 45°, and the query is turned by "
+        "the difference of the positions alone: how many degrees is that?",
+        "The lengths are $2$ and $\\sqrt 2$. The query ends at $4 \\cdot 30°$, the key at 45°. A dot product is the product of the "
+        "lengths and the cosine of the angle between; `math.cos` wants radians.",
+    ),
+    misconceptions=(
+        Misconception(
+            "not_turned",
+            "gave the score of the vectors as they lie, before any turn",
+            "Query and key stand four tokens apart: their angle changes by four turns.",
+            lambda: _angle_between(0, 45),
+        ),
+        Misconception(
+            "turned_backwards",
+            "turned clockwise, or took the offset with the wrong sign",
+            "Counter-clockwise the query goes from 0° to 150°, the key from 45° to 75°.",
+            lambda: _angle_between(-150, 45 - 30),
+        ),
+        Misconception(
+            "key_turned_the_other_way",
+            "turned the key against the query, so the score depends on the **sum** of the positions",
+            "Both turn the same way: the query to 150°, the key to 75°.",
+            lambda: _angle_between(150, 45 - 30),
+        ),
+        Misconception(
+            "query_only",
+            "turned the query only",
+            "The key stands at position 1: it turns too, by 30°.",
+            lambda: _angle_between(150, 45),
+        ),
+        Misconception(
+            "degrees_as_radians",
+            "handed degrees to a cosine that wants radians",
+            "`math.radians(75)`, or multiply by $\\pi / 180$.",
+            lambda: 2 * math.sqrt(2) * math.cos(75),
+        ),
+        Misconception(
+            "divided_by_sqrt_d",
+            "divided by $\\sqrt{d_k} = \\sqrt 2$",
+            "The raw score was asked for. Division comes later, and is the same for all keys.",
+            lambda: _angle_between(150, 75) / math.sqrt(2),
+        ),
+        Misconception(
+            "lengths_forgotten",
+            "gave the cosine alone",
+            "Multiply by the two lengths, $2$ and $\\sqrt 2$.",
+            lambda: math.cos(math.radians(75)),
+        ),
+    ),
+    variants=(Variant("in_closed_form", lambda: math.sqrt(3) - 1), Variant("rounded", lambda: 0.73)),
+)
+
+FULL_TURN = Exercise(
+    "full_turn",
+    title="The slowest clock",
+    points=1,
+    reference=ref.full_turn,
+    tensors=True,
+    tolerance=PAPER,
+    kind="estimate",
+    difficulty=2,
+    minutes=5,
+    cases=(Case("the number of tokens", _nothing),),
+    hints=(
+        "How many pairs has a head of width 128, and what is the number $i$ of the last one?",
+        "The last pair is $i = 63$. It turns by $\\theta_{63}$ radians with every token. How many radians is a full turn?",
+        "A full turn is $2\\pi$ radians; the pair makes $10000^{-126/128}$ of them per token. Divide.",
+    ),
+    misconceptions=(
+        Misconception(
+            "two_pi_times_the_base",
+            "gave $10000 \\cdot 2\\pi$: that is what the paper of 2017 prints, and no pair of a head of width 128 is so slow",
+            "Pairs are counted $0, \\dots, d/2 - 1$, so the last exponent is $126/128$ and not 1.",
+            lambda: 2 * math.pi * 10_000,
+        ),
+        Misconception(
+            "radians_taken_for_turns",
+            "left out $2\\pi$: that is the number of tokens for **one radian**",
+            "A full turn has $2\\pi$ radians.",
+            lambda: 10_000 ** (126 / 128),
+        ),
+        Misconception(
+            "exponent_halved",
+            "used the exponent $i/d$ in place of $2i/d$",
+            "The last pair, $i = 63$, has the exponent $2 \\cdot 63 / 128$.",
+            lambda: 2 * math.pi * 10_000 ** (63 / 128),
+        ),
+        Misconception(
+            "the_base_itself",
+            "gave the base",
+            "The base is 10,000 per radian in the limit of wide heads; a full turn is $2\\pi$ radians.",
+            lambda: 10_000,
+        ),
+        Misconception(
+            "fastest_pair",
+            "gave the fastest pair, $i = 0$",
+            "That one comes round every 6.28 tokens. The slowest is $i = 63$.",
+            lambda: 2 * math.pi,
+        ),
+    ),
+    variants=(Variant("rounded", lambda: 54_400),),
+)

@@ -1,0 +1,392 @@
+"""Heads with positions: one to be repaired, one to be designed, and what trained ones look at."""
+
+import math
+
+import torch
+
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
+from course.exercises.positions import probes
+from course.exercises.positions.rotary import ROTATION
+from solutions import positions as ref
+
+# ---------------------------------------------------------------------------------------------- repair
+
+
+def _layer(n: int, d_model: int, H: int, d_k: int, d_v: int, *, lead: tuple[int, ...] = ()):
+    def make(draw: Draw):
+        narrow = d_model**-0.5
+        return {
+            "X": draw.normal(*lead, n, d_model),
+            "Wq": draw.normal(d_model, H * d_k, scale=2 * narrow),
+            "Wk": draw.normal(d_model, H * d_k, scale=narrow),
+            "Wv": draw.normal(d_model, H * d_v, scale=narrow),
+            "Wo": draw.normal(H * d_v, d_model, scale=(H * d_v) ** -0.5),
+            "H": H,
+            "pos": probes.positions(draw, n),
+        }
+
+    return make
+
+
+def _split(X, H):
+    return X.unflatten(-1, (H, -1)).transpose(-3, -2)
+
+
+def _merge(Y):
+    return Y.transpose(-3, -2).flatten(-2)
+
+
+def _rotary(*, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones(n, n).tril() > 0, scale=None, order="split"):
+    """Causal heads with one part replaced by a mistake."""
+
+    def answer(X, Wq, Wk, Wv, Wo, H, pos):
+        turns = turn_q, turn_k, turn_v
+        if order == "turn":  # as found: turned before the heads are dealt out
+            parts = [_split(ref.apply_rope(X @ W, pos) if t else X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
+        else:
+            parts = [
+                ref.apply_rope(_split(X @ W, H), pos) if t else _split(X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)
+            ]
+        Q, K, V = parts
+        S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale(X))
+        A = torch.softmax(S.masked_fill(~keep(X.shape[-2]), -math.inf), dim=-1)
+        return _merge(A @ V) @ Wo, A
+
+    return answer
+
+
+def _numbered_from_zero(X, Wq, Wk, Wv, Wo, H, pos):
+    far = torch.arange(len(pos))
+    return ref.rotary_mha(X, Wq, Wk, Wv, Wo, H, 2 * far)
+
+
+def _one_head_after_another(X, Wq, Wk, Wv, Wo, H, pos):
+    keep = torch.ones(len(pos), len(pos)).tril() > 0
+    O, A = [], []
+    for wq, wk, wv in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), strict=True):
+        q, k = ref.apply_rope(X @ wq, pos), ref.apply_rope(X @ wk, pos)
+        S = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -math.inf)
+        A.append(torch.softmax(S, dim=-1))
+        O.append(A[-1] @ (X @ wv))
+    return torch.cat(O, dim=-1) @ Wo, torch.stack(A, dim=-3)
+
+
+def _builtin(X, Wq, Wk, Wv, Wo, H, pos):
+    Q, K, V = (_split(X @ W, H) for W in (Wq, Wk, Wv))
+    Q, K = ref.apply_rope(Q, pos), ref.apply_rope(K, pos)
+    eye = torch.eye(len(pos), dtype=X.dtype).expand(*Q.shape[:-1], -1)
+    A = torch.nn.functional.scaled_dot_product_attention(Q, K, eye, is_causal=True)
+    return _merge(A @ V) @ Wo, A
+
+
+def _turned_before_the_transpose(X, Wq, Wk, Wv, Wo, H, pos):
+    """Right too: heads inside, and positions with an axis for them."""
+    Q, K = (ref.apply_rope((X @ W).unflatten(-1, (H, -1)), pos[:, None]).transpose(-3, -2) for W in (Wq, Wk))
+    return _builtin_from(Q, K, _split(X @ Wv, H), Wo)
+
+
+def _builtin_from(Q, K, V, Wo):
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    A = torch.softmax(S + torch.full_like(S, -math.inf).triu(1), dim=-1)
+    return _merge(A @ V) @ Wo, A
+
+
+ROTARY_MHA = Exercise(
+    "rotary_mha",
+    title="Find the bug: heads with rotary positions",
+    points=2,
+    reference=ref.rotary_mha,
+    recipe=Made(_rotary),
+    tensors=True,
+    tolerance=ROTATION,
+    kind="bug",
+    difficulty=3,
+    minutes=12,
+    properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
+    cases=(
+        Case("three tokens, two heads", _layer(3, 5, 2, 4, 3), grad=("X",)),
+        Case("three heads", _layer(5, 7, 3, 6, 4)),
+        Case("a batch", _layer(4, 6, 3, 4, 2, lead=(2,))),
+    ),
+    hints=(
+        "Every line is right by itself. Follow one number: with which angle does the first feature of head 1 turn?",
+        "The frequencies are $b^{-2i/d}$, and $d$ is the width of what is handed to `apply_rope`. Which width is it here, and "
+        "which should it be?",
+        "Change the order of two steps: what `apply_rope` receives must already have the shape (..., H, n, d_k). The values do not "
+        "turn.",
+    ),
+    misconceptions=(
+        Misconception(
+            "as_found",
+            "still turn before the heads are dealt out: the clocks are spread over **all** heads, so head 0 has only fast ones and "
+            "the last head only slow ones",
+            "Deal the heads out first. Then turn each head, whose width is $d_k$.",
+            Instead(order="turn"),
+        ),
+        Misconception(
+            "values_turned",
+            "turned the values as well",
+            "Only queries and keys turn: nothing undoes a turn in a sum of values.",
+            Instead(turn_v=True),
+        ),
+        Misconception(
+            "queries_only",
+            "turned the queries and not the keys",
+            "The turns leave a difference only if both are turned.",
+            Instead(turn_k=False),
+        ),
+        Misconception(
+            "nothing_turned",
+            "turned nothing any more",
+            "Queries and keys turn, each head by itself.",
+            Instead(turn_q=False, turn_k=False),
+        ),
+        Misconception(
+            "mask_lost",
+            "lost the mask: your rows look at later rows",
+            "Keep the line with `tril`: row $i$ looks at the rows up to $i$.",
+            Instead(keep=lambda n: torch.ones(n, n) > 0),
+        ),
+        Misconception(
+            "mask_without_itself",
+            "forbade each row to look at itself; the first row then has nothing to look at",
+            "Row $i$ looks at the rows **up to** $i$: `tril()`, without `diagonal=-1`.",
+            Instead(keep=lambda n: torch.ones(n, n).tril(-1) > 0),
+        ),
+        Misconception(
+            "scaled_by_sqrt_d_model",
+            "scaled by the width of the tokens",
+            "A head's score is a sum over its own $d_k$ features: divide by $\\sqrt{d_k}$.",
+            Instead(scale=lambda X: X.shape[-1] ** -0.5),
+        ),
+    ),
+    variants=(
+        Variant("one_head_after_another", _one_head_after_another),
+        Variant("builtin_attention", _builtin),
+        Variant("turned_before_the_transpose", _turned_before_the_transpose),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- design
+
+
+def _steps(low: int, high: int, d: int):
+    return lambda draw: {"steps": draw.integer(low, high), "d": d}
+
+
+def _constant(turn, length: float = 8.0):
+    """A query turned by `turn(steps)` tokens against a key that is the same everywhere, `length` in every entry."""
+
+    def answer(steps, d):
+        key = torch.full((1, d), length, dtype=torch.float64)
+        return ref.apply_rope(key, torch.tensor([turn(steps)], dtype=torch.float64))[0], key[0]
+
+    return answer
+
+
+def _key_turned_instead(steps, d):
+    query, key = _constant(lambda s: s)(steps, d)
+    return key, query
+
+
+def _fast_pairs_only(steps, d):
+    query, key = _constant(lambda s: -s, 8.0)(steps, d)
+    half = torch.arange(d) < d // 2
+    return 3 * query * half, key * half
+
+
+def _random_key(steps, d):
+    signs = torch.where(torch.arange(d) % 3 == 0, -9.0, 8.0).double()[None]
+    return ref.apply_rope(signs, torch.tensor([-steps]).double())[0], signs[0]
+
+
+LOOK_BACK = Exercise(
+    "look_back",
+    title="Design a head that looks back",
+    points=2,
+    reference=ref.look_back,
+    tensors=True,
+    kind="design",
+    behaviour="attention_course.designs:looks_back",
+    difficulty=3,
+    minutes=12,
+    cases=(
+        Case("one token back", lambda draw: {"steps": 1, "d": 32}),
+        Case("some tokens back", _steps(2, 4, 32)),
+        Case("further, in a wider head", _steps(5, 7, 64)),
+    ),
+    hints=(
+        "Where does a query look that equals the key? Both then turn together. By how much must it be turned beforehand so that it "
+        "falls on a key that stands behind?",
+        "The score at positions $i$ and $j$ is $q \\cdot R_{j-i}\\,k$. It is largest where $R_{j-i}\\,k$ points along $q$. You want "
+        "this at $j - i = -s$. And long vectors make a softmax decide.",
+        "Choose any key with large entries, all 8 for instance. The query is that key, turned by `apply_rope` to one position: "
+        "which one, and with which sign?",
+    ),
+    misconceptions=(
+        Misconception(
+            "looks_at_itself",
+            "gave query and key the same direction: the head looks at its own token",
+            "At offset 0 both have turned alike. Turn the query beforehand, by the offset that you want.",
+            _constant(lambda s: 0),
+        ),
+        Misconception(
+            "looks_ahead",
+            "turned the query the wrong way: the head looks as far *ahead*",
+            "A key `steps` back has turned **less** than your query. So the query must start behind: at position `-steps`.",
+            _constant(lambda s: s),
+        ),
+        Misconception(
+            "one_step_too_many",
+            "turned by one token too many",
+            "At offset 0 nothing is turned, so `steps` tokens back takes `steps` turns.",
+            _constant(lambda s: -s - 1),
+        ),
+        Misconception(
+            "too_soft",
+            "found the right token, but the vectors are too short: the softmax spreads its weight",
+            "Scores grow with the product of the lengths. Make the entries larger, 8 for instance.",
+            _constant(lambda s: -s, 1.0),
+        ),
+    ),
+    variants=(
+        Variant("the_key_is_turned", _key_turned_instead),
+        Variant("fast_pairs_only", _fast_pairs_only),
+        Variant("another_key", _random_key),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- use
+
+
+def _patterns(batch: int, heads: int, n: int, low: int, high: int):
+    def make(draw: Draw):
+        A = draw.rng.random((batch, heads, n, n)) ** 2 * torch.ones(n, n).tril().numpy()
+        return {"A": A / A.sum(-1, keepdims=True), "period": draw.rng.choice(range(low, high + 1), batch, replace=False)}
+
+    return make
+
+
+def _roles(previous, followed, *, transposed=False, rows=None):
+    """The two means with other ideas of which token is meant: `previous(i)`, `followed(i, p)`."""
+
+    def answer(A, period):
+        A = A.mT if transposed else A
+        n, found = A.shape[-1], []
+        for pick in (lambda i, p: previous(i), followed):
+            first = (lambda p: 1) if pick is not followed else (lambda p: p)
+            if rows is not None:
+                first = rows
+            values = [
+                A[b, :, i, pick(i, int(p))] if 0 <= pick(i, int(p)) < n else torch.zeros_like(A[b, :, 0, 0])
+                for b, p in enumerate(period)
+                for i in range(first(int(p)), n)
+            ]
+            found.append(torch.stack(values).mean(0))
+        return tuple(found)
+
+    return answer
+
+
+def _swapped(A, period):
+    return ref.head_roles(A, period)[::-1]
+
+
+def _mean_of_means(A, period):
+    """Each text counts alike, however many rows it has: another mean."""
+    parts = [ref.head_roles(A[b : b + 1], period[b : b + 1]) for b in range(len(A))]
+    return tuple(torch.stack(p).mean(0) for p in zip(*parts, strict=True))
+
+
+def _gathered(A, period):
+    i = torch.arange(A.shape[-1])
+    previous = A[..., i[1:], i[:-1]].mean((0, 2))
+    rows = [A[b][:, i[p:], i[p:] - p + 1] for b, p in enumerate(period.tolist())]
+    return previous, torch.cat(rows, dim=-1).mean(-1)
+
+
+HEAD_ROLES = Exercise(
+    "head_roles",
+    title="What does each head look at?",
+    points=2,
+    reference=ref.head_roles,
+    tensors=True,
+    kind="use",
+    difficulty=3,
+    minutes=12,
+    cases=(
+        Case("two texts, two heads", _patterns(2, 2, 7, 3, 5)),
+        Case("three texts, five heads", _patterns(3, 5, 11, 3, 7)),
+    ),
+    hints=(
+        "The row is the token that looks. At which column stands the token before it? And the token that followed its last copy?",
+        "The copy of row $i$ stands at $i - p$, so what followed it stands at $i - p + 1$. Only rows $i \\ge p$ have a copy.",
+        "With columns `i = torch.arange(n)`, `A[..., i[1:], i[:-1]]` are the weights on the token before. For one text with "
+        "period `p` the others are at rows `i[p:]` and columns `i[p:] - p + 1`. Join the rows of all texts, then take the mean.",
+    ),
+    misconceptions=(
+        Misconception(
+            "the_copy_itself",
+            "measured the weight on the earlier copy of the token, $i - p$, and not on what **followed** it",
+            "What followed the copy stands one further on: $i - p + 1$.",
+            _roles(lambda i: i - 1, lambda i, p: i - p),
+        ),
+        Misconception(
+            "before_the_copy",
+            "measured the weight on the token **before** the earlier copy",
+            "What followed stands at $i - p + 1$, not at $i - p - 1$.",
+            _roles(lambda i: i - 1, lambda i, p: i - p - 1),
+        ),
+        Misconception(
+            "itself_for_previous",
+            "took the diagonal for the token before",
+            "The diagonal is the token itself. The one before stands one column to the left: $j = i - 1$.",
+            _roles(lambda i: i, lambda i, p: i - p + 1),
+        ),
+        Misconception(
+            "rows_and_columns_exchanged",
+            "exchanged rows and columns: rows are the tokens that look",
+            "The weight of token `i` on token `j` is `A[..., i, j]`.",
+            _roles(lambda i: i - 1, lambda i, p: i - p + 1, transposed=True),
+        ),
+        Misconception(
+            "all_rows_counted",
+            "averaged over all rows, also those that have no token before or no earlier copy",
+            "Leave out row 0 for the first mean, and rows below the period for the second.",
+            _roles(lambda i: i - 1, lambda i, p: i - p + 1 if i >= p else -1, rows=lambda p: 0),
+        ),
+        Misconception(
+            "each_text_alike",
+            "averaged within each text first: a text with a long period then counts as much as one with many rows",
+            "Sum over the rows of all texts, and divide once by their number.",
+            _mean_of_means,
+        ),
+        Misconception(
+            "order_exchanged",
+            "returned the two means in the other order",
+            "First the token before, then induction.",
+            _swapped,
+        ),
+    ),
+    variants=(
+        Variant("gathered", _gathered),
+        Variant("row_by_row", _roles(lambda i: i - 1, lambda i, p: i - p + 1)),
+    ),
+)
+
+PREDICT_ABLATION = Exercise(
+    "predict_ablation",
+    title="Predict: one head of the first layer is switched off",
+    points=0.5,
+    minutes=2,
+    choices={
+        "a": "hardly anything: the copying is done in layer 1, and its heads are all still there",
+        "b": "it rises somewhat: one head of eight is gone",
+        "c": "it rises a great deal: without it the heads of layer 1 do not know where to look",
+    },
+    reveal="**c.** A head of layer 1 looks for a token *whose predecessor* is the token it has just read. Who the predecessor was, the "
+    "head of layer 0 wrote into every token. Without that, the head of layer 1 has nothing to find. Copying takes two heads in a "
+    "row, which is why one layer cannot learn it.",
+)

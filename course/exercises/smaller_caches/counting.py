@@ -1,0 +1,83 @@
+"""What a latent cache costs in arithmetic."""
+
+from autograder import Case, Exercise, Misconception, Tolerance, Variant
+from solutions import smaller_caches as ref
+
+H, G, D, R = 9, 3, 64, 128
+PLAIN = 4 * H * D  # scores and averages of grouped-query attention
+
+
+def _ratio(flop, plain=PLAIN):
+    return lambda: flop / plain
+
+
+REMADE_RATIO = Exercise(
+    "remade_ratio",
+    title="Estimate: the price of making keys again",
+    points=1,
+    kind="estimate",
+    difficulty=2,
+    minutes=7,
+    reference=ref.remade_ratio,
+    tolerance=Tolerance(rtol=1e-3),
+    cases=(Case("the ratio", lambda draw: {}),),
+    hints=(
+        "Write down what the step does with **one** cached token, first with keys and values in the cache, then with a latent. Which "
+        "products have that token in them, and what are their sizes?",
+        "Grouped-query attention: a score and a share of the average for each of 9 heads, 64 features each. Latent: keys of 3 groups out of "
+        "128 numbers, then 9 scores of 64 features, then 9 averages of 128 numbers.",
+        "A row of 128 numbers times a 128 × 192 matrix is 2 · 128 · 192 FLOP. A score of 64 features is 2 · 64, a share of an average of "
+        "128 numbers 2 · 128. Add, and divide by what grouped-query attention needs.",
+    ),
+    misconceptions=(
+        Misconception(
+            "keys_for_each_head",
+            "made keys for 9 heads; there are 3 groups of them",
+            "Neighbouring heads share their keys: 3 · 64 columns of $W_{UK}$.",
+            _ratio(2 * R * H * D + 2 * H * D + 2 * H * R),
+        ),
+        Misconception(
+            "one_group",
+            "made the keys of one group",
+            "All three groups' keys are needed: 3 · 64 columns.",
+            _ratio(2 * R * D + 2 * H * D + 2 * H * R),
+        ),
+        Misconception(
+            "values_made_too",
+            "made the values again as well; $W_{UV}$ acts after the sum, once in a step",
+            "Heads average latents. No value is made for a cached token.",
+            _ratio(2 * 2 * R * G * D + 4 * H * D),
+        ),
+        Misconception(
+            "absorbed",
+            "absorbed $W_{UK}$ into the query: the rotation between them forbids it",
+            "The keys of all cached tokens are made again in each step.",
+            _ratio(2 * H * R + 2 * H * R),
+        ),
+        Misconception(
+            "keys_alone",
+            "compared the keys alone with the scores alone",
+            "Count scores and averages on both sides.",
+            _ratio(2 * R * G * D, 2 * H * D),
+        ),
+        Misconception(
+            "half_of_the_yardstick",
+            "counted half of the yardstick: the scores without the averages, or 1 for a multiplication with its addition on one side alone",
+            "A cached token has a key **and** a value, of 9 heads, and each product with its sum counts 2: 2 · 2 · 9 · 64.",
+            _ratio(2 * R * G * D + 2 * H * D + 2 * H * R, 2 * H * D),
+        ),
+        Misconception(
+            "flop",
+            "returned the FLOP, not the ratio",
+            "Divide by the FLOP of grouped-query attention for the same token.",
+            _ratio(2 * R * G * D + 2 * H * D + 2 * H * R, 1),
+        ),
+        Misconception(
+            "upside_down",
+            "divided the other way round",
+            "How many times **more** the latent cache costs.",
+            lambda: PLAIN / (2 * R * G * D + 2 * H * D + 2 * H * R),
+        ),
+    ),
+    variants=(Variant("as_a_sum", lambda: 2 * R * G * D / PLAIN + 0.5 + R / D / 2),),
+)

@@ -1,0 +1,141 @@
+"""Fewer bits: a rounding that is too good to be true."""
+
+import torch
+
+from autograder import Case, Draw, Exercise, Instead, Misconception, Variant
+from solutions import smaller_caches as ref
+
+
+def _numbers(shape, bits, dim):
+    """Random numbers off zero."""
+
+    def make(draw: Draw):
+        while True:
+            x = (draw.normal(*shape, scale=2.0) + draw.uniform(low=0.5, high=1.5)).round(2)
+            if all(_clear(x, axis, gaps) for axis in range(x.ndim) for gaps in (2**bits - 1, 2**bits)):
+                return {"x": x, "bits": bits, "dim": dim}
+
+    return make
+
+
+def _clear(x, axis, gaps):
+    """Whether float32 rounds as float64 does, along the right axis and a wrong one: no number half-way between levels."""
+    least, largest = x.min(axis, keepdims=True), x.max(axis, keepdims=True)
+    return (largest > least).all() and abs((x - least) / (largest - least) * gaps % 1 - 0.5).min() > 1e-4
+
+
+def _with_a_constant_line(draw: Draw):
+    given = _numbers((3, 5), 2, 1)(draw)
+    given["x"][1] = given["x"][1, 0]
+    return given
+
+
+def _round(x, bits, dim, *, levels=lambda bits: 2**bits - 1, how=torch.round, most=None, back=True, safe=True):
+    """Least to largest in so many steps; with `most`, codes are cut there."""
+    least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+    step = (largest - least) / levels(bits)
+    code = how((x - least) / (step.clamp(min=1e-30) if safe else step))
+    code = code if most is None else code.clamp(max=most(bits))
+    return code * step + least if back else code
+
+
+def _symmetric(x, bits, dim):
+    step = x.abs().amax(dim, keepdim=True) / (2 ** (bits - 1) - 1 or 1)
+    return torch.round(x / step) * step
+
+
+def _to_a_table(x, bits, dim):
+    """All levels written down; each number takes the nearest."""
+    least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+    share = torch.arange(2**bits, dtype=x.dtype) / (2**bits - 1)
+    levels = least[..., None] * (1 - share) + largest[..., None] * share
+    nearest = (x[..., None] - levels).abs().argmin(-1, keepdim=True)
+    return levels.expand(*x.shape, -1).gather(-1, nearest)[..., 0]
+
+
+def _between_zero_and_one(x, bits, dim):
+    least, spread = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True) - x.amin(dim, keepdim=True)
+    unit = torch.where(spread > 0, (x - least) / spread.where(spread > 0, torch.ones_like(spread)), 0.0)
+    return (unit * (2**bits - 1)).round() / (2**bits - 1) * spread + least
+
+
+ROUND_TO_BITS = Exercise(
+    "round_to_bits",
+    title="Find the bug: two bits that are too good",
+    points=1.5,
+    kind="bug",
+    difficulty=3,
+    minutes=10,
+    reference=ref.round_to_bits,
+    recipe=_round,
+    tensors=True,
+    cases=(
+        Case("two bits, by rows", _numbers((2, 7), 2, 1)),
+        Case("three bits, by columns", _numbers((11, 5), 3, 0)),
+        Case("one bit, the last axis but one", _numbers((2, 5, 3), 1, -2)),
+        Case("a line of equal numbers", _with_a_constant_line, edge=0.2),
+    ),
+    hints=(
+        "Do not look at the error. Round a few hundred random numbers to 2 bits and count with `unique` how many different numbers come out.",
+        "Two bits tell four levels apart. Four levels have how many gaps between them? Draw them: least · · largest.",
+        "From the least to the largest number go $2^{bits} - 1$ steps. Divide the spread by that. And what is the step of a line whose "
+        "numbers are all equal, and what is 0 / 0?",
+    ),
+    misconceptions=(
+        Misconception(
+            "one_level_too_many",
+            "left $2^{bits}$ gaps, which are $2^{bits} + 1$ levels: 2 bits cannot tell five levels apart",
+            "Count the different numbers that come out. $2^{bits}$ levels have $2^{bits} - 1$ gaps.",
+            Instead(levels=lambda bits: 2**bits),
+        ),
+        Misconception(
+            "largest_cut",
+            "got rid of the level too many by cutting it off: the largest number of each line is no level any more",
+            "Widen the steps instead: least **and** largest are levels.",
+            Instead(levels=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
+        ),
+        Misconception(
+            "rounded_down",
+            "rounded down, not to the nearest level",
+            "`round`, not `floor`: an error of half a step at most.",
+            Instead(how=lambda y: torch.floor(y + 1e-6)),
+        ),
+        Misconception(
+            "codes",
+            "returned the numbers of the levels, not the numbers that they stand for",
+            "Multiply by the step and add the least number.",
+            Instead(back=False),
+        ),
+        Misconception(
+            "least_forgotten",
+            "forgot to add the least number again",
+            "A code counts steps from the **least** number.",
+            lambda x, bits, dim: _round(x, bits, dim) - x.amin(dim, keepdim=True),
+        ),
+        Misconception(
+            "symmetric",
+            "spaced the levels around zero: where a line lies to one side, half of them are wasted",
+            "From the least to the largest number.",
+            _symmetric,
+        ),
+        Misconception(
+            "one_spread_for_all",
+            "took the least and the largest of all numbers together",
+            "Along `dim`, with `keepdim=True`: each line has its own.",
+            lambda x, bits, dim: _round(x.flatten(), bits, 0).reshape(x.shape),
+        ),
+        Misconception(
+            "another_axis",
+            "took the least and the largest along another axis",
+            "Along `dim`.",
+            lambda x, bits, dim: _round(x, bits, {1: 0, 0: 1, -2: -1}[dim]),
+        ),
+        Misconception(
+            "equal_numbers_lost",
+            "divided by a step of 0: a line of equal numbers becomes NaN",
+            "Such a line has nothing to be rounded. Keep the step above 0.",
+            Instead(safe=False),
+        ),
+    ),
+    variants=(Variant("to_a_table", _to_a_table), Variant("between_zero_and_one", _between_zero_and_one)),
+)

@@ -1,0 +1,132 @@
+"""Positions on some of the features."""
+
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception, Variant
+from solutions import smaller_caches as ref
+from solutions.positions import apply_rope
+
+PREDICT_PARTIAL = Exercise(
+    "predict_partial",
+    title="Predict: half of the pairs stand still",
+    points=0.5,
+    difficulty=1,
+    minutes=1,
+    choices={
+        "a": "about 15: it hardly notices",
+        "b": "about 60",
+        "c": "about 290, as without positions",
+        "d": "more than 1,000: worse than without positions",
+    },
+    reveal="**a**: 15.2 instead of 14.2, with no training. The 16 slow pairs turn by less than one radian within 300 tokens and more, so that "
+    "their keys hardly change on a text of this length. They carry *what* a token is; the fast pairs carry *where*.",
+)
+
+
+def _heads(n, d, pairs, *, first=0):
+    def make(draw: Draw):
+        pos = first + draw.rng.permutation(2 * n)[:n]
+        return {"x": draw.normal(2, n, d).round(2), "pos": pos, "pairs": pairs, "base": draw.choice((20.0, 50.0, 100.0))}
+
+    return make
+
+
+def _by_angles(x, pos, pairs, base):
+    """The angles of the other pairs set to 0."""
+    d = x.shape[-1]
+    angle = pos[:, None] * base ** (-torch.arange(0, d, 2, dtype=x.dtype) / d)
+    angle[:, pairs:] = 0
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()], -1).flatten(-2)
+
+
+def _both_parts(x, pos, pairs, base):
+    return torch.cat([apply_rope(x, pos, base)[..., : 2 * pairs], x[..., 2 * pairs :]], dim=-1)
+
+
+def _own_base(x, pos, pairs, base):
+    """Rotary positions of a narrower head: other angles."""
+    return torch.cat([apply_rope(x[..., : 2 * pairs], pos, base), x[..., 2 * pairs :]], dim=-1)
+
+
+def _slowest(x, pos, pairs, base):
+    cut = x.shape[-1] - 2 * pairs
+    return torch.cat([x[..., :cut], apply_rope(x, pos, base)[..., cut:]], dim=-1)
+
+
+def _half_split(x, pos, pairs, base):
+    """Pairs (i, i + d/2), of which the first `pairs` turn."""
+    half = x.shape[-1] // 2
+    angle = pos[:, None] * base ** (-torch.arange(half, dtype=x.dtype) / half)
+    angle[:, pairs:] = 0
+    one, two = x[..., :half], x[..., half:]
+    return torch.cat([one * angle.cos() - two * angle.sin(), one * angle.sin() + two * angle.cos()], -1)
+
+
+PARTIAL_ROPE = Exercise(
+    "partial_rope",
+    title="Turn the fast pairs alone",
+    points=1,
+    difficulty=2,
+    minutes=7,
+    reference=ref.partial_rope,
+    tensors=True,
+    cases=(
+        Case("one of two pairs", _heads(3, 4, 1)),
+        Case("two of five pairs", _heads(3, 10, 2, first=2)),
+        Case("five of seven pairs", _heads(5, 14, 5, first=1)),
+        Case("all pairs", _heads(3, 6, 3), edge=0.2),
+        Case("none", _heads(3, 6, 0), edge=0.2),
+    ),
+    hints=(
+        "Which features belong to pair $i$, and which pairs turn fastest? What does `apply_rope` do to those that shall turn?",
+        "Pair 0 is the fastest, and in the interleaved layout its features come first. So the answer is made of two slices: one of the "
+        "rotated rows, one of `x`.",
+        "`pairs` pairs are `2 * pairs` features. Rotate **all** features first: what would change if you handed `apply_rope` a narrower `x`?",
+    ),
+    misconceptions=(
+        Misconception(
+            "angles_of_a_narrower_head",
+            "rotated the first features as if they were a whole head: other angles than the model was trained with",
+            "The angles depend on $d$. Rotate all features, then keep the ones you want.",
+            _own_base,
+        ),
+        Misconception(
+            "slowest_pairs",
+            "turned the **slowest** pairs and left the fast ones",
+            "Pair 0 is the fastest: the first `2 * pairs` features.",
+            _slowest,
+        ),
+        Misconception(
+            "features_for_pairs",
+            "turned `pairs` features, not pairs",
+            "A pair has two features: `2 * pairs`.",
+            lambda x, pos, pairs, base: torch.cat([apply_rope(x, pos, base)[..., :pairs], x[..., pairs:]], dim=-1),
+        ),
+        Misconception(
+            "half_split",
+            "paired feature $i$ with feature $i + d/2$",
+            "The interleaved layout: neighbours are partners.",
+            _half_split,
+        ),
+        Misconception(
+            "all_pairs",
+            "turned all pairs",
+            "Only the `pairs` fastest; the others stay as they are in `x`.",
+            lambda x, pos, pairs, base: apply_rope(x, pos, base),
+        ),
+        Misconception(
+            "others_dropped",
+            "set the other features to 0: they must stay, they only do not turn",
+            "Take them from `x`.",
+            lambda x, pos, pairs, base: _both_parts(x, pos, pairs, base) * (torch.arange(x.shape[-1]) < 2 * pairs),
+        ),
+        Misconception(
+            "base_ignored",
+            "rotated with the base 10000, whatever was given",
+            "Pass `base` on.",
+            lambda x, pos, pairs, base: _both_parts(x, pos, pairs, 10_000.0),
+        ),
+    ),
+    variants=(Variant("by_angles", _by_angles), Variant("two_slices", _both_parts)),
+)

@@ -1,0 +1,111 @@
+"""Holes through which a wrong answer once slipped, and coincidences that let one pass: each is a test."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import Misconception
+from autograder.authoring.course import lessons
+from autograder.authoring.verify import grade, verify_exercise
+from autograder.judging import pack
+from autograder.judging.exercise import Exercise
+from autograder.judging.records import ExerciseRecord, Result
+
+LESSONS = {lesson.slug: lesson for lesson in lessons()}
+
+
+def exercise(slug: str, name: str) -> Exercise:
+    return next(each for each in LESSONS[slug].exercises() if each.id == name)
+
+
+def record(slug: str, name: str, seed: int = 0) -> ExerciseRecord:
+    return pack.make_record(slug, exercise(slug, name), seed)
+
+
+def told(slug: str, name: str, answer: Any, seed: int = 0) -> Result:
+    return grade(record(slug, name, seed), answer)
+
+
+def ids(result: Result) -> set[str]:
+    return {known.id for known in result.diagnosis.known} if result.diagnosis else set()
+
+
+def test_a_mistake_that_raises_by_accident_is_refused() -> None:
+    asked = exercise("start_here", "average_pool")
+    slip = Misconception("slip", "slipped", "Do not.", lambda V: V.no_such_method())
+    for mistake, refused in ((slip, True), (dataclasses.replace(slip, raises=True), False)):
+        verdict = verify_exercise("start_here", dataclasses.replace(asked, misconceptions=(mistake,)), seeds=(0,))
+        assert any("only ever raises" in problem for problem in verdict.problems) == refused
+
+
+@pytest.mark.parametrize("fill", [-1e4, -1e5, -1e9, -1e20, torch.finfo(torch.float32).min])
+def test_any_large_finite_fill_has_the_one_name(fill: float) -> None:
+    def masked_sdpa(Q: Any, K: Any, V: Any, keep: Any) -> Any:
+        A = torch.softmax((Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(~keep, fill), dim=-1)
+        return A @ V, A
+
+    assert ids(told("masking", "masked_sdpa", masked_sdpa)) == {"minus_1e9"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_right_jacobian_passes_near_1000(seed: int) -> None:
+    def softmax_jacobian(s: Any) -> Any:
+        e = torch.exp(s - s.max())
+        a = e / e.sum()
+        return torch.diag(a) - a[:, None] * a
+
+    assert told("scaled_dot_product", "softmax_jacobian", softmax_jacobian, seed).passed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_wrong_argument_order_of_a_kernel_never_passes(seed: int) -> None:
+    def attention_pool(q: Any, K: Any, V: Any, kernel: Any) -> Any:
+        w = kernel(K, q)
+        return w @ V / w.sum() if w.sum() > 0 else np.zeros(V.shape[1])
+
+    assert not told("soft_lookup", "attention_pool", attention_pool, seed).passed
+
+
+def test_a_key_found_by_in_is_not_a_match() -> None:
+    """`k in K` of NumPy asks whether any entry agrees."""
+
+    def hard_lookup(q: Any, K: Any, V: Any) -> Any:
+        found = np.array([q in k[None] for k in K], dtype=float)
+        return found @ V / max(found.sum(), 1)
+
+    assert not told("soft_lookup", "hard_lookup", hard_lookup).passed
+
+
+@pytest.mark.parametrize(
+    ("slug", "name", "answer", "both"),
+    [
+        ("scaled_dot_product", "sdpa", lambda Q, K, V: torch.softmax(Q @ K.mT, -2), {"unscaled", "softmax_over_queries"}),
+        ("masking", "masked_sdpa", None, {"unscaled", "minus_infinity_only"}),
+        ("masking", "causal_mask", lambda n_q, n_k: torch.ones(n_q, n_k).tril(-1).bool(), {"top_left", "cannot_see_itself"}),
+    ],
+)
+def test_two_slips_of_a_lesson_are_both_named(slug: str, name: str, answer: Any, both: set[str]) -> None:
+    def with_outputs(Q: Any, K: Any, V: Any) -> Any:
+        A = answer(Q, K, V)
+        return A @ V, A
+
+    def masked(Q: Any, K: Any, V: Any, keep: Any) -> Any:
+        A = torch.softmax((Q @ K.mT).masked_fill(~keep, -torch.inf), dim=-1)
+        return A @ V, A
+
+    made = masked if answer is None else with_outputs if name == "sdpa" else answer
+    assert ids(told(slug, name, made)) == both
+
+
+def test_where_two_pairs_do_the_same_only_what_they_share_is_said() -> None:
+    def masked_sdpa(Q: Any, K: Any, V: Any, keep: Any) -> Any:
+        A = torch.softmax((Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(keep, -torch.inf), dim=-1)
+        return A @ V, A
+
+    found = told("masking", "masked_sdpa", masked_sdpa).diagnosis
+    assert found is not None
+    assert "polarity_flipped" in {known.id for known in found.known}
+    assert len(found.known) == 1 or found.certain

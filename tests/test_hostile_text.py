@@ -1,0 +1,106 @@
+"""A text that is made to be slow costs its author alone: honest students graded beside it have their marks, and in time."""
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder.authoring.course import course_root, find_lesson
+from autograder.grading import bounded, demo
+from autograder.grading.bounded import Task
+from autograder.grading.grade import grade_assignment
+from autograder.notebooks.submission import prose
+from autograder.plugins.sanitise import PageExporter
+from autograder.sandbox import available_tiers
+
+LESSON = "01_soft_lookup"
+ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+
+
+def nested(depth: int) -> str:
+    text = "x"
+    for number in range(depth):
+        quote = ('"""', "'''", '"', "'")[number % 4] if number < 4 else '"'
+        text = f"f{quote}{{{text}}}{quote}" if number < 4 else f"({{({text}): 1}})"
+    return text
+
+
+MARKDOWN = {
+    "ticks": "`" * 40 + " " * 19_000 + "x",
+    "links": "[" * 9_000,
+    "emphasis": "*a_" * 6_000,
+    "fence": ("```" + " " * 99) * 190,
+}
+CODE = {
+    "case": "case" + " " * 198_000 + "x",
+    "f_strings": "\n".join(f"y{n} = {nested(60)}" for n in range(400)),
+    "brackets": "(" * 90_000,
+    "sums": "z = " + "-" * 90_000 + "1",
+}
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_what_is_kept_of_a_text_is_found_in_linear_time(name: str) -> None:
+    began = time.process_time()
+    prose(MARKDOWN[name])
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("name", [*MARKDOWN, *CODE])
+def test_the_page_of_a_hostile_text_in_the_formgrader_takes_its_time_from_nobody(name: str) -> None:
+    cell = nbformat.v4.new_markdown_cell(MARKDOWN[name]) if name in MARKDOWN else nbformat.v4.new_code_cell(CODE[name])
+    PageExporter().from_notebook_node(nbformat.v4.new_notebook())  # its libraries
+    began = time.process_time()
+    html, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    assert time.process_time() - began < 10
+    assert len(html) > 1000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_the_reader_answers_what_it_can_and_stops_nobody() -> None:
+    honest = [Task("scopes", "a = b"), Task("coloured", "x = 1"), Task("markdown", "*hi*"), Task("names", "F.softmax")]
+    assert len(bounded.read(honest)) == 4
+    began = time.monotonic()
+    found = bounded.read([*honest, Task("coloured", CODE["case"]), Task("scopes", "late = 1")])
+    assert time.monotonic() - began < 4 * bounded.WALL_S
+    assert {task for task in found if task in honest} == set(honest)
+    assert Task("coloured", CODE["case"]) not in found
+    assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+
+
+@pytest.mark.skipif(not ISOLATED, reason="nothing isolates on this machine")
+def test_hostile_texts_cost_their_authors_alone(tmp_path: Path) -> None:
+    lesson, root = find_lesson(LESSON), tmp_path / "course"
+    for kind in ("source", "release"):
+        shutil.copytree(course_root() / kind / LESSON, root / kind / LESSON)
+    shutil.copyfile(course_root() / "nbgrader_config.py", root / "nbgrader_config.py")
+
+    def hostile(cells: list[Any]) -> Any:
+        notebook = demo.perfect(root, lesson)
+        notebook.cells += cells
+        return notebook
+
+    for number in range(3):
+        demo.submit(root, lesson, f"honest{number}", demo.perfect(root, lesson))
+    demo.submit(root, lesson, "honest0_markdown", hostile([nbformat.v4.new_markdown_cell(text) for text in MARKDOWN.values()]))
+    demo.submit(root, lesson, "honest1_code", hostile([nbformat.v4.new_code_cell(text) for text in CODE.values()]))
+    report = grade_assignment(root, LESSON, workers=2, feedback=True)
+    rows = {row.student: row for row in report.rows}
+    for number in range(3):
+        row = rows[f"honest{number}"]
+        assert (row.score, row.flags, row.problem) == (row.points, [], None)
+        assert "plain text: they took too long" not in _page(root, row.student)
+    for name in ("honest0_markdown", "honest1_code"):
+        assert rows[name].score == rows[name].points, "right answers stay right"
+        assert rows[name].problem is None
+        assert len(_page(root, name)) > 1000
+    assert "plain text: they took too long" in _page(root, "honest1_code")
+
+
+def _page(root: Path, student: str) -> str:
+    return (root / "feedback" / student / LESSON / f"{LESSON}.html").read_text(encoding="utf-8")
