@@ -12,6 +12,7 @@ import io
 import logging
 import re
 import tempfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,16 +65,18 @@ def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
 def _sphinx(source: Path, folder: Path, doctrees: Path, title: str) -> None:
     """Run Sphinx on MyST text; what it warns of is an error, and its last words are ours."""
     from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     said = io.StringIO()
     configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title).items())
     (source / "conf.py").write_text(configuration, encoding="utf-8")
-    app = Sphinx(source, source, folder, doctrees, "html", status=None, warning=said, freshenv=True)
-    app.build()
+    with warnings.catch_warnings(), patch_docutils(str(source)), docutils_namespace():  # nothing stays behind
+        warnings.simplefilter("ignore")  # what its extensions will have to change one day is no fault of a lesson
+        Sphinx(source, source, folder, doctrees, "html", status=None, warning=said, freshenv=True).build()
     logging.getLogger("sphinx").handlers.clear()  # or a second site in this process would write to a closed stream
-    warnings = _COLOUR.sub("", said.getvalue()).strip()
-    if warnings:
-        raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{warnings[:2000]}")
+    wrong = _COLOUR.sub("", said.getvalue()).strip()
+    if wrong:
+        raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{wrong[:2000]}")
 
 
 def _settings(title: str) -> dict[str, Any]:
