@@ -195,7 +195,8 @@ def head_share(
     tensor([[0.6000],
             [0.8000]])
     """
-    return C.norm(dim=-1) / C.sum(0).norm(dim=-1)
+    share: Tensor = C.norm(dim=-1) / C.sum(0).norm(dim=-1)
+    return share
 
 
 def qk_ratio() -> float:

@@ -106,7 +106,7 @@ def full_turn() -> float:
 
     The head has width $d = 128$, the base is 10,000. In tokens.
     """
-    return 2 * math.pi * 10_000 ** (126 / 128)
+    return 2 * math.pi * float(10_000 ** (126 / 128))
 
 
 def apply_rope(

@@ -34,6 +34,7 @@ from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.grading import grade
 from autograder.grading.grade import StudentRow
 from autograder.grading.mark import SECRET_FILE
+from autograder.grading.needed_cells import supporting
 from autograder.judging import pack
 
 FOLDER = Path(__file__).parent / "attacks"
@@ -140,6 +141,9 @@ def _shorten(path: Path) -> None:
     notebook = json.loads(path.read_text(encoding="utf-8"))
     plain = [cell for cell in notebook["cells"] if "nbgrader" not in cell["metadata"]]
     kept = [cell["id"] for cell in plain if cell["cell_type"] == "markdown"][:3]
+    marked = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and "nbgrader" in cell["metadata"]]
+    given = ["".join(cell["source"]) for cell in marked if not cell["metadata"]["nbgrader"]["solution"]]
+    kept += supporting(given, {cell["id"]: "".join(cell["source"]) for cell in plain if cell["cell_type"] == "code"})
     notebook["cells"] = [cell for cell in notebook["cells"] if "nbgrader" in cell["metadata"] or cell["id"] in kept]
     path.write_text(json.dumps(notebook), encoding="utf-8")
 

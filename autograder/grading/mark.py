@@ -38,7 +38,7 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.grading import bounded, forbidden_names
 from autograder.grading.follow_through import Policy, carried, failing_below, with_references
 from autograder.grading.forbidden_names import bindings, builds_names, disguises, leaned_on, uses
-from autograder.grading.needed_cells import needed
+from autograder.grading.needed_cells import needed, supporting
 from autograder.judging import pack
 from autograder.judging.judge import judge_choice
 from autograder.judging.observation import Failure, Observation
@@ -238,8 +238,8 @@ def _run_and_mark(
             shown.outputs, shown.visible, shown.flags, shown.ends = outputs, visible, flags, ends
         for cell, outputs, end in zip(run, shown.outputs, shown.ends, strict=True):
             cell.outputs = copy.deepcopy(outputs)
-            if end != "ok" and grade_id(cell) and not is_answer(cell):
-                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell) or end}")
+            if end == "error" and grade_id(cell) and not is_answer(cell):
+                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
         marked.flags += shown.flags
         marked.reports = _reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
     _follow_through(scheme, sandbox, run, marked, budget)
@@ -284,7 +284,9 @@ def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
             given.append(cell.source)
         else:
             theirs.append(cell.source)
-    if needed(given, theirs, [original[name] for name in shown]):
+    kept = supporting(given, {name: original[name] for name in shown})
+    shown -= kept
+    if needed([*given, *(original[name] for name in kept)], theirs, [original[name] for name in shown]):
         return code
     return [cell for cell in code if cell.id not in shown]
 

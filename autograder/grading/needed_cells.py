@@ -6,7 +6,7 @@ may use a name that one of them left behind, by luck or by habit, and would work
 
 import builtins
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from autograder.notebooks.scopes import scopes
 
@@ -34,6 +34,24 @@ def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterabl
         bound |= _bound(source)
     left = used - bound
     return bool(left) and any(left & _bound(source) for source in demonstrations)
+
+
+def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[str]:
+    """Those of `demonstrations` (by id) whose names the lesson's `given` cells read, themselves or by way of another.
+
+    Both are the lesson's own, so reading their names is enough: a rehearsal finds where it is not.
+
+    >>> sorted(supporting(["print(Q @ K)"], {"a": "Q = X + 1", "b": "X = 2", "c": "Z = 3", "d": "K = 4"}))
+    ['a', 'b', 'd']
+    """
+    sources = list(given)
+    bound = set(vars(builtins)).union(*map(_bound, sources))
+    wanted = set[str]().union(*((_used(source) or set()) for source in sources)) - bound
+    found: set[str] = set()
+    while new := {name for name, source in demonstrations.items() if name not in found and _bound(source) & wanted}:
+        found |= new
+        wanted |= set[str]().union(*((_used(demonstrations[name]) or set()) for name in new)) - bound
+    return found
 
 
 def _used(source: str) -> set[str] | None:

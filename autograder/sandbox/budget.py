@@ -38,7 +38,7 @@ class Budget:
 
     def first(self, timeout_s: float) -> float:
         """The seconds for an exercise that would have `timeout_s`, in its first round."""
-        return min(timeout_s, max(LEAST_FIRST_S, FIRST_S / 2**self.late), self.left_s)
+        return min(timeout_s, max(LEAST_FIRST_S, FIRST_S / float(2**self.late)), self.left_s)
 
     def second(self, timeout_s: float, waiting: int) -> float:
         """The seconds for it when it is asked again, alone; `waiting` exercises share what there is."""

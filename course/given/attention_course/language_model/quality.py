@@ -24,7 +24,7 @@ from torch import Tensor
 from attention_course.language_model import cache
 from attention_course.language_model.model import LanguageModel
 
-PLAIN = str | bytes | int | float | complex | types.NoneType | types.EllipsisType
+PLAIN = (str, bytes, int, float, complex, type(None), type(...))
 MEASURED, CALIBRATION = "comparisons", "import"  # 2,386 and 1,840 tokens
 
 

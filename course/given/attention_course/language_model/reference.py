@@ -246,7 +246,8 @@ def to_hugging_face(layer: Layer) -> dict[str, Tensor]:
     """A layer's attention as Hugging Face keeps it: (out, in), the features of a head in half-split order."""
 
     def halves(W: Tensor, heads: int) -> Tensor:
-        return W.mT.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+        out: Tensor = W.mT.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+        return out
 
     turned = {"q_proj": halves(layer["Wq"], layer["H"]), "k_proj": halves(layer["Wk"], layer["G"])}
     return turned | {"v_proj": layer["Wv"].mT, "o_proj": layer["Wo"].mT}
