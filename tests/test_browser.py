@@ -223,7 +223,7 @@ def test_no_page_of_the_book_and_nothing_on_it_scrolls_sideways(browser: Any, tm
         page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
         assert page.evaluate(WIDE, "html, pre, table, math, img, svg, .jp-OutputArea-output, .attn-panel") == [], path.name
     page.set_viewport_size({"width": 500, "height": 768})
-    page.goto((tmp_path / "03_scaled_dot_product.html").as_uri())
+    page.goto((tmp_path / "01_soft_lookup.html").as_uri())
     assert page.evaluate(WIDE, "pre") != []  # what does scroll is found
     page.close()
 

@@ -1,10 +1,18 @@
-"""`attn book`: the executed lessons as a site to read, built offline and readable offline.
+"""`attn book`: the executed lessons as a site to read, made by Sphinx offline and readable offline.
 
-Plain nbconvert gives each notebook's body; formulas become MathML here (browsers draw it without a script or a network);
-solutions are folded. One page for each lesson, an index, no other file.
+A lesson's notebook becomes one page of MyST text: drawing code, hints and solutions are folded, pictures carry the words that
+describe them, figures with a script of their own move without a kernel. Formulas become MathML, which browsers draw without a
+script; so nothing is fetched when a page is made, and nothing when it is read.
 """
 
+import base64
 import html
+import importlib.util
+import io
+import logging
+import re
+import tempfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,65 +20,197 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.course import CourseError, Lesson, course_root, settings
-from autograder.authoring.reference_source import injected
-from autograder.notebooks.html_page import coloured, document, maths_to_mathml
-from autograder.notebooks.roles import grade_id, is_answer
+from autograder.authoring.reference_source import BEGIN, END, injected
+from autograder.judging import pack
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.roles import exercise_of, grade_id, is_answer, is_figure
+
+NEEDS = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo", "sphinx_copybutton": "sphinx-copybutton"}
+HINTS = ("Hint 1: where to look", "Hint 2: what to do", "Hint 3: nearly the code")
+FENCE = "`" * 8  # longer than any run of backticks in a lesson
+_STATIC = Path(__file__).with_name("book_static")
+_LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
+_BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
-    """Write the site into `folder`; the files written. Raises CourseError for a lesson that was never built."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pages = {lesson: f"{lesson.name}.html" for lesson in lessons}
-    written = []
-    for lesson, name in pages.items():
-        source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
-        if not source.exists():
-            raise CourseError(f"expected {source}, found none. Run `attn build {lesson.name}`.")
-        body = _body(nbformat.read(source, as_version=4))
-        written.append(_write(folder / name, lesson.title, _nav(pages, lesson) + body + _nav(pages, lesson)))
-    items = "".join(f'<li><a href="{name}">{html.escape(lesson.title)}</a></li>' for lesson, name in pages.items())
-    first = min((lesson.number for lesson in lessons), default=0)
-    title = html.escape(settings().title)
-    index = f"<h1>{title}</h1><ol start='{first}'>{items}</ol>"
-    return [*written, _write(folder / "index.html", settings().title, index)]
+    """Write the site into `folder`; its pages, the start page last. Raises CourseError for a lesson that was never built,
+    and where the packages that make the site are missing."""
+    missing = [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise CourseError(
+            f"attn book: expected the packages that make the site, found no {', '.join(missing)}.\n"
+            "Install them: pip install " + " ".join(missing)
+        )
+    title = settings().title
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "source"
+        source.mkdir()
+        for lesson in lessons:
+            (source / f"{lesson.name}.md").write_text(_page(lesson), encoding="utf-8")
+        names = [lesson.name for lesson in lessons]
+        linked = {name for path in sorted(source.glob("*.md")) for name in _BESIDE.findall(path.read_text(encoding="utf-8"))}
+        for name in sorted(linked):  # pages of the course that lessons lead to, such as an appendix
+            text = (course_root() / f"{name}.md").read_text(encoding="utf-8")
+            (source / f"{name}.md").write_text(_LESSON.sub(r"](\1.md)", text), encoding="utf-8")
+            names.append(name)
+        for path in source.glob("*.md"):
+            path.write_text(_BESIDE.sub(r"](\1.md", path.read_text(encoding="utf-8")), encoding="utf-8")
+        (source / "index.md").write_text(_index(names, title), encoding="utf-8")
+        _sphinx(source, folder, Path(scratch) / "doctrees", title)
+    return [folder / f"{name}.html" for name in (*names, "index")]
 
 
-def _body(notebook: Any) -> str:
-    from nbconvert import HTMLExporter
+def _sphinx(source: Path, folder: Path, doctrees: Path, title: str) -> None:
+    """Run Sphinx on MyST text; what it warns of is an error, and its last words are ours."""
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = maths_to_mathml(cell.source)
-        elif cell.cell_type == "code" and any("interactive(" in o.get("data", {}).get("text/plain", "") for o in cell.outputs):
-            cell.outputs = []  # a slider needs a running notebook; its first frame stands in the cell before
-        elif is_answer(cell):
-            _fold(cell, coloured(injected(cell)))
-        if is_answer(cell) and cell.cell_type == "markdown" and grade_id(cell):
-            cell.source = f'<details class="solution"><summary>Model answer</summary>\n\n{cell.source}\n\n</details>'
-    body: str = HTMLExporter(template_name="basic").from_notebook_node(notebook)[0]
-    return body
-
-
-def _fold(cell: Any, inner: str) -> None:
-    """Turn an answer cell into folded text, in place."""
-    cell.cell_type = "markdown"
-    cell.source = f'<details class="solution"><summary>Solution</summary>{inner}</details>'
-    for key in ("outputs", "execution_count"):
-        cell.pop(key, None)
-    cell.metadata.pop("nbgrader", None)
+    said = io.StringIO()
+    configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title).items())
+    (source / "conf.py").write_text(configuration, encoding="utf-8")
+    with warnings.catch_warnings(), patch_docutils(str(source)), docutils_namespace():  # nothing stays behind
+        warnings.simplefilter("ignore")  # what its extensions will have to change one day is no fault of a lesson
+        Sphinx(source, source, folder, doctrees, "html", status=None, warning=said, freshenv=True).build()
+    logging.getLogger("sphinx").handlers.clear()  # or a second site in this process would write to a closed stream
+    wrong = _COLOUR.sub("", said.getvalue()).strip()
+    if wrong:
+        raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{wrong[:2000]}")
 
 
-def _nav(pages: dict[Lesson, str], here: Lesson) -> str:
-    order = list(pages)
-    at = order.index(here)
-    links = ['<a href="index.html">Contents</a>']
-    if at > 0:
-        links.append(f'<a href="{pages[order[at - 1]]}" rel="prev">← {html.escape(order[at - 1].title)}</a>')
-    if at + 1 < len(order):
-        links.append(f'<a href="{pages[order[at + 1]]}" rel="next">{html.escape(order[at + 1].title)} →</a>')
-    return f"<nav>{''.join(links)}</nav>"
+def _settings(title: str) -> dict[str, Any]:
+    return {
+        "project": title,
+        "html_title": title,
+        "language": settings().language,
+        "extensions": ["myst_parser", "sphinx_copybutton", "autograder.authoring.book"],
+        "myst_enable_extensions": ["dollarmath", "amsmath"],
+        "myst_heading_anchors": 3,
+        "html_math_renderer": "mathml",
+        "html_theme": "furo",
+        "html_theme_options": {"navigation_with_keys": True},
+        "html_static_path": [str(_STATIC)],
+        "html_css_files": ["book.css"],
+        "html_js_files": ["book.js"],
+        "html_copy_source": False,
+        "html_show_sourcelink": False,
+        "html_show_sphinx": False,
+        "html_show_copyright": False,
+        "html_use_index": False,
+        "html_show_search_summary": False,  # it would be fetched, which a page in a file may not do
+        "pygments_style": "a11y-high-contrast-light",
+        "pygments_dark_style": "a11y-high-contrast-dark",
+        "copybutton_exclude": ".linenos, .gp, .go",
+    }
 
 
-def _write(path: Path, title: str, body: str) -> Path:
-    path.write_text(document(title, body, language=settings().language), encoding="utf-8")
-    return path
+def setup(app: Any) -> dict[str, Any]:
+    """Called by Sphinx, to which this module is an extension too: formulas become MathML."""
+    app.add_html_math_renderer("mathml", (_inline_maths, None), (_display_maths, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _inline_maths(writer: Any, node: Any) -> None:
+    _put_maths(writer, node, "inline")
+
+
+def _display_maths(writer: Any, node: Any) -> None:
+    _put_maths(writer, node, "block")
+
+
+def _put_maths(writer: Any, node: Any, display: str) -> None:
+    from docutils.nodes import SkipNode
+    from latex2mathml.converter import convert
+
+    made = convert(node.astext(), display=display)
+    # a keyboard can scroll a formula that is wider than the page
+    writer.body.append(
+        f'<div class="formula" tabindex="0" role="group" aria-label="formula">{made}</div>' if display == "block" else made
+    )
+    raise SkipNode
+
+
+def _index(names: Sequence[str], title: str) -> str:
+    """The start page, with the table of contents."""
+    contents = "\n".join(names)
+    return (
+        f"# {title}\n\nThe executed lessons, to be read without a kernel or a network. Drawing code, hints and solutions are "
+        "folded: try an exercise first. `attn lab` opens the same lessons to work in.\n\n"
+        f"```{{toctree}}\n:maxdepth: 1\n\n{contents}\n```\n"
+    )
+
+
+def _page(lesson: Lesson) -> str:
+    """The lesson as MyST text."""
+    source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
+    if not source.exists():
+        raise CourseError(f"expected {source}, found none. Run `attn build {lesson.name}`.")
+    probes = source.parent / f"{lesson.slug}{pack.SUFFIX}"
+    records = pack.load(probes).exercises if probes.exists() else {}
+    parts = [_cell(cell, records) for cell in nbformat.read(source, as_version=4).cells]
+    text = "\n\n".join(part for part in parts if part)
+    return re.sub(r"^# +", f"# {lesson.number:02d} ", text, count=1, flags=re.MULTILINE) + "\n"
+
+
+def _cell(cell: Any, records: dict[str, ExerciseRecord]) -> str:
+    if cell.cell_type == "markdown":
+        text = _LESSON.sub(r"](\1.md)", cell.source)
+        return _folded("Model answer", text, "solution") if is_answer(cell) else text
+    if cell.cell_type != "code":
+        return ""
+    name = grade_id(cell)
+    if is_answer(cell):
+        record = records.get(str(name))
+        hints = [_folded(HINTS[i], hint, "hint") for i, hint in enumerate(record.hints if record else ())]
+        lines = [line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END)]
+        solution = _folded("Solution", _code("\n".join(lines)), "solution")
+        return "\n\n".join([*hints, solution, *_outputs(cell)])
+    if exercise_of(cell):
+        return _folded("What the check says to this solution", "\n\n".join([_code(cell.source), *_outputs(cell)]), "check")
+    code = _code(cell.source)
+    return "\n\n".join([_folded("Code of the figure", code, "figure") if is_figure(cell) else code, *_outputs(cell)])
+
+
+def _folded(summary: str, text: str, kind: str) -> str:
+    return f'<details class="{kind}"><summary>{html.escape(summary)}</summary>\n\n{text}\n\n</details>'
+
+
+def _code(source: str) -> str:
+    return f"{FENCE}python\n{source}\n{FENCE}"
+
+
+def _outputs(cell: Any) -> list[str]:
+    """What the cell printed and showed, as HTML that stands in the page as it is."""
+    out: list[str] = []
+    printed = ""
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream":
+            printed += output.text
+            continue
+        if printed:
+            out, printed = [*out, _text(printed)], ""
+        if output.output_type == "error":
+            out.append(_text(f"{output.ename}: {output.evalue}"))
+        elif made := _shown(output.data):
+            out.append(f"{FENCE}{{raw}} html\n{made}\n{FENCE}")
+    return [*out, _text(printed)] if printed else out
+
+
+def _shown(data: Any) -> str:
+    said = "".join(data.get("text/plain", ""))
+    if "interactive(" in said:
+        return ""  # a slider that needs a kernel; its first frame stands in the cell before
+    for kind in ("text/html", "image/svg+xml"):
+        if kind in data:
+            # a table or a drawing may be wider than a phone: it scrolls, and a keyboard can reach it
+            return f'<div class="output" tabindex="0" role="group" aria-label="output">{data[kind]}</div>'
+    if "image/png" in data:
+        known = "" if said.startswith("<") else said  # <Figure size 640x480 with 1 Axes> describes nothing
+        picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
+        return f'<div class="output"><img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
+    return f"<pre>{html.escape(said)}</pre>" if said else ""
+
+
+def _text(printed: str) -> str:
+    return f"{FENCE}{{code-block}} none\n:class: printed\n\n{_COLOUR.sub('', printed).rstrip()}\n{FENCE}"
