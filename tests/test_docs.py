@@ -27,10 +27,6 @@ DOCUMENTS = ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")
 
 # command: the file in which it, or the test that runs it, stands, and the text to find there
 RUN_ELSEWHERE = {
-    "git clone https://github.com/attention-course/attention-course && cd attention-course": (
-        "tests/test_newcomer.py",
-        '_commands(readme, "git clone")',
-    ),
     ". .venv/bin/activate": ("tests/test_newcomer.py", '_commands(readme, "attn check")'),
     "attn check": ("tests/test_newcomer.py", '_commands(readme, "attn check")'),
     "make lab": ("tests/test_docs.py", "def test_make_lab_opens_jupyterlab_at_the_first_lesson("),

@@ -18,7 +18,7 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
         exercises = lesson.exercises()
         points = sum(exercise.points for exercise in exercises)
         mistakes = sum(len(exercise.misconceptions) for exercise in exercises)
-        link = f"[{lesson.title}](course/source/{lesson.name}/{lesson.name}.ipynb)"
+        link = f"[{lesson.title}](course/release/{lesson.name}/{lesson.name}.ipynb)"
         lines.append(f"| {lesson.number:02d} | {link} | {len(exercises)} | {points:g} | {mistakes} |")
     return "\n".join(lines)
 
