@@ -31,6 +31,7 @@ FENCE = "`" * 8  # longer than any run of backticks in a lesson
 _STATIC = Path(__file__).with_name("book_static")
 _LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
+_CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -59,6 +60,9 @@ def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
             path.write_text(_BESIDE.sub(r"](\1.md", path.read_text(encoding="utf-8")), encoding="utf-8")
         (source / "index.md").write_text(_index(names, title), encoding="utf-8")
         _sphinx(source, folder, Path(scratch) / "doctrees", title)
+    for name in (*names, "index"):  # the corner of a table that has row names is no header of anything
+        page = folder / f"{name}.html"
+        page.write_text(page.read_text(encoding="utf-8").replace(_CORNER, "<td></td>"), encoding="utf-8")
     return [folder / f"{name}.html" for name in (*names, "index")]
 
 

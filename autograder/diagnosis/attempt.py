@@ -1,7 +1,10 @@
 """One attempt at an exercise, in the learner's own process: their object on every case, and the verdict."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from autograder.diagnosis.diagnose import diagnose
 from autograder.judging.judge import judge, judge_choice
@@ -41,5 +44,6 @@ def judged(record: ExerciseRecord, observations: Sequence[Observation]) -> Resul
     """The verdict on what was seen of an answer, with what explains it where it is wrong."""
     result = judge(record, observations)
     if not result.passed and not (result.failure is not None and result.failure.kind in ("blank", "missing")):
-        result.diagnosis = diagnose(record, result.cases)
+        with contextlib.suppress(Exception), np.errstate(all="ignore"):  # an explanation is a courtesy: it may cost no mark
+            result.diagnosis = diagnose(record, result.cases)
     return result
