@@ -1,7 +1,7 @@
 """Reaches the forbidden built-in by way of a helper that stands in another exercise's answer cell."""
 
 FLAG = "sdpa names"
-DESERVED = {"sdpa": 3.0}
+DESERVED = {"sdpa": 2.0}
 ANSWERS = {
     "scaled_scores": """
 import torch.nn.functional as functional

@@ -1,7 +1,7 @@
 """Spells the forbidden built-in with letters that Python reads as the usual ones, in a cell that is no plain Python."""
 
 FLAG = "sdpa names"
-DESERVED = {"sdpa": 3.0}
+DESERVED = {"sdpa": 2.0}
 ANSWERS = {
     "sdpa": """
 %precision 3

@@ -1,7 +1,7 @@
 """Uses the forbidden built-in beside a cell that does not parse, which used to hide it from the flag for a person."""
 
 FLAG = "sdpa names"
-DESERVED = {"sdpa": 3.0}
+DESERVED = {"sdpa": 2.0}
 ANSWERS = {
     "sdpa": r"""
 def sdpa(Q, K, V):
