@@ -25,7 +25,7 @@ from autograder.cli import main
 from autograder.grading import demo
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
-from autograder.grading.mark import ATTEMPTS, Marked, MarkScheme, make_mark_scheme, mark, secret
+from autograder.grading.mark import ATTEMPTS, MarkScheme, make_mark_scheme, mark, secret
 from autograder.judging import pack
 from autograder.notebooks.submission import UnreadableError, read, rebuild
 from autograder.sandbox import Sandbox, available_tiers
@@ -107,7 +107,7 @@ def test_a_demo_class_gets_exactly_what_each_deserves_and_nbgrader_can_go_on_fro
     assert _scores(root) == expected
     assert len({row.score for row in graded.rows}) >= 3
     named = next(row for row in graded.rows if row.student == "misconceptions")
-    assert sum(state.misconception is not None for state in named.exercises.values()) >= 4
+    assert sum(state.misconception is not None for state in named.exercises.values()) >= 2  # whole answers alone can be pasted
     _nbgrader(root, "generate_feedback", LESSON)
     pages = {path.parts[-3]: path.read_text(encoding="utf-8") for path in (root / "feedback").glob(f"*/{LESSON}/*.html")}
     assert set(pages) == set(expected)
@@ -354,11 +354,11 @@ def test_plain_generate_assignment_makes_the_release_that_build_makes(scratch_co
 def test_a_sandbox_that_ends_each_time_under_a_submission_is_said_to_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     scheme = make_mark_scheme(course_root(), LESSON)
 
-    def lose(_: MarkScheme, sandbox: Sandbox, __: Marked) -> None:
+    def lose(_: MarkScheme, sandbox: Sandbox, *__: Any, **___: Any) -> None:
         sandbox.lost += bool(ends.pop(0))
 
     monkeypatch.setattr("autograder.grading.mark._run_and_mark", lose)
-    said = "its sandbox ended each time it was marked: grade it again when nothing else runs"
+    said = "its sandbox ended each time it was marked: the submission may end it, or something on this machine"
     for ends, flags in (([True, True, False], []), ([True] * ATTEMPTS, [said])):
         assert mark(scheme, Sandbox("none"), json.dumps(scheme.released).encode()).flags == flags
         assert ends == []
