@@ -143,8 +143,8 @@ def test_submit_refuses_only_what_cannot_be_read(work: Path, path: Path, capsys:
 @pytest.fixture
 def next_version(work: Path, scratch_course: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A newer release of the first lesson: other words, a new cell, a moved exercise, a renamed and a reworded one."""
-    (scratch_course / "lessons").mkdir()
-    (scratch_course / "exercises").mkdir()
+    (scratch_course / "lessons").mkdir(exist_ok=True)
+    (scratch_course / "exercises").mkdir(exist_ok=True)
     path = scratch_course / "release" / LESSON / f"{LESSON}.ipynb"
 
     def change(notebook: Any) -> None:
