@@ -343,7 +343,7 @@ def _design(**changes: Any) -> Exercise:
         properties=(),
         misconceptions=(
             Misconception("beyond", "went beyond the limit", "stay within", lambda limit: np.array([0.0, 2 * limit])),
-            Misconception("three", "returned three numbers", "return two", lambda limit: np.zeros(3)),
+            Misconception("three", "returned three numbers", "return two", lambda limit: np.zeros(3), raises=True),
         ),
         variants=(Variant("another", lambda limit: [-1, 0.5]),),
         **changes,
@@ -416,7 +416,7 @@ def _raising() -> Exercise:
         properties=(),
         misconceptions=(
             Misconception("silent", "returned NaN for a negative number", "raise", lambda x: np.sqrt(np.abs(x)) + 0 * x),
-            Misconception("other error", "raised a TypeError", "raise ValueError", _type_error),
+            Misconception("other error", "raised a TypeError", "raise ValueError", _type_error, raises=True),
         ),
         variants=(Variant("a kind of it", _unicode_error),),
     )
