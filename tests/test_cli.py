@@ -86,6 +86,8 @@ def test_verify_prints_the_mutation_score_and_the_agreed_json(capsys: pytest.Cap
     assert "mutation score 100.0%" in capsys.readouterr().out
 
 
+@pytest.mark.slow  # it verifies every lesson, as `attn build --check` does in `make test`
+@pytest.mark.timeout(1200)
 def test_the_documents_quote_tables_made_from_the_sources() -> None:
     assert readme_tables.refresh(lessons(), write=False) == []
     with pytest.raises(CourseError, match="Put them back"):
