@@ -79,6 +79,8 @@ def test_hints_and_solutions_are_folded_at_each_exercise_and_formulas_need_no_sc
         assert text.count('<details class="hint">') >= sum(len(record.hints) for record in records.values())
         assert "### BEGIN SOLUTION" not in html.unescape(text)
         assert "tex-mml" not in text
+        prose = re.sub(r"<(pre|code|style|script)\b.*?</\1>", "", text, flags=re.DOTALL)
+        assert not re.search(r"\$[^$<>]{1,80}\$|\\(frac|sqrt|sum|mathbb)\b", prose), lesson.name
     assert "<math" in texts(site)["01_soft_lookup"]
     assert '<details class="figure">' in texts(site)["01_soft_lookup"]
 
