@@ -30,22 +30,10 @@ from nbgrader.plugins import ExportPlugin
 
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.grading.grades import Grade, Grades
+from autograder.grading.reports.class_table import cell
 from autograder.notebooks.atomic_write import write_whole
 
 _SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,100}")
-
-
-def cell(text: str | float | None) -> str:
-    """What stands in a cell of a spreadsheet: numbers as they are, text that cannot become a formula.
-
-    >>> [cell(x) for x in ("Ann", "=1+1", "-x", 3.50, -1.0, None)]
-    ['Ann', "'=1+1", "'-x", '3.5', '-1', '']
-    """
-    if text is None:
-        return ""
-    if isinstance(text, str):
-        return f"'{text}" if re.match(r"\s*[=+\-@\t\r\n]", text) else text
-    return f"{round(text, 4):g}"
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types

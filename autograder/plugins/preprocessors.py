@@ -66,4 +66,5 @@ class CurrentGrades(GetGrades):  # type: ignore[misc]  # nbgrader ships no types
         with Gradebook(resources["nbgrader"]["db_url"]) as book:
             Grades.within(book, self.parent.parent).settle(resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
             book.db.commit()
-        return super().preprocess(nb, resources)
+        found: tuple[Any, Any] = super().preprocess(nb, resources)
+        return found
