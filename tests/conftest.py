@@ -16,8 +16,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring import twin
 from autograder.authoring.course import course_root, lessons
+from autograder.grading.trials import twin
 from autograder.notebooks.roles import grade_id, is_answer
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
