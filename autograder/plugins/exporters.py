@@ -41,7 +41,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
 
     def grades(self, gradebook: Any) -> Grades:
         """The grades as they are now; nbgrader's own copy of the penalties is renewed by the way."""
-        found = Grades.within(gradebook, self.parent)
+        found = Grades.within(gradebook, self.parent or self)
         found.enrol()
         found.settle_all()
         return found

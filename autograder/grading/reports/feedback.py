@@ -67,13 +67,14 @@ class Pages:
 
 def _table(notebook: Any, marks: Marks, grade: Grade) -> str:
     """Marks by cell, then what is added and taken: the last line is the grade that gradebook and exports hold."""
-    rows = []
+    rows, waits = [], False
     for cell in notebook.cells:
         if not is_grade(cell):
             continue
         name, points = str(grade_id(cell)), float(grader(cell)["points"])
         found = marks.get(name, Mark())
         score = found.automatic if found.by_hand is None else found.by_hand
+        waits = waits or score is None
         shown = "waits for a person" if score is None else f"{score:g}"
         shown += " (a second look is due)" if score is not None and name in grade.waiting else ""
         label = html.escape(exercise_of(cell) or name)
@@ -82,7 +83,7 @@ def _table(notebook: Any, marks: Marks, grade: Grade) -> str:
         rows.append(f"<tr><td>extra credit</td><td>{grade.extra:+g}</td><td></td></tr>")
     if grade.late_s > 0:
         rows.append(f"<tr><td>{html.escape(lateness(grade))}</td><td>{-grade.penalty or 0:g}</td><td></td></tr>")
-    so_far = " so far" if grade.waiting else ""
+    so_far = " so far" if waits else ""
     head = "<tr><th>exercise</th><th>marks</th><th>of</th></tr>"
     total = f"<tr><th>Total{so_far}</th><th>{grade.total:g}</th><th>{grade.points:g}</th></tr>"
     return f"<table>{head}{''.join(rows)}{total}</table>"
