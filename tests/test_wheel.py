@@ -206,17 +206,20 @@ def test_without_a_workspace_each_command_says_so_in_two_lines(stranger: Strange
 # ------------------------------------------------------------------------------------------------ through the browser
 
 
+OPEN = ".jp-NotebookPanel:not(.lm-mod-hidden)"  # of several tabs the one that is seen
+
+
 class Page:
     """A lesson's notebook in JupyterLab; every cell is drawn, so each is found by its place in the release."""
 
     def __init__(self, page: Any, address: str, released: Any):
         self.page, self.released = page, released
         page.goto(address)
-        page.locator(".jp-NotebookPanel .jp-CodeCell").first.wait_for(timeout=60_000)
+        page.locator(f"{OPEN} .jp-CodeCell").first.wait_for(timeout=60_000)
         page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
 
     def cell(self, index: int) -> Any:
-        found = self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+        found = self.page.locator(f"{OPEN} .jp-Cell").nth(index)
         found.scroll_into_view_if_needed()
         return found
 
