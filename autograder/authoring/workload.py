@@ -43,7 +43,9 @@ def _line(answers: Sequence[Any], exercises: Mapping[str, Exercise]) -> str:
     written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     points = sum(exercise.points for exercise in declared) + sum(written)
     parts = [effort(exercise) for exercise in declared] + [f"about {WRITTEN_MINUTES} minutes · in words"] * len(written)
-    return f"*{points:g} point{'' if points == 1 else 's'} · {'; '.join(dict.fromkeys(parts))}*"
+    line = f"*{points:g} point{'' if points == 1 else 's'} · {'; '.join(dict.fromkeys(parts))}*"
+    ours = [f'`solution("{grade_id(cell)}")`' for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
+    return f"{line} · *once you have written, compare:* {', '.join(ours)}" if ours else line
 
 
 def minutes(lesson: Lesson) -> int:
