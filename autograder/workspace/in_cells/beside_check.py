@@ -29,6 +29,19 @@ class Shown:
         return f'<div class="attn-panel" role="status">{self.markup}</div>'
 
 
+@dataclass(frozen=True)
+class Words:
+    """An answer in words: Markdown, which a notebook typesets with its formulas."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
 def hint(exercise: str) -> Shown:
     """The next hint of an exercise of this lesson; it is remembered how far you have read."""
     if _alone():
@@ -50,13 +63,16 @@ def status() -> Shown:
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
 
 
-def solution(exercise: str, *, sure: bool = False) -> Shown:
+def solution(exercise: str, *, sure: bool = False) -> "Shown | Words":
     """The reference's answer: once yours passes, or after the last hint with `sure=True`. What you looked up is noted.
 
-    Raises CourseError before that, and where the course's answers are not on this machine.
+    Of a question in words: what we would write, once you have written something and saved the notebook. Raises CourseError
+    before that, and where the course's answers are not on this machine.
     """
     home, lesson = _here("solution")
-    _known(home, lesson, exercise)
+    _known(home, lesson, exercise, written=True)
+    if exercise not in workspace.load_pack(home, lesson).exercises:
+        return _in_words(home, lesson, exercise)
     entry = progress.read(home).get((lesson, exercise))
     passed = entry is not None and entry.status == "pass"
     seen = progress.last_hint(home, lesson, exercise)
@@ -84,8 +100,17 @@ def _here(name: str) -> tuple[Path, str]:
     return folder.parent, folder.name
 
 
-def _known(home: Path, lesson: str, exercise: Any) -> None:
-    names = list(workspace.load_pack(home, lesson).exercises)
+def _in_words(home: Path, lesson: str, question: str) -> Words:
+    if question not in workspace.answered(home, lesson):
+        raise CourseError(
+            f"solution({question!r}): your own answer comes first. Write it in its cell, save the notebook (Ctrl+S), "
+            "and run this again."
+        )
+    return Words(_source(lesson, question))
+
+
+def _known(home: Path, lesson: str, exercise: Any, *, written: bool = False) -> None:
+    names = workspace.answer_ids(home, lesson, written)
     if exercise not in names:
         raise CourseError(f"expected an exercise of this lesson, got {exercise!r}.{did_you_mean(str(exercise), names)}")
 
