@@ -47,7 +47,9 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     """Set all of it in `c`, the object that `get_config()` gives; what is set after this call wins."""
     c.CourseDirectory.course_id = course_id
     c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
-    c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+    # a notebook that is run from top to bottom stops at the first of these that is called, with a sentence
+    c.ClearSolutions.code_stub = {"python": '# YOUR CODE HERE\nraise NotImplementedError("not written yet")'}
+    c.ClearSolutions.text_stub = "✎ *Your answer: double-click here, and write in place of this line.*"
     c.GenerateAssignment.preprocessors = GENERATE
     c.Autograde.sanitize_preprocessors = SANITIZE
     c.Autograde.autograde_preprocessors = AUTOGRADE
