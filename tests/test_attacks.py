@@ -32,8 +32,8 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.grading import grade
 from autograder.grading.grade import StudentRow
-from autograder.grading.marking.mark import SECRET_FILE
 from autograder.grading.marking.needed_cells import supporting
+from autograder.grading.marking.scheme import SECRET_FILE
 from autograder.grading.trials import twin
 from autograder.judging import pack
 

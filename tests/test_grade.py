@@ -24,7 +24,8 @@ from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.cli import main
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
-from autograder.grading.marking.mark import ATTEMPTS, MarkScheme, make_mark_scheme, mark, secret
+from autograder.grading.marking.mark import ATTEMPTS, mark
+from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
 from autograder.grading.trials import demo
 from autograder.judging import pack
 from autograder.notebooks.submission import UnreadableError, read, rebuild
@@ -259,7 +260,8 @@ def test_an_unreadable_submission_costs_itself_alone_and_says_why(
     assert rows["fine"].score == rows["fine"].points
     assert "not a notebook" in rows["broken"].flags[0]
     assert "not a link" in rows["linked"].flags[0]
-    assert rows["wrong_name"].problem
+    assert "no list of cells" in rows["wrong_name"].notes[0]
+    assert "read from homework.ipynb" in rows["wrong_name"].notes[1]
     assert {rows[name].score for name in ("broken", "linked", "wrong_name")} == {0.0}
 
 

@@ -19,12 +19,13 @@ import nbformat
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, did_you_mean, settings
-from autograder.grading import bounded, ledger, rehearsal, workers
+from autograder.grading import bounded, intake, ledger, rehearsal, workers
 from autograder.grading.gradebook import Gradebook, ensure_assignment
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.grading.marking.mark import Marked, MarkScheme, make_mark_scheme, read_release
+from autograder.grading.marking.handed import Handed
+from autograder.grading.marking.mark import Marked
+from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
-from autograder.notebooks.archives import shown
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.submission import UnreadableError, load
 from autograder.sandbox import Limits
@@ -48,11 +49,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Job:
-    """A submission as read: its bytes (None where `why` says what is the matter), when it was handed in, and its key."""
+    """A submission as read, with when it was handed in, what the grader must know of it, and its key."""
 
     student: str
-    data: bytes | None
-    why: str
+    handed: Handed
     problem: str | None
     timestamp: datetime | None
     note: str
@@ -160,7 +160,7 @@ def _marked(pool: workers.Workers, scheme: MarkScheme, jobs: Iterator[Job], writ
         for job in jobs:
             if not running and first is None and not rehearsal.is_known(writer.root, scheme):
                 first = pool.rehearse(scheme, settings().requires)
-            running[pool.mark(scheme, job.data, job.why)] = job
+            running[pool.mark(scheme, job.handed)] = job
             while len(running) >= pool.ahead:
                 _rehearsed(first, writer.root, scheme)
                 first = None
@@ -276,20 +276,11 @@ def _unnameable(student: str, points: float) -> StudentRow:
 
 def _read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
     folder = root / "submitted" / student / assignment
-    data, why, problem = None, "", None
-    path = folder / f"{assignment}.ipynb"
-    if not os.path.lexists(path):
-        others = sorted(each.name for each in folder.glob("*.ipynb"))
-        named = ", ".join(map(shown, others[:5])) or "no notebook"
-        problem = f"expected {path.name}, found {named}. Rename it and grade again."
-        why = problem
-    else:
-        try:
-            data = load(path)
-        except UnreadableError as error:
-            why = str(error)
+    known = {path.name for path in (root / "release" / assignment).iterdir()}
+    handed = intake.read_folder(folder, assignment, known)
+    problem = handed.unreadable if handed.data is None and not os.path.lexists(folder / f"{assignment}.ipynb") else None
     timestamp, note = _handed_in(folder / "timestamp.txt")
-    return Job(student, data, why, problem, timestamp, note, ledger.key(scheme.digest, data, str(timestamp)))
+    return Job(student, handed, problem, timestamp, note, ledger.key(scheme.digest, handed.content(), str(timestamp)))
 
 
 def _handed_in(path: Path) -> tuple[datetime | None, str]:
