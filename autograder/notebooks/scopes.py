@@ -11,6 +11,12 @@ from typing import NamedTuple
 _told = threading.local()
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$|^([ \t]*)[\w.]+\?{1,2}[ \t]*$", re.MULTILINE)
 
+_HARMLESS = re.compile(
+    r"^([ \t]*)(?:!|%%?(?:matplotlib|time|timeit|pip|conda|config|load_ext|autoreload|capture|whos?|env|cd|ls|pwd|prun)\b).*$"
+    r"|^([ \t]*)[\w.]+\?{1,2}[ \t]*$",
+    re.MULTILINE,
+)
+
 
 class Statement(NamedTuple):
     """A statement at the top of a cell, with the comments before it: lines `first` to `last`, and the names that it binds.
@@ -68,6 +74,11 @@ def statements(source: str) -> list[Statement]:
     return found
 
 
+def without_magics(source: str) -> str:
+    """`source` with `pass` for each line that IPython alone understands and that can bind no name; other such lines stay."""
+    return _HARMLESS.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)
+
+
 def text_of(source: str, statement: Statement) -> str:
     """The lines of `statement` in `source`."""
     return "\n".join(source.split("\n")[statement.first - 1 : statement.last])
@@ -110,6 +121,8 @@ def tell(known: Mapping[str, tuple[set[str], set[str]] | None]) -> None:
 def scopes(source: str) -> tuple[set[str], set[str]]:
     """`(set, read)`: a function's own variables are not among them, what it takes from around it is.
 
+    Lines for IPython that bind no name (`%matplotlib`, `!pip`) are passed over.
+
     Raises SyntaxError, ValueError, RecursionError or MemoryError where the compiler does.
 
     >>> sorted(scopes("import numpy as np\\ndef f(x): return np.sum(x) + y")[0])
@@ -124,7 +137,12 @@ def scopes(source: str) -> tuple[set[str], set[str]]:
         return set(found[0]), set(found[1])
     defines: set[str] = set()
     reads: set[str] = set()
-    tables = [symtable.symtable(source, "cell", "exec")]
+    try:
+        tables = [symtable.symtable(source, "cell", "exec")]
+    except SyntaxError:
+        if (plain := without_magics(source)) == source:
+            raise
+        tables = [symtable.symtable(plain, "cell", "exec")]
     while tables:
         table = tables.pop()
         tables += table.get_children()

@@ -195,10 +195,9 @@ def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
         else:
             theirs.append(cell.source)
     kept = supporting(given, {name: original[name] for name in shown})
-    shown -= kept
-    if needed([*given, *(original[name] for name in kept)], theirs, [original[name] for name in shown]):
-        return code
-    return [cell for cell in code if cell.id not in shown]
+    left = {name: original[name] for name in shown - kept}
+    kept |= needed([*given, *(original[name] for name in kept)], theirs, left)
+    return [cell for cell in code if cell.id not in shown or cell.id in kept]
 
 
 def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cell], list[str]]:
