@@ -155,6 +155,7 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a fresh workspace with all released lessons: `(base URL, workspace)`."""
     from autograder.workspace import folder as workspace
+    from autograder.workspace import lab
 
     folder = workspace.prepare(tmp_path_factory.mktemp("lab") / "work")
     port, home = free_port(), tmp_path_factory.mktemp("jupyter-home")
@@ -162,7 +163,7 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     command += [f"--ServerApp.root_dir={folder}", "--IdentityProvider.token="]
     places = {f"JUPYTER_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     log = (home / "log.txt").open("w")
-    server = subprocess.Popen(command, cwd=folder, env={**workspace.lab_environment(folder), **places}, stdout=log, stderr=log)
+    server = subprocess.Popen(command, cwd=folder, env={**lab.lab_environment(folder), **places}, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         for _ in range(240):
