@@ -17,7 +17,7 @@ import pytest
 from autograder import cli
 from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
-from autograder.grading import collect, ledger
+from autograder.grading import collect, ledger, submitted
 from autograder.grading.marking import forbidden_names, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
