@@ -159,6 +159,22 @@ def test_a_changed_lesson_is_found(scratch_clone: Path) -> None:
     assert build.check([find_lesson("start_here")])
 
 
+def test_a_lesson_is_built_anew_where_what_it_is_given_or_what_its_answers_import_changes(scratch_clone: Path) -> None:
+    changed = {}
+    some = [find_lesson(slug) for slug in ("soft_lookup", "masking", "kv_cache", "smaller_caches")]
+    before = {lesson.slug: build.source_digest(lesson) for lesson in some}
+    for name in ("course/given/attention_course/heads.npz", "course/given/attention_course/nile.py", "solutions/kv_cache.py"):
+        path = scratch_clone.parent / name
+        with path.open("ab") as file:
+            file.write(b"\n# another line\n")
+        now = {lesson.slug: build.source_digest(lesson) for lesson in some}
+        changed[path.name] = [slug for slug in now if now[slug] != before[slug]]
+        before = now
+    assert changed["heads.npz"] == ["masking"]
+    assert changed["nile.py"] == ["soft_lookup"]
+    assert changed["kv_cache.py"] == ["kv_cache", "smaller_caches"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
