@@ -103,12 +103,15 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
     ensure_assignment(api, root, assignment)
     pages = Pages(_released(root, assignment))
     written = []
+    notes = {row.student: row.notes for _, row, _ in ledger.entries(root, assignment)}
     with warnings.catch_warnings(), Gradebook(api, assignment) as book:
         warnings.simplefilter("ignore", SAWarning)
+        book.grades.settle_all()
         for student in sorted(book.students()):
             graded = place(api.coursedir, "autograded", student, assignment)
             if graded.exists():
-                page = pages.page(student, nbformat.read(graded, as_version=4), book.marks(student))
+                marked = nbformat.read(graded, as_version=4)
+                page = pages.page(student, marked, book.marks(student), book.grade(student), notes.get(student, ()))
                 written.append(place(api.coursedir, "feedback", student, assignment))
                 write_whole(written[-1], page)
     if not written:

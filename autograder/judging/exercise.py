@@ -184,7 +184,7 @@ class Exercise:
     and the misconceptions always run in float64.
 
     `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
-    made, not for being right) and `reveal` is what the panel then says about it.
+    made, not for being right), `holds` is the one that is so, and `reveal` is what the panel then says about it.
 
     `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
     It takes them beside the inputs, or before them where it is `Made` by a factory, as a class must be.
@@ -208,6 +208,7 @@ class Exercise:
     tolerance: Tolerance = field(default_factory=Tolerance)
     tensors: bool = False
     choices: dict[str, str] = field(default_factory=dict)
+    holds: str = ""
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
@@ -229,6 +230,8 @@ class Exercise:
         if self.points <= 0:
             raise ValueError(f"{where}: expected points > 0, got {self.points}.")
         if self.choices:
+            if self.holds and self.holds not in self.choices:
+                raise ValueError(f"{where}: expected `holds` to be one of {', '.join(self.choices)}, got {self.holds!r}.")
             return
         if self.behaviour:
             self._check_behaviour(where)

@@ -79,7 +79,7 @@ def _problem(source: str, name: str) -> str:
     made = [node for node in tree.body if name in _defined(node)]
     if not made:
         return f"its cell does not define {name}"
-    # as released: ClearSolutions leaves `raise NotImplementedError()` where the solution stood
+    # as released: ClearSolutions leaves `raise NotImplementedError(…)` where the solution stood
     unwritten = [node for node in ast.walk(made[-1]) if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)]
     return UNWRITTEN if unwritten else ""
 

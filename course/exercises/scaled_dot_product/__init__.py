@@ -17,6 +17,7 @@ PREDICT_ENTROPY = Exercise(
         "c": "raw scores: towards uniform; divided by √d: no change; divided by d: towards one-hot",
         "d": "raw scores and divided by √d: no change; divided by d: towards one-hot",
     },
+    holds="b",
     reveal="**b.** Raw scores have standard deviation √d, so one key wins by more and more and the entropy goes to 0. Divided by "
     "√d they have standard deviation 1 at every d. Divided by d they have standard deviation 1/√d, so all scores become alike "
     "and the entropy goes to ln m, its maximum. The softmax forgets a **shift** of the scores, never their **scale**.",
@@ -33,6 +34,7 @@ PREDICT_GRADIENT = Exercise(
         "c": "larger than with the scale at both",
         "d": "the same as with the scale at both",
     },
+    holds="b",
     reveal="**b**, for the **typical** (median) query. At d = 64 the unscaled gradient is about three times the scaled one: the "
     "softmax already passes less on, but nothing divides the result by √d = 8. At d = 1024 the typical gradient has all but "
     "vanished. Its **mean** has hardly moved: a few queries, whose two best keys happen to be nearly tied, carry most of it. "
