@@ -163,6 +163,7 @@ def next_version(work: Path, scratch_course: Path, monkeypatch: pytest.MonkeyPat
                 cell.id = f"start_here-{number:02d}"  # as the build numbers them: shifted by the new cell
 
     edit(path, change)
+    monkeypatch.setattr(workspace, "learners_course", lambda: scratch_course)
     monkeypatch.setattr(workspace, "course_root", lambda: scratch_course)
     return path
 

@@ -131,12 +131,15 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
     ensure_assignment(api, root, assignment)
     pages = Pages(_released(root, assignment))
     written = []
+    notes = {row.student: row.notes for _, row, _ in ledger.entries(root, assignment)}
     with warnings.catch_warnings(), Gradebook(api, assignment) as book:
         warnings.simplefilter("ignore", SAWarning)
+        book.grades.settle_all()
         for student in sorted(book.students()):
             graded = _place(api.coursedir, "autograded", student, assignment)
             if graded.exists():
-                page = pages.page(student, nbformat.read(graded, as_version=4), book.marks(student))
+                marked = nbformat.read(graded, as_version=4)
+                page = pages.page(student, marked, book.marks(student), book.grade(student), notes.get(student, ()))
                 written.append(_place(api.coursedir, "feedback", student, assignment))
                 write_whole(written[-1], page)
     if not written:
@@ -219,9 +222,11 @@ class Writer:
             return row
         row = StudentRow(job.student, 0.0, self.points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
         row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
-        row.problem = job.problem
+        row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
         for name, report in marked.reports.items():
-            row.exercises[name] = ExerciseRow(report.score, report.points, report.status, report.headline, report.recorded)
+            row.exercises[name] = ExerciseRow(
+                report.score, report.points, report.status, report.headline, report.recorded, report.carried
+            )
         row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
         notebook, _ = self._limit.preprocess(marked.notebook, {})
         self.book.put(job.student, notebook, job.timestamp)
@@ -229,7 +234,9 @@ class Writer:
         write_whole(self._path("autograded", job.student), nbformat.v4.writes(notebook) + "\n", mode=mode)
         if self._pages is not None:
             try:
-                page = self._pages.page(job.student, notebook, self.book.marks(job.student))
+                page = self._pages.page(
+                    job.student, notebook, self.book.marks(job.student), self.book.grade(job.student), row.notes
+                )
                 write_whole(self._path("feedback", job.student), page)
             except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on
                 row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."

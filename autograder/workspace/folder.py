@@ -8,6 +8,7 @@ import filecmp
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,13 +21,21 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, course_root, did_you_mean, given_here, search_path
+from autograder.authoring.course import (
+    CourseError,
+    course_root,
+    did_you_mean,
+    given_here,
+    learners_course,
+    search_path,
+)
 from autograder.judging import pack
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.workspace import progress
 
 DEFAULT = Path("work")
+_BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
 # JupyterLab would ask, over the notebook, whether it may fetch its news: no lesson needs a network
 # what JupyterLab starts with here; the learner's own settings win
 LAB_CONFIG: dict[str, Any] = {
@@ -54,25 +63,56 @@ def locate(folder: Path | None) -> Path:
 
 def prepare(folder: Path | None) -> Path:
     """Make the workspace, or add the lessons and files that it lacks. What is there is never touched (see `carry.update`)."""
-    target = (folder or course_root().parent / DEFAULT).resolve()
-    for lesson, source in released().items():
+    lessons = released()
+    target = (folder or _home()).resolve()
+    for lesson, source in lessons.items():
         kept = release(target, lesson).parent
         if not kept.exists():
-            shutil.copytree(source, kept)
-        for path in kept.iterdir():
-            copy = target / lesson / path.name
-            copy.parent.mkdir(exist_ok=True)
-            if not copy.exists():
-                shutil.copyfile(path, copy)
+            _copy_files(source, kept)
+        _copy_files(kept, target / lesson)
+    for name, source in pages().items():
+        copy, kept = target / name, target / progress.MARKER / "release" / name
+        if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # the learner's own is left alone
+            shutil.copyfile(source, copy)
+        shutil.copyfile(source, kept)
     return target
+
+
+def _home() -> Path:
+    """Where the workspace is, or is to be made: in a clone beside the course; else the nearest one, or `work` here."""
+    try:
+        return course_root().parent / DEFAULT
+    except CourseError:
+        pass
+    try:
+        return locate(None)
+    except CourseError:
+        return Path.cwd() / DEFAULT
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """The files of `source` that `target` lacks, without the rights that an installed file may have (read-only)."""
+    target.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if not (target / path.name).exists():
+            shutil.copyfile(path, target / path.name)
 
 
 def released() -> dict[str, Path]:
     """The course's released lessons, in order, and the folder of each."""
-    found = sorted((course_root() / "release").glob("[0-9][0-9]_*"))
+    root = learners_course()
+    found = sorted((root / "release").glob("[0-9][0-9]_*"))
     if not found:
-        raise CourseError("expected released lessons in course/release, found none. Run `attn build`.")
+        raise CourseError(f"expected released lessons in {root / 'release'}, found none. Run `attn build`.")
     return {folder.name: folder for folder in found}
+
+
+def pages() -> dict[str, Path]:
+    """The course's pages that lessons lead to beside their folders, such as an appendix."""
+    root = learners_course()
+    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "release").glob("*/*.ipynb"))]
+    names = sorted({name for text in texts for name in _BESIDE.findall(text)})
+    return {name: root / name for name in names if (root / name).is_file()}
 
 
 def outdated(workspace: Path) -> list[str]:

@@ -125,6 +125,7 @@ class Marked:
     notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # those of the flags that the student is told
     broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     tier: str = ""
     seconds: float = 0.0
