@@ -207,6 +207,12 @@ LATENT_ATTENTION = Exercise(
             Instead(key_positions=lambda self, start: torch.arange(start, start + self.length)),
         ),
         Misconception(
+            "all_keys_at_one_place",
+            "rotated all keys to one position, that of the newest token: a position of length 1 is used for every row, and nothing raises",
+            "Each key has a position of its own: `torch.arange(stop)` for all cached tokens.",
+            Instead(key_positions=lambda self, start: torch.tensor([self.length - 1])),
+        ),
+        Misconception(
             "base_ignored",
             "rotated with the base 10000, whatever the layer says",
             'Pass `layer["base"]`, for queries and for keys.',
