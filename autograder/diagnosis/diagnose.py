@@ -7,6 +7,7 @@ last, hedged, a known mistake that explains most of what fails. A name is certai
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -21,6 +22,7 @@ from autograder.judging.pack import PAIR
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
+SURE = 10.0  # bits that must be left over when a name is said for certain
 ENOUGH = 4  # that many entries cannot agree by chance
 VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
 
@@ -34,7 +36,13 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
     if not failing:
         return None
     tolerance = exercise.tolerance
-    found = _one(exercise, cases) or _composed(exercise, cases) or _here_and_there(exercise, cases)
+    found = (
+        _one(exercise, cases)
+        or _near(exercise, cases, alone=True)
+        or _composed(exercise, cases)
+        or _here_and_there(exercise, cases)
+        or _near(exercise, cases, alone=False)
+    )
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = (
             _two_terms(exercise, failing) or _by_output(exercise, cases) or _mistake_and_relation(exercise, failing, tolerance)
@@ -81,14 +89,57 @@ def _composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | No
     return _named(cases, *names, certain=sure)
 
 
+def _near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Diagnosis | None:
+    """A right program, or a listed mistake, with one small slip (`alone`), or two, that does what was seen."""
+    names = dict.fromkeys(name for record, _ in cases for name in record.near if (PAIR in name) != alone)
+    if not names or all(result.observation.failure is not None for _, result in cases if not result.passed):
+        return None
+    by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
+    seen = [fingerprint(result.observation) for _, result in cases]
+    for name in names:
+        if _explained(name, [record.near for record, _ in cases], cases, seen, exercise.tolerance):
+            sure = evidence(cases) >= math.log2(len(names)) + SURE
+            return _named(cases, *(by_id[part] for part in name.split(PAIR)), certain=sure)
+    return None
+
+
+def evidence(cases: Sequence[Case]) -> float:
+    """How many bits what was seen is worth, roughly: so much does it take for a coincidence among as many programs."""
+    bits = 0.0
+    for record, result in cases:
+        want, got = _values(record.expected), _values(result.observation)
+        if result.passed or set(want) != set(got):
+            bits += 0.0 if result.passed else 4.0
+            continue
+        for path, value in got.items():
+            if not isinstance(value, np.ndarray) or (isinstance(want[path], np.ndarray) and _alike(want[path], value, Tolerance(1e-4, 1e-6))):
+                continue
+            bits += _bits(value)
+    return bits
+
+
+def _bits(value: Array) -> float:
+    if value.dtype.kind == "b":
+        return value.size / 3
+    numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))[:8]
+    whole = numbers == np.round(numbers)
+    return float(np.where(whole, np.log2(1 + np.abs(numbers)), 18.0).sum())
+
+
 def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
-    """Whether the two mistakes give in every case just what was seen; a case in which they raise says nothing."""
+    return _explained(name, [record.pairs for record, _ in cases], cases, seen, tolerance)
+
+
+def _explained(
+    name: str, tables: Sequence[dict[str, Array]], cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance
+) -> bool:
+    """Whether the program `name` gives in every case just what was seen; a case in which it raises says nothing."""
     shown = False
-    for (record, result), numbers in zip(cases, seen, strict=True):
-        stored = record.pairs.get(name)
+    for table, (_, result), numbers in zip(tables, cases, seen, strict=True):
+        stored = table.get(name)
         if stored is None:
-            if record.pairs and result.observation.failure is None:
-                return False  # here the two of them raise
+            if table and result.observation.failure is None:
+                return False  # here it raises
             continue
         if numbers is None or not alike(stored, numbers, tolerance):
             return False
