@@ -27,16 +27,16 @@ if TYPE_CHECKING:
         Tolerance,
         Variant,
     )
-    from autograder.workspace.check import Score, check
     from autograder.workspace.export import bring
-    from autograder.workspace.in_cells import hint, solution, status
+    from autograder.workspace.in_cells.beside_check import hint, solution, status
+    from autograder.workspace.in_cells.check import Score, check
 
 __version__ = "0.2.0"
 
 _HOME = {
     "bring": "autograder.workspace.export",
-    **dict.fromkeys(("Score", "check"), "autograder.workspace.check"),
-    **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells"),
+    **dict.fromkeys(("Score", "check"), "autograder.workspace.in_cells.check"),
+    **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells.beside_check"),
     **dict.fromkeys(
         ("After", "Before", "Call", "Case", "Code", "Draw", "Exercise"),
         "autograder.judging.exercise",

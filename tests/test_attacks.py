@@ -28,13 +28,13 @@ import numpy as np
 import pytest
 
 import autograder.sandbox as box
-from autograder.authoring import twin
 from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.grading import grade
 from autograder.grading.grade import StudentRow
-from autograder.grading.mark import SECRET_FILE
-from autograder.grading.needed_cells import supporting
+from autograder.grading.marking.mark import SECRET_FILE
+from autograder.grading.marking.needed_cells import supporting
+from autograder.grading.trials import twin
 from autograder.judging import pack
 
 FOLDER = Path(__file__).parent / "attacks"

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring import twin
 from autograder.authoring.course import CourseError, find_lesson
 from autograder.cli import main
-from autograder.grading import class_report_page, ledger
-from autograder.grading.class_report import Facts, gradebook_facts, to_json, view
+from autograder.grading import ledger
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
+from autograder.grading.reports import class_report_page
+from autograder.grading.reports.class_report import Facts, gradebook_facts, to_json, view
+from autograder.grading.trials import twin
 from autograder.judging.exercise import Exercise
 
 LESSON = find_lesson("01_soft_lookup")

@@ -9,11 +9,11 @@ import pytest
 
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
-from autograder.grading import demo
-from autograder.grading.feedback import Pages
 from autograder.grading.grade import grade_assignment, write_feedback
-from autograder.grading.mark import make_mark_scheme, read_release
-from autograder.grading.needed_cells import needed
+from autograder.grading.marking.mark import make_mark_scheme, read_release
+from autograder.grading.marking.needed_cells import needed
+from autograder.grading.reports.feedback import Pages
+from autograder.grading.trials import demo
 from autograder.notebooks.html_page import POLICY
 from autograder.notebooks.submission import prose
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier

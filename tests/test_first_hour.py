@@ -15,7 +15,7 @@ from autograder import check, hint, solution, status
 from autograder.authoring.course import CourseError
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
-from autograder.workspace.check import check_in
+from autograder.workspace.in_cells.check import check_in
 
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)\n"
 

@@ -17,11 +17,13 @@ import pytest
 from autograder import cli
 from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
-from autograder.grading import collect, forbidden_names, grade, ledger, mark
+from autograder.grading import collect, grade, ledger
+from autograder.grading.marking import forbidden_names, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import clock, confine, wipe, wire
+from autograder.sandbox import clock, wire
 from autograder.sandbox.budget import Budget
+from autograder.sandbox.inside import confine, wipe
 
 LINKS = (
     "[figure](javascript:alert(1))",

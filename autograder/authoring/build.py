@@ -17,7 +17,6 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring import packs
 from autograder.authoring.course import (
     CourseError,
     Lesson,
@@ -83,7 +82,7 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
     if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
-    made = packs.make(lesson)
+    made = lesson.pack()
     for kind in ("source", "release"):
         path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
         differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
@@ -108,7 +107,7 @@ def wide_lines(lesson: Lesson) -> list[str]:
 def write_pack(lesson: Lesson, folder: Path) -> Path:
     """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
     path = folder / f"{lesson.slug}{pack.SUFFIX}"
-    made = packs.make(lesson)
+    made = lesson.pack()
     if not path.exists() or pack.differences(made, pack.load(path)):
         pack.save(made, path)
     return path

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autograder.judging import pack
 from autograder.judging.exercise import Exercise
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ class Lesson:
             ) from None
         exercises: Sequence[Exercise] = module.EXERCISES
         return tuple(exercises)
+
+    def pack(self, *, seed: int = pack.VISIBLE_SEED) -> pack.Pack:
+        """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared."""
+        try:
+            return pack.make(self.slug, self.title, self.exercises(), seed=seed)
+        except ValueError as error:
+            raise CourseError(str(error)) from None
 
 
 def _adopt(root: Path) -> None:

@@ -102,7 +102,7 @@ def _blind(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from autograder.cli.instructor_output import print_blind
-    from autograder.grading import blind
+    from autograder.grading.trials import blind
     from autograder.sandbox.tiers import choose_tier
 
     told = list(blind.ask(blind.read(arguments.blind), choose_tier()))

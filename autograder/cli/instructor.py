@@ -145,7 +145,8 @@ def _feedback(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     from autograder.authoring.build import nbgrader_api
     from autograder.authoring.course import course_root, find_lesson
-    from autograder.grading import class_report, class_report_page, ledger
+    from autograder.grading import ledger
+    from autograder.grading.reports import class_report, class_report_page
 
     root, lesson = course_root(), find_lesson(arguments.assignment)
     graded = ledger.load(root, lesson.name)
@@ -162,7 +163,8 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     from autograder.cli.instructor_output import print_class
-    from autograder.grading import demo, grade
+    from autograder.grading import grade
+    from autograder.grading.trials import demo
 
     graded, expected = demo.run(arguments.folder, unsafe=arguments.unsafe)
     if arguments.json:

@@ -144,7 +144,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _hint(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_hint
     from autograder.workspace import folder as workspace
-    from autograder.workspace import hints
+    from autograder.workspace.in_cells import hints
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.exercise)

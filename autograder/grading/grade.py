@@ -20,10 +20,10 @@ import nbformat
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, did_you_mean, settings
 from autograder.grading import bounded, ledger, rehearsal, workers
-from autograder.grading.feedback import Pages
 from autograder.grading.gradebook import Gradebook, ensure_assignment
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.grading.mark import Marked, MarkScheme, make_mark_scheme, read_release
+from autograder.grading.marking.mark import Marked, MarkScheme, make_mark_scheme, read_release
+from autograder.grading.reports.feedback import Pages
 from autograder.notebooks.archives import shown
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.submission import UnreadableError, load

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import SYMBOL, WORD, inline
-from autograder.grading.class_report import Held, Passed, View
+from autograder.grading.reports.class_report import Held, Passed, View
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 FORMGRADER = "http://localhost:8888/formgrader"

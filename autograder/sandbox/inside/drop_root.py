@@ -38,7 +38,7 @@ def closed_folders(paths: list[str]) -> dict[str, list[str]]:
 
 def step_down(uid: int) -> None:
     """Become user and group `uid` with no groups, no capabilities and no way back."""
-    from autograder.sandbox.confine import ConfineError, no_new_privileges, prctl
+    from autograder.sandbox.inside.confine import ConfineError, no_new_privileges, prctl
 
     for capability in range(64):
         try:

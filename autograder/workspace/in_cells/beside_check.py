@@ -8,7 +8,8 @@ from typing import Any
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.diagnosis.panel import HINT, inline, overview_html, overview_text, plain
 from autograder.workspace import folder as workspace
-from autograder.workspace import hints, progress
+from autograder.workspace import progress
+from autograder.workspace.in_cells import hints
 
 HINTS_FIRST = 3
 

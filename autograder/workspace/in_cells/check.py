@@ -17,7 +17,7 @@ from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord, Result
 
 if TYPE_CHECKING:
-    from autograder.workspace.overview import Overview
+    from autograder.workspace.in_cells.overview import Overview
 
 
 class Score(float):
@@ -56,7 +56,7 @@ def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) 
     Raises CourseError where no probe pack is beside the notebook or the name is not one of its exercises.
     """
     if exercise is None:
-        from autograder.workspace.overview import overview  # sqlite is not needed before
+        from autograder.workspace.in_cells.overview import overview  # sqlite is not needed before
 
         return overview(Path.cwd())
     if not isinstance(exercise, str):  # the function itself instead of its name
@@ -145,7 +145,7 @@ def _done(result: Result) -> Score:
 
     record(Path.cwd(), result.exercise.id, report)
     if report.status == "pass":
-        from autograder.workspace.next_step import next_step
+        from autograder.workspace.in_cells.overview import next_step
 
         report = dataclasses.replace(report, following=next_step(Path.cwd(), result.exercise.id))
     return Score(report)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from autograder import sandbox as box
 from autograder.diagnosis.explain import Report
-from autograder.grading.forbidden_names import bindings, leaned_on
+from autograder.grading.marking.forbidden_names import bindings, leaned_on
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import grade_id, is_answer
 

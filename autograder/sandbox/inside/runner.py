@@ -21,7 +21,8 @@ import numpy as np
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe
 from autograder.judging.values import Array, EncodedValue, encode
-from autograder.sandbox import cells, codec, confine, wire
+from autograder.sandbox import codec, wire
+from autograder.sandbox.inside import cells, confine
 from autograder.sandbox.wire import Header, WireError
 
 

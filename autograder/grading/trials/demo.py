@@ -15,15 +15,15 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring import twin
 from autograder.authoring.course import CourseError, Lesson, find_lesson, lessons, settings
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.authoring.verify import grade as grade_here
-from autograder.grading.follow_through import SHARE
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport
-from autograder.grading.mark import secret
+from autograder.grading.marking.follow_through import SHARE
+from autograder.grading.marking.mark import secret
+from autograder.grading.trials import twin
 from autograder.judging import pack
 from autograder.judging.exercise import Exercise, Misconception
 from autograder.notebooks.roles import grade_id, is_answer

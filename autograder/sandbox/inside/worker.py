@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from autograder.sandbox import clock, confine, wipe, wire
+from autograder.sandbox import clock, wire
+from autograder.sandbox.inside import confine, wipe
 from autograder.sandbox.wire import Header, WireClosedError, WireError
 
 HUGE = 2 << 20
@@ -76,9 +77,9 @@ class Worker:
 
     def _preload(self) -> list[str]:
         missing = []
-        from autograder.sandbox import cells, runner  # noqa: F401 - imported here, while everything is still readable
+        from autograder.sandbox.inside import cells, runner  # noqa: F401 - imported here, while everything is still readable
 
-        for name in ("autograder.workspace.check", *self.config["preload"]):
+        for name in ("autograder.workspace.in_cells.check", *self.config["preload"]):
             try:
                 importlib.import_module(name)
             except ImportError:
@@ -150,7 +151,7 @@ class Worker:
             return
         try:
             self.control.close()
-            from autograder.sandbox import runner
+            from autograder.sandbox.inside import runner
 
             runner.main(channel, self.shell, self.config | {"limits": order["limits"], "mapped": self.mapped})
         finally:

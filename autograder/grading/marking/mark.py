@@ -28,17 +28,17 @@ import nbformat
 
 from autograder import __version__
 from autograder import sandbox as box
-from autograder.authoring import packs
 from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import judge_missing, judged
 from autograder.diagnosis.explain import Report, make_report
-from autograder.grading import bounded, forbidden_names
-from autograder.grading.follow_through import Policy, carried, failing_below, with_references
-from autograder.grading.forbidden_names import bindings, builds_names, disguises, leaned_on, uses
-from autograder.grading.needed_cells import needed, supporting
+from autograder.grading import bounded
+from autograder.grading.marking import forbidden_names
+from autograder.grading.marking.follow_through import Policy, carried, failing_below, with_references
+from autograder.grading.marking.forbidden_names import bindings, builds_names, disguises, leaned_on, uses
+from autograder.grading.marking.needed_cells import needed, supporting
 from autograder.judging import pack
 from autograder.judging.judge import judge_choice
 from autograder.judging.observation import Failure, Observation
@@ -150,7 +150,7 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
     """The scheme for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
-    hidden = packs.make(lesson, seed=pack.seed_from(secret(root), lesson.slug))
+    hidden = lesson.pack(seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
