@@ -22,7 +22,8 @@ from autograder.judging.pack import PAIR
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
-SURE = 10.0  # bits that must be left over when a name is said for certain
+LIKELY = 4.0
+SURE = 8.0  # bits that must be left over when a name is said for certain
 ENOUGH = 4  # that many entries cannot agree by chance
 VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
 
@@ -97,10 +98,18 @@ def _near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Di
     by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
     seen = [fingerprint(result.observation) for _, result in cases]
     for name in names:
-        if _explained(name, [record.near for record, _ in cases], cases, seen, exercise.tolerance):
-            sure = evidence(cases) >= math.log2(len(names)) + SURE
-            return _named(cases, *(by_id[part] for part in name.split(PAIR)), certain=sure)
+        if _explained(name, [record.near for record, _ in cases], cases, seen, _exact(cases, exercise.tolerance)):
+            left = evidence(cases) - math.log2(len(names))
+            return _named(cases, *(by_id[part] for part in name.split(PAIR)), certain=left >= SURE) if left >= LIKELY else None
     return None
+
+
+def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
+    """As near as two ways to compute the same come: an exercise may forgive more, a name may not."""
+    arrays = [array for _, result in cases if result.observation.value for array in result.observation.value.arrays]
+    double = all(array.dtype.kind != "f" or array.dtype.itemsize == 8 for array in arrays)
+    rtol, atol = (1e-7, 1e-10) if double else (1e-5, 1e-6)
+    return Tolerance(min(tolerance.rtol, rtol), min(tolerance.atol, atol))
 
 
 def evidence(cases: Sequence[Case]) -> float:
@@ -112,7 +121,9 @@ def evidence(cases: Sequence[Case]) -> float:
             bits += 0.0 if result.passed else 4.0
             continue
         for path, value in got.items():
-            if not isinstance(value, np.ndarray) or (isinstance(want[path], np.ndarray) and _alike(want[path], value, Tolerance(1e-4, 1e-6))):
+            if not isinstance(value, np.ndarray) or (
+                isinstance(want[path], np.ndarray) and _alike(want[path], value, Tolerance(1e-4, 1e-6))
+            ):
                 continue
             bits += _bits(value)
     return bits

@@ -11,16 +11,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from autograder.judging import nearby
 from autograder.judging.behaviour import find, shown
 from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, fingerprint
 from autograder.judging.judge import is_kind_of, judge
+from autograder.judging.near import programs as nearby
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
@@ -30,6 +30,7 @@ FORMAT = 1
 PAIR = "+"  # joins the ids of two mistakes that are made at once
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
+Naming = Literal["listed", "pairs", "near"]
 
 
 @dataclass(frozen=True)
@@ -57,24 +58,24 @@ def seed_from(secret: str, lesson: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{secret}\0{lesson}".encode()).digest()[:8], "big")
 
 
-def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED) -> Pack:
+def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED, naming: Naming = "pairs") -> Pack:
     """The pack of a lesson for `seed`. Raises ValueError where a reference fails on its own probe."""
-    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed) for exercise in exercises})
+    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed, naming=naming) for exercise in exercises})
 
 
-def make_record(lesson: str, exercise: Exercise, seed: int, *, composed: bool = True) -> ExerciseRecord:
+def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs") -> ExerciseRecord:
     """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
 
-    With `composed` also by programs that make two of them, or a slip that is not listed: not needed to judge, only to name.
+    `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`.
     """
     if exercise.behaviour:
         find(exercise.behaviour)
-    cases = [_make_case(lesson, exercise, case, index, seed, composed) for index, case in enumerate(exercise.cases)]
+    cases = [_make_case(lesson, exercise, case, index, seed, naming != "listed") for index, case in enumerate(exercise.cases)]
     near: tuple[Known, ...] = ()
-    if composed and cases:
-        _drop_idle_pairs(cases, exercise.tolerance)
-        programs, near = nearby.find(exercise, cases)
-        for name, rows in programs.items():
+    _drop_idle_pairs(cases, exercise.tolerance)
+    if naming == "near" and cases:
+        found, near = nearby.find(exercise, cases)
+        for name, rows in found.items():
             for record, row in zip(cases, rows, strict=True):
                 if row is not None:
                     record.near[name] = row

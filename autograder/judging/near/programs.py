@@ -7,26 +7,29 @@ that does what a listed mistake does is that mistake.
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from autograder.judging.anywhere import slips
 from autograder.judging.behaviour import shown
 from autograder.judging.compose import apply_step
-from autograder.judging.edits import Edit, Source, source_of
-from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Tolerance
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
+from autograder.judging.near.anywhere import slips
+from autograder.judging.near.edits import edits
+from autograder.judging.near.source import Edit, Source, source_of
 from autograder.judging.observe import observe, observe_within
 from autograder.judging.records import CaseRecord, Known
 from autograder.judging.values import Array, decode
 
 JOIN = "+"
-ASKED_ALONE, ASKED_TWICE = 1200, 1500  # programs that are run, with one slip and with two
+ASKED_ALONE, ASKED_TWICE = 1000, 1200  # programs that are run, with one slip and with two
 KEPT_ALONE, KEPT_TWICE = 250, 250
 ENTRIES = 40_000  # in the inputs of all cases: where there are more, fewer programs are run
+SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
 ADVICE = "A right program with this one change returns exactly what you return. Find the place in yours."
 
@@ -42,18 +45,39 @@ class Start:
     listed: str | None = None
 
 
+@dataclass(frozen=True)
+class Try:
+    """A slip to be tried: an edit of the text of `start`, a step anywhere, or (with `listed`) what the start does already."""
+
+    rank: float
+    says: str
+    start: Start | None = None
+    edit: Edit | None = None
+    step: Any = None
+
+    @property
+    def listed(self) -> str | None:
+        """The listed mistake that it is, if it is nothing more."""
+        return self.start.listed if self.start is not None and self.edit is None else None
+
+
 @dataclass
 class _Found:
     """The programs found so far: the table of their fingerprints has a row of `LENGTH` numbers for each case."""
 
     cases: Sequence[CaseRecord]
     exercise: Exercise
+    watched: bool = False  # where a program might not end
     buckets: dict[bytes, list[Array]] = field(default_factory=dict)
     kept: dict[str, list[Array | None]] = field(default_factory=dict)
 
-    def look(self, answer: Answer, watched: bool) -> list[Array | None] | None:
-        """What the program does in each case; None where it fails in the first. `watched` where it might not end."""
-        watch = functools.partial(observe_within, SECONDS) if watched else observe
+    def look(self, make: Callable[[], Answer]) -> list[Array | None] | None:
+        """What the program does in each case; None where there is none, or it fails in the first."""
+        try:
+            answer = make()
+        except Exception:  # an edited text may be no program at all
+            return None
+        watch = functools.partial(observe_within, SECONDS) if self.watched else observe
         rows: list[Array | None] = []
         for record in self.cases:
             if record.expected.failure is not None:
@@ -75,7 +99,7 @@ class _Found:
             many = np.stack(others)  # (programs, cases, LENGTH)
             same = np.ones(len(others), bool)
             for case in np.flatnonzero(~lost):
-                same &= alike_each(many[:, case], table[case], self.exercise.tolerance)
+                same &= alike_each(many[:, case], table[case], SAME)
             if same.any():
                 return False
         others.append(table)
@@ -84,39 +108,34 @@ class _Found:
 
 def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
     """For each program, by the ids of its slips: its fingerprints; and the slips in words."""
-    found = _Found(cases, exercise)
-    _add_known(found, cases)
-    names: dict[str, str] = {}  # what is said -> id
     scale = min(1.0, ENTRIES / max(1, sum(array.size for record in cases for array in record.probe.inputs.arrays)))
     starts = list(_starts(exercise))
-    watched = any(start.source.loops for start in starts)
-    right = [start for start in starts if start.listed is None]
-    steps = list(_steps(exercise, cases[0]))
-    alone: list[tuple[int, str, Start | None, Edit | None, Any]] = []
-    candidates = [(edit.rank, edit.says, start, edit, None) for start in right for edit in start.source.edits()]
-    candidates += [(slip.rank, slip.says, None, None, slip.step) for slip in steps]
-    candidates.sort(key=lambda each: each[0])
-    for rank, says, start, edit, step in candidates[: int(ASKED_ALONE * scale)]:
-        rows = _ask(found, lambda: _program(exercise, start, [edit] if edit else [], [step] if step else []), watched)
+    found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
+    _add_known(found, cases)
+    ids: dict[str, str] = {}  # what is said -> id
+    anywhere = [Try(slip.rank, slip.says, step=slip.step) for slip in _steps(exercise, cases[0])]
+    candidates = [
+        Try(edit.rank, edit.says, start, edit) for start in starts if start.listed is None for edit in edits(start.source)
+    ]
+    alone: list[Try] = []
+    for each in sorted([*candidates, *anywhere], key=lambda one: one.rank)[: int(ASKED_ALONE * scale)]:
+        rows = found.look(functools.partial(_program, exercise, each))
         if rows is not None and found.add(rows):
-            name = names.setdefault(says, f"{len(names)}")
-            alone.append((rank, name, start, edit, step))
-            if len(found.kept) < KEPT_ALONE and f"~{name}" not in found.kept:
-                found.kept[f"~{name}"] = rows
-    twice = _twice(exercise, starts, steps, alone, names)
-    asked = 0
-    for label, make in twice:
-        if asked >= ASKED_TWICE * scale or len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
+            alone.append(each)
+            if len(found.kept) < KEPT_ALONE:
+                found.kept.setdefault(_id(each, ids), rows)
+    for one, two in itertools.islice(_twice(starts, anywhere, alone), int(ASKED_TWICE * scale)):
+        if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
             break
-        asked += 1
-        if label in found.kept:
-            continue
-        rows = _ask(found, make, watched)
+        rows = found.look(functools.partial(_program, exercise, one, two))
         if rows is not None and found.add(rows):
-            found.kept[label] = rows
+            found.kept.setdefault(f"{_id(one, ids)}{JOIN}{_id(two, ids)}", rows)
     used = {part for label in found.kept for part in label.split(JOIN)}
-    known = tuple(Known(f"~{name}", says, ADVICE) for says, name in names.items() if f"~{name}" in used)
-    return found.kept, known
+    return found.kept, tuple(Known(name, says, ADVICE) for says, name in ids.items() if name in used)
+
+
+def _id(each: Try, ids: dict[str, str]) -> str:
+    return each.listed or ids.setdefault(each.says, f"~{len(ids)}")
 
 
 def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
@@ -128,14 +147,6 @@ def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
         found.add([fingerprint(record.mistakes.get(name, record.expected)) for record in cases])
     for name in pairs:
         found.add([record.pairs.get(name) for record in cases])
-
-
-def _ask(found: _Found, make: Callable[[], Answer], watched: bool) -> list[Array | None] | None:
-    try:
-        answer = make()
-    except Exception:  # an edited text may be no program at all
-        return None
-    return found.look(answer, watched)
 
 
 def _starts(exercise: Exercise) -> Iterator[Start]:
@@ -180,41 +191,27 @@ def _steps(exercise: Exercise, record: CaseRecord) -> list[Any]:
     return list(slips(inputs, decode(record.expected.value)))
 
 
-def _program(exercise: Exercise, start: Start | None, edits: Sequence[Edit], steps: Sequence[Any]) -> Answer:
-    answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(edits))
-    for step in sorted(steps, key=lambda step: isinstance(step, After)):
+def _program(exercise: Exercise, *slips: Try) -> Answer:
+    """The program that makes all of `slips`, which share a start if they have one."""
+    start = next((each.start for each in slips if each.start is not None), None)
+    made = [each.edit for each in slips if each.edit is not None]
+    answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(made))
+    for step in sorted((each.step for each in slips if each.step is not None), key=lambda step: isinstance(step, After)):
         answer = apply_step(step, answer)
     return answer
 
 
-def _twice(
-    exercise: Exercise, starts: Sequence[Start], steps: Sequence[Any], alone: Sequence[tuple[Any, ...]], names: dict[str, str]
-) -> Iterator[tuple[str, Callable[[], Answer]]]:
-    """Programs with two slips, the commonest first: a listed mistake and a slip, or two slips."""
-    found: list[tuple[float, str, Callable[[], Answer]]] = []
+def _twice(starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try]) -> Iterator[tuple[Try, Try]]:
+    """Two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
+    found: list[tuple[float, Try, Try]] = []
     for start in starts:
-        if start.listed is None:
-            continue
-        for edit in start.source.edits():
-            label = f"{start.listed}{JOIN}~{names.setdefault(edit.says, str(len(names)))}"
-            found.append((edit.rank, label, lambda start=start, edit=edit: _program(exercise, start, [edit], [])))
-        for slip in steps:
-            label = f"{start.listed}{JOIN}~{names.setdefault(slip.says, str(len(names)))}"
-            found.append((slip.rank, label, lambda start=start, slip=slip: _program(exercise, start, [], [slip.step])))
-    for number, (rank, name, start, edit, step) in enumerate(alone):
-        for other_rank, other, other_start, other_edit, other_step in alone[number + 1 :]:
-            if start is not None and other_start is not None and start is not other_start:
-                continue
-            if edit is not None and other_edit is not None and edit.node is other_edit.node:
-                continue
-            both = [each for each in (edit, other_edit) if each is not None]
-            done = [each for each in (step, other_step) if each is not None]
-            found.append(
-                (
-                    rank + other_rank + 1.0,
-                    f"~{name}{JOIN}~{other}",
-                    lambda start=start or other_start, both=both, done=done: _program(exercise, start, both, done),
-                )
-            )
-    for _, label, make in sorted(found, key=lambda each: each[0]):
-        yield label, make
+        if start.listed is not None:
+            first = Try(0.0, "", start)
+            found += [(edit.rank, first, Try(edit.rank, edit.says, start, edit)) for edit in edits(start.source)]
+            found += [(slip.rank, first, slip) for slip in anywhere]
+    for one, two in itertools.combinations(alone, 2):
+        apart = one.start is not None and two.start is not None and one.start is not two.start
+        if not apart and not (one.edit is not None and two.edit is not None and one.edit.node is two.edit.node):
+            found.append((one.rank + two.rank + 1.0, one, two))
+    for _, one, two in sorted(found, key=lambda each: each[0]):
+        yield one, two

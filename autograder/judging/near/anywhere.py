@@ -127,7 +127,7 @@ def _applies(letters: str, x: Any) -> bool:
         return _is_number(x) and ("f" not in letters or _kind(x) == "f")
     if "a" in letters and not _is_array(x):
         return False
-    if "2" in letters and x.ndim < 2 or "3" in letters and x.ndim < 3:
+    if ("2" in letters and x.ndim < 2) or ("3" in letters and x.ndim < 3):
         return False
     if not _is_array(x) and not _is_number(x):
         return False
@@ -171,8 +171,16 @@ def _with_inputs(inputs: dict[str, Any]) -> Iterator[Slip]:
         if isinstance(value, bool):
             yield Slip(Before(lambda name=name, **given: {name: not given[name]}), f"did the opposite of what `{name}` says", 1)
         elif _is_array(value) and _kind(value) == "b":
-            yield Slip(Before(lambda name=name, **given: {name: ~given[name]}), f"took `{name}` the wrong way round: True where False belongs", 0)
-            yield Slip(Before(lambda name=name, **given: {name: given[name] | True}), f"did not look at `{name}`: as if it were True everywhere", 1)
+            yield Slip(
+                Before(lambda name=name, **given: {name: ~given[name]}),
+                f"took `{name}` the wrong way round: True where False belongs",
+                0,
+            )
+            yield Slip(
+                Before(lambda name=name, **given: {name: given[name] | True}),
+                f"did not look at `{name}`: as if it were True everywhere",
+                1,
+            )
         elif _is_array(value) and _kind(value) == "f" and value.ndim >= 2:
             yield Slip(Before(lambda name=name, **given: {name: given[name].swapaxes(-1, -2)}), f"used `{name}` transposed", 2)
 
