@@ -8,6 +8,7 @@ that does what a listed mistake does is that mistake.
 
 import functools
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,9 @@ from autograder.judging.values import Array, decode
 JOIN = "+"
 ASKED_ALONE, ASKED_TWICE = 1000, 1200  # programs that are run, with one slip and with two
 KEPT_ALONE, KEPT_TWICE = 250, 250
-ENTRIES = 40_000  # in the inputs of all cases: where there are more, fewer programs are run
+# processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
+SHARES = ((0.03, 1.0), (0.1, 0.3), (0.3, 0.1), (1.0, 0.03))
+SLOW = 0.1  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
 ADVICE = "A right program with this one change returns exactly what you return. Find the place in yours."
@@ -108,8 +111,9 @@ class _Found:
 
 def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
     """For each program, by the ids of its slips: its fingerprints; and the slips in words."""
-    scale = min(1.0, ENTRIES / max(1, sum(array.size for record in cases for array in record.probe.inputs.arrays)))
-    starts = list(_starts(exercise))
+    taken = _seconds(exercise.reference, cases)
+    scale = next((share for seconds, share in SHARES if taken <= seconds), 0.0)
+    starts = [start for start in _starts(exercise) if _quick(start, cases, max(SLOW, 2 * taken))]
     found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
     _add_known(found, cases)
     ids: dict[str, str] = {}  # what is said -> id
@@ -132,6 +136,26 @@ def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, lis
             found.kept.setdefault(f"{_id(one, ids)}{JOIN}{_id(two, ids)}", rows)
     used = {part for label in found.kept for part in label.split(JOIN)}
     return found.kept, tuple(Known(name, says, ADVICE) for says, name in ids.items() if name in used)
+
+
+def _quick(start: Start, cases: Sequence[CaseRecord], limit: float) -> bool:
+    """Whether the program runs at all without its surroundings, and is no slow one."""
+    try:
+        return _seconds(start.wrap(start.source.build([])), cases) <= limit
+    except Exception:
+        return False
+
+
+def _seconds(answer: Answer, cases: Sequence[CaseRecord]) -> float:
+    """The processor time of one round through the cases, the better of two."""
+
+    def once() -> float:
+        begun = time.thread_time()
+        for record in cases:
+            observe(answer, record.probe, dtype="float64")
+        return time.thread_time() - begun
+
+    return min(once(), once())
 
 
 def _id(each: Try, ids: dict[str, str]) -> str:
