@@ -59,7 +59,7 @@ def test_a_blank_answer_says_what_to_do_and_shows_no_traceback(notebook_folder: 
 
     score = check("average_pool", average_pool)
     assert score == 0
-    assert "Replace `raise NotImplementedError()`" in str(score)
+    assert "Replace the line `raise NotImplementedError(…)`" in str(score)
     assert "Traceback" not in str(score) + score._repr_html_()
     assert capsys.readouterr().err == ""
 

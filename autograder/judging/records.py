@@ -52,6 +52,7 @@ class ExerciseRecord:
     properties: tuple[Property, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
     choices: dict[str, str] = field(default_factory=dict)
+    holds: str = ""
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0

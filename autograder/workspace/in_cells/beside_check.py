@@ -10,6 +10,7 @@ from autograder.diagnosis.panel import HINT, inline, overview_html, overview_tex
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 from autograder.workspace.in_cells import hints
+from autograder.workspace.in_cells.check import find_packs, find_record
 
 HINTS_FIRST = 3
 
@@ -28,11 +29,27 @@ class Shown:
         return f'<div class="attn-panel" role="status">{self.markup}</div>'
 
 
+@dataclass(frozen=True)
+class Words:
+    """An answer in words: Markdown, which a notebook typesets with its formulas."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
 def hint(exercise: str) -> Shown:
     """The next hint of an exercise of this lesson; it is remembered how far you have read."""
-    home, lesson = _here("hint")
-    _known(home, lesson, exercise)
-    given = hints.hint(home, lesson, exercise)
+    if _alone():
+        given = hints.hint_alone(exercise, find_record(exercise).hints)
+    else:
+        home, lesson = _here("hint")
+        _known(home, lesson, exercise)
+        given = hints.hint(home, lesson, exercise)
     if not given.text:
         return Shown("There are no hints for this one.", "There are no hints for this one.")
     head = f"Hint {given.level} of {given.total}: {HINT[given.level - 1].lower()}"
@@ -46,13 +63,16 @@ def status() -> Shown:
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
 
 
-def solution(exercise: str, *, sure: bool = False) -> Shown:
+def solution(exercise: str, *, sure: bool = False) -> "Shown | Words":
     """The reference's answer: once yours passes, or after the last hint with `sure=True`. What you looked up is noted.
 
-    Raises CourseError before that, and where the course's answers are not on this machine.
+    Of a question in words: what we would write, once you have written something and saved the notebook. Raises CourseError
+    before that, and where the course's answers are not on this machine.
     """
     home, lesson = _here("solution")
-    _known(home, lesson, exercise)
+    _known(home, lesson, exercise, written=True)
+    if exercise not in workspace.load_pack(home, lesson).exercises:
+        return _in_words(home, lesson, exercise)
     entry = progress.read(home).get((lesson, exercise))
     passed = entry is not None and entry.status == "pass"
     seen = progress.last_hint(home, lesson, exercise)
@@ -68,6 +88,11 @@ def solution(exercise: str, *, sure: bool = False) -> Shown:
     return Shown(source, f"<pre>{html.escape(source)}</pre>")
 
 
+def _alone() -> bool:
+    """Whether the notebook stands in no workspace, as in Colab: then the packs of the installed course know its exercises."""
+    return not (Path.cwd().parent / progress.MARKER).is_dir() and bool(find_packs())
+
+
 def _here(name: str) -> tuple[Path, str]:
     folder = Path.cwd()
     if not (folder.parent / progress.MARKER).is_dir() or folder.name not in workspace.names(folder.parent):
@@ -75,8 +100,17 @@ def _here(name: str) -> tuple[Path, str]:
     return folder.parent, folder.name
 
 
-def _known(home: Path, lesson: str, exercise: Any) -> None:
-    names = list(workspace.load_pack(home, lesson).exercises)
+def _in_words(home: Path, lesson: str, question: str) -> Words:
+    if question not in workspace.answered(home, lesson):
+        raise CourseError(
+            f"solution({question!r}): your own answer comes first. Write it in its cell, save the notebook (Ctrl+S), "
+            "and run this again."
+        )
+    return Words(_source(lesson, question))
+
+
+def _known(home: Path, lesson: str, exercise: Any, *, written: bool = False) -> None:
+    names = workspace.answer_ids(home, lesson, written)
     if exercise not in names:
         raise CourseError(f"expected an exercise of this lesson, got {exercise!r}.{did_you_mean(str(exercise), names)}")
 
