@@ -82,18 +82,19 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _lab(arguments: argparse.Namespace) -> int:
     from autograder.workspace import folder as workspace
+    from autograder.workspace import lab
 
     folder = workspace.prepare(arguments.workspace)
     target = workspace.next_notebook(folder, arguments.lesson)
     if waiting := workspace.outdated(folder):
         print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
     if arguments.prepare:
-        workspace.for_editors(folder)
+        lab.for_editors(folder)
         print(f"Your copy of the lessons: {folder}\nOpen that folder in your editor (VS Code: `code {folder}`), then {target}.")
         print(f"Kernel: {sys.executable}")
         return 0
     print(f"Your copy of the lessons: {folder}\nOpening {target}", flush=True)
-    return workspace.open_lab(folder, target, port=arguments.port, browser=not arguments.no_browser)
+    return lab.open_lab(folder, target, port=arguments.port, browser=not arguments.no_browser)
 
 
 def _status(arguments: argparse.Namespace) -> int:

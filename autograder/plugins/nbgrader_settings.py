@@ -63,6 +63,11 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
     c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
     c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"
+    c.GenerateFeedback.preprocessors = [
+        "autograder.plugins.preprocessors.CurrentGrades",  # before the page shows a penalty, it is what it would be today
+        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    ]
+    c.ExportApp.plugin_class = "autograder.plugins.exporters.CsvExporter"
     # Late submissions, counted from the due date in the gradebook; without one nobody is late.
     c.AssignLatePenalties.plugin_class = "autograder.plugins.late_penalty.LatePenalty"
     # `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.
