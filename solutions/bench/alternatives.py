@@ -28,7 +28,8 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def wide(x: Tensor) -> Tensor:
     """`x` in float64, on the CPU where its device has none (Apple's)."""
-    return (x.cpu() if x.device.type == "mps" else x).double()
+    there: Tensor = x.cpu() if x.device.type == "mps" else x
+    return there.double()
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -83,7 +84,8 @@ def latent_asks_left(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor
     """The absorbed step by two matrix products, the few asks on the left of both."""
     S = (_asks(module, q, r).flatten(1, 2) * module.scale) @ rows.mT
     U = torch.softmax(S, dim=-1) @ rows[..., : module.d_c]
-    return per_head(U.unflatten(1, (q.shape[1], 1)), module.W_UV)
+    out: Tensor = per_head(U.unflatten(1, (q.shape[1], 1)), module.W_UV)
+    return out
 
 
 def latent_sdpa(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor, *, enable_gqa: bool) -> Tensor:
@@ -91,7 +93,8 @@ def latent_sdpa(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor, *, 
     asks, keys = _asks(module, q, r), rows[:, None]
     asks = asks if enable_gqa else asks.transpose(1, 2)
     U = sdpa(asks, keys, keys[..., : module.d_c], scale=module.scale, enable_gqa=enable_gqa)
-    return per_head(U if enable_gqa else U.transpose(1, 2), module.W_UV)
+    out: Tensor = per_head(U if enable_gqa else U.transpose(1, 2), module.W_UV)
+    return out
 
 
 def latent_naive(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) -> Tensor:
