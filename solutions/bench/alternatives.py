@@ -28,8 +28,8 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def wide(x: Tensor) -> Tensor:
     """`x` in float64, on the CPU where its device has none (Apple's)."""
-    there: Tensor = x.cpu() if x.device.type == "mps" else x
-    return there.double()
+    there: Tensor = (x.cpu() if x.device.type == "mps" else x).double()
+    return there
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -40,7 +40,8 @@ def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         for b in range(q.shape[0])
         for h in range(q.shape[1])
     ]
-    return torch.stack(heads).unflatten(0, q.shape[:2])
+    out: Tensor = torch.stack(heads).unflatten(0, q.shape[:2])
+    return out
 
 
 def online_softmax(q: Tensor, k: Tensor, v: Tensor, block: int = 256) -> Tensor:
@@ -113,7 +114,8 @@ def latent_exact(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) ->
             keys, values = C @ wide(module.W_UK[h]), C @ wide(module.W_UV[h])
             scores = (wide(one_q[h]) @ keys.mT + wide(one_r[h]) @ k_rope.mT) * module.scale
             heads.append(torch.softmax(scores.masked_fill(~_keep(scores, keys), -math.inf), dim=-1) @ values)
-    return torch.stack(heads).unflatten(0, q.shape[:2])
+    out: Tensor = torch.stack(heads).unflatten(0, q.shape[:2])
+    return out
 
 
 def stack_exact(stack: Sequence[Attention], x: Tensor) -> Tensor:
