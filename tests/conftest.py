@@ -9,18 +9,19 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
-from autograder.authoring import twin
 from autograder.authoring.course import course_root, lessons
+from autograder.grading.trials import twin
 from autograder.notebooks.roles import grade_id, is_answer
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -154,15 +155,24 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a fresh workspace with all released lessons: `(base URL, workspace)`."""
-    from autograder.workspace import folder as workspace
+    with lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
 
-    folder = workspace.prepare(tmp_path_factory.mktemp("lab") / "work")
-    port, home = free_port(), tmp_path_factory.mktemp("jupyter-home")
+
+@contextmanager
+def lab(place: Path) -> Iterator[tuple[str, Path]]:
+    """JupyterLab on a fresh workspace in `place`, with settings of its own: `(base URL, workspace)`."""
+    from autograder.workspace import folder as workspace
+    from autograder.workspace import lab
+
+    folder, home = workspace.prepare(place / "work"), place / "jupyter-home"
+    home.mkdir()
+    port = free_port()
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--allow-root"]
     command += [f"--ServerApp.root_dir={folder}", "--IdentityProvider.token="]
     places = {f"JUPYTER_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     log = (home / "log.txt").open("w")
-    server = subprocess.Popen(command, cwd=folder, env={**workspace.lab_environment(folder), **places}, stdout=log, stderr=log)
+    server = subprocess.Popen(command, cwd=folder, env={**lab.lab_environment(folder), **places}, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         for _ in range(240):
@@ -186,8 +196,7 @@ def browser() -> Iterator[Any]:
         pytest.skip(f"no Chromium at {CHROMIUM}: install it, or set ATTN_CHROMIUM")
     from playwright.sync_api import sync_playwright
 
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=flags)
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
         yield chromium
         chromium.close()

@@ -1,40 +1,78 @@
-"""Draw the README's picture: a failing panel beside a passing one, as the engine renders them. Needs Chromium.
+"""Film the README's picture: in JupyterLab a check fails, names the mistake, and passes once it is mended. Needs Chromium.
 
-Run: python tests/picture.py
+Run: python -m tests.picture
 """
 
-import os
+import io
+import tempfile
 from pathlib import Path
+from typing import Any
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from autograder.authoring.course import find_lesson
-from autograder.diagnosis.attempt import check_answer
-from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.panel import to_html
-from autograder.judging import pack
+from tests.conftest import CHROMIUM, FLAGS, lab
+from tests.test_browser import open_lesson, type_source
 
-TARGET = Path(__file__).parent.parent / ".github" / "panels.png"
+TARGET = Path(__file__).parent.parent / ".github" / "check.gif"
+LESSON = "03_scaled_dot_product"
+HEAD = "def scaled_scores(Q, K):\n"
+WRONG = "    return Q @ K.transpose(-2, -1) / Q.shape[-1]"
+RIGHT = "    return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])"
+COLOURS = 64
+
+
+class Film:
+    """Frames with their durations; written as a GIF that plays once and stops at its last frame."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self._frames: list[Image.Image] = []
+        self._ms: list[int] = []
+
+    def shoot(self, ms: int) -> None:
+        shot = Image.open(io.BytesIO(self._page.screenshot())).convert("RGB")
+        self._frames.append(shot.quantize(COLOURS, dither=Image.Dither.NONE))
+        self._ms.append(ms)
+
+    def write(self, path: Path) -> None:
+        first, *rest = self._frames
+        first.save(path, save_all=True, append_images=rest, duration=self._ms, optimize=True)
 
 
 def main() -> None:
     """Write the picture."""
-    lesson = find_lesson("scaled_dot_product")
-    exercise = next(e for e in lesson.exercises() if e.id == "scaled_scores")
-    record = pack.make_record(lesson.slug, exercise, pack.VISIBLE_SEED)
-    mistake = next(m for m in exercise.misconceptions if m.id == "scaled_by_d")
-    panels = [to_html(make_report(check_answer(record, answer))) for answer in (mistake.answer, exercise.reference)]
-    columns = "".join(f'<div style="flex:1">{panel}</div>' for panel in panels)
-    page_html = (
-        f'<meta charset="utf-8"><body style="font:14px sans-serif;margin:12px"><div style="display:flex;gap:14px">{columns}</div>'
-    )
-    with sync_playwright() as playwright:
-        path = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1240, "height": 300}, device_scale_factor=1.5)
-        page.set_content(page_html)
-        page.screenshot(path=str(TARGET), full_page=True)
+    with tempfile.TemporaryDirectory() as folder, lab(Path(folder)) as (url, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 900, "height": 560})
+        open_lesson(page, url, LESSON)
+        page.keyboard.press("Control+B")  # the file browser away
+        page.locator(".jp-CodeCell", has_text="import math").first.locator(".cm-content").click()
+        page.keyboard.press("Control+Enter")
+        check = page.locator(".jp-CodeCell", has_text='check("scaled_scores")').first
+        answer = page.locator(".jp-CodeCell", has_text="def scaled_scores").first
+        film = Film(page)
+        for source, verdict in ((WRONG, "not yet"), (RIGHT, "passed")):
+            answer.locator(".cm-content").click()
+            type_source(page, HEAD + "    ")
+            _top(answer)
+            film.shoot(700)
+            for end in range(4 + 8, len(source) + 8, 8):
+                type_source(page, HEAD + source[:end])
+                film.shoot(120)
+            page.keyboard.press("Control+Enter")
+            film.shoot(600)
+            check.locator(".cm-content").click()
+            page.keyboard.press("Control+Enter")
+            check.locator(".attn-panel", has_text=verdict).wait_for(timeout=60_000)
+            _top(answer)
+            film.shoot(5000)
         browser.close()
+        film.write(TARGET)
+
+
+def _top(cell: Any) -> None:
+    cell.evaluate("cell => cell.scrollIntoView({block: 'start'})")
 
 
 if __name__ == "__main__":

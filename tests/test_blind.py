@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring.course import CourseError
-from autograder.grading import blind
+from autograder.grading.trials import blind
 from autograder.sandbox.tiers import choose_tier
 
 ANSWERS = """# %% start_here.average_pool right: the mean over the first axis

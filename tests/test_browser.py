@@ -26,11 +26,11 @@ def _cell(page: Any, text: str) -> Any:
 
 def _replace(page: Any, cell: Any, source: str) -> None:
     cell.locator(".cm-content").click()
-    _type(page, source)
+    type_source(page, source)
     page.keyboard.press("Control+Enter")
 
 
-def _type(page: Any, source: str) -> None:
+def type_source(page: Any, source: str) -> None:
     """Replace the text of the cell that is being edited, once its editor has the keyboard."""
     page.wait_for_selector(".jp-Cell.jp-mod-active .cm-content:focus")
     page.keyboard.press("Control+A")
@@ -38,7 +38,7 @@ def _type(page: Any, source: str) -> None:
     page.locator(".jp-Cell.jp-mod-active .cm-content", has_text=source.splitlines()[-1].strip()).wait_for()
 
 
-def _open(page: Any, url: str, lesson: str) -> None:
+def open_lesson(page: Any, url: str, lesson: str) -> None:
     page.goto(f"{url}/lab/tree/{lesson}/{lesson}.ipynb")
     page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
@@ -50,7 +50,7 @@ def test_a_learner_sees_the_misconception_named_and_then_the_right_answer_pass(
 ) -> None:
     url, _ = jupyter
     page = browser.new_page(viewport={"width": 1024, "height": 900})
-    _open(page, url, "00_start_here")
+    open_lesson(page, url, "00_start_here")
     _cell(page, "from jaxtyping import Float").locator(".cm-content").click()
     page.keyboard.press("Control+Enter")
     answer, check = _cell(page, "def average_pool"), _cell(page, 'check("average_pool")')
@@ -128,14 +128,14 @@ def test_the_panels_are_readable_in_each_theme_on_a_small_screen_and_by_keyboard
     page = browser.new_page(viewport={"width": 1024, "height": 900})
     page.goto(f"{url}/lab", wait_until="domcontentloaded")
     assert page.evaluate(THEME, theme)
-    _open(page, url, "00_start_here")
+    open_lesson(page, url, "00_start_here")
     assert page.evaluate("document.body.dataset.jpThemeName") == theme
     keys = page.keyboard
     _go_to(page, "from jaxtyping import Float")
     keys.press("Shift+Enter")
     _go_to(page, "def average_pool")
     keys.press("Enter")
-    _type(page, "def average_pool(V):\n    return V.sum(axis=0)")
+    type_source(page, "def average_pool(V):\n    return V.sum(axis=0)")
     keys.press("Shift+Enter")
     keys.press("Shift+Enter")
     panel = page.locator(".attn-panel")
@@ -156,7 +156,7 @@ def test_the_panels_are_readable_in_each_theme_on_a_small_screen_and_by_keyboard
     _go_to(page, 'check("average_pool")')
     keys.press("b")  # a cell of one's own, below
     keys.press("Enter")
-    _type(page, "check()")
+    type_source(page, "check()")
     keys.press("Shift+Enter")
     overview = page.locator(".attn-panel", has_text="predict_shape")
     overview.wait_for(timeout=60_000)
@@ -235,7 +235,7 @@ def test_no_cell_of_an_executed_lesson_scrolls_sideways_in_jupyterlab(jupyter: t
     name = "03_scaled_dot_product"
     shutil.copyfile(course_root() / "source" / name / f"{name}.ipynb", folder / name / f"{name}.ipynb")
     page = browser.new_page(viewport={"width": 1024, "height": 1400})
-    _open(page, url, name)
+    open_lesson(page, url, name)
     assert page.locator("#jp-left-stack").bounding_box()["width"] > 200  # the file browser is open and takes its part
     selector = ", ".join(
         f".jp-Notebook {part}" for part in (".cm-scroller", ".jp-OutputArea-output", "table", "pre", "mjx-container")

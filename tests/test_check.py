@@ -59,7 +59,7 @@ def test_a_blank_answer_says_what_to_do_and_shows_no_traceback(notebook_folder: 
 
     score = check("average_pool", average_pool)
     assert score == 0
-    assert "Replace `raise NotImplementedError()`" in str(score)
+    assert "Replace the line `raise NotImplementedError(…)`" in str(score)
     assert "Traceback" not in str(score) + score._repr_html_()
     assert capsys.readouterr().err == ""
 
@@ -68,7 +68,7 @@ def test_a_missing_pack_and_an_unknown_exercise_say_what_to_do(notebook_folder: 
     with pytest.raises(CourseError, match="Did you mean 'average_pool'"):
         check("averge_pool")
     monkeypatch.chdir(notebook_folder.parent)
-    monkeypatch.setattr("autograder.workspace.check.course_root", lambda: notebook_folder)
+    monkeypatch.setattr("autograder.workspace.in_cells.check.course_root", lambda: notebook_folder)
     with pytest.raises(CourseError, match=r"expected a file .*beside the notebook"):
         check("average_pool")
 

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # PyYAML ships no types; myst-parser brings it
 
+import autograder
 from autograder.authoring import readme_tables
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.cli import main
 from autograder.workspace import folder as workspace
 
 ROOT = course_root().parent
-DOCUMENTS = [ROOT / name for name in ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")]
+DOCUMENTS = sorted(
+    {ROOT / "README.md", *ROOT.glob("course/*.md"), *ROOT.glob(".github/*.md")} - {ROOT / "course" / "appendix.md"}
+)
 
 
 def test_a_workspace_holds_every_lesson_and_is_never_overwritten(
@@ -88,8 +92,7 @@ def test_verify_prints_the_mutation_score_and_the_agreed_json(capsys: pytest.Cap
 
 @pytest.mark.slow  # it verifies every lesson, as `attn build --check` does in `make test`
 @pytest.mark.timeout(1200)
-def test_the_documents_quote_tables_made_from_the_sources() -> None:
-    assert readme_tables.refresh(lessons(), write=False) == []
+def test_a_document_that_lost_its_markers_is_refused() -> None:  # what stands between them is compared by `attn build --check`
     with pytest.raises(CourseError, match="Put them back"):
         readme_tables.filled("no markers", {"score": lambda: "100%"})
 
@@ -115,6 +118,25 @@ def test_every_file_that_the_documents_link_to_exists() -> None:
     for path in DOCUMENTS:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / link).exists(), link
+
+
+def test_what_a_page_of_documents_names_exists() -> None:
+    text = (ROOT / ".github" / "ACCESSIBILITY.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`(tests/\w+\.py)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_citation_is_of_this_version_and_every_issue_form_asks_for_something() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == autograder.__version__
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert len(forms) > 1
+    for path in forms:
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if path.stem != "config":
+            assert {"name", "description", "body"} <= set(form), path.name
+            assert any(item.get("validations", {}).get("required") for item in form["body"]), path.name
 
 
 def test_the_lesson_of_each_slug_has_its_four_files() -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import pytest
 
 from autograder import check, hint, solution, status
 from autograder.authoring.course import CourseError
+from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.panel import ACCENT, to_html, to_text
+from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress
-from autograder.workspace.check import check_in
+from autograder.workspace import lab, progress
+from autograder.workspace.in_cells.check import check_in, find_record
 
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)\n"
 
@@ -95,12 +99,35 @@ def test_the_solution_after_a_pass_is_not_noted(lesson: Path) -> None:
     assert progress.were_looked_up(lesson.parent) == set()
 
 
+def test_what_we_would_write_is_shown_once_the_learner_has_written(
+    work: Path, set_answer: Callable[[Path, str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = work / "01_soft_lookup"
+    monkeypatch.chdir(folder)
+    with pytest.raises(CourseError, match="save the notebook"):
+        solution("written_where")
+    set_answer(folder / "01_soft_lookup.ipynb", "written_where", "Its derivative is 0.")
+    assert "derivative" in repr(solution("written_where"))
+    with pytest.raises(CourseError, match="Did you mean 'written_where'"):
+        solution("written_were")
+
+
+def test_a_wrong_prediction_keeps_its_marks_and_is_not_green() -> None:
+    record = find_record("predict_shape")
+    right, wrong = (make_report(judge_choice(record, choice)) for choice in "ba")
+    assert right.score == wrong.score == record.points
+    assert (right.headline, wrong.headline) == ("So it is.", 'Not so: it is "b".')
+    assert ACCENT["pass"] in to_html(right)
+    assert ACCENT["pass"] not in to_html(wrong)
+    assert to_text(wrong).startswith("• Predict the shape of an average · noted")
+
+
 def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:
     assert "average_pool" in repr(status())
 
 
 def test_the_labs_terminal_finds_attn(tmp_path: Path) -> None:
-    path = workspace.lab_environment(tmp_path)["PATH"]
+    path = lab.lab_environment(tmp_path)["PATH"]
     assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
 
 
@@ -116,8 +143,8 @@ def test_ctrl_c_lets_the_server_decide(tmp_path: Path, monkeypatch: pytest.Monke
         "print('serving', flush=True)\ntime.sleep(1.5)\nprint('saved', flush=True)\n"
     )
     code = (
-        "from pathlib import Path; from autograder.workspace import folder; folder._running = lambda _: None\n"
-        f"raise SystemExit(folder.open_lab(Path({str(tmp_path)!r}), Path('x.ipynb'), port=1, browser=False))"
+        "from pathlib import Path; from autograder.workspace import lab; lab._running = lambda _: None\n"
+        f"raise SystemExit(lab.open_lab(Path({str(tmp_path)!r}), Path('x.ipynb'), port=1, browser=False))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True, env=env)

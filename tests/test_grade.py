@@ -22,10 +22,11 @@ from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.cli import main
-from autograder.grading import demo
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
-from autograder.grading.mark import ATTEMPTS, MarkScheme, make_mark_scheme, mark, secret
+from autograder.grading.marking.mark import ATTEMPTS, mark
+from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
+from autograder.grading.trials import demo
 from autograder.judging import pack
 from autograder.notebooks.submission import UnreadableError, read, rebuild
 from autograder.sandbox import Sandbox, available_tiers
@@ -357,7 +358,7 @@ def test_a_sandbox_that_ends_each_time_under_a_submission_is_said_to_a_person(mo
     def lose(_: MarkScheme, sandbox: Sandbox, *__: Any, **___: Any) -> None:
         sandbox.lost += bool(ends.pop(0))
 
-    monkeypatch.setattr("autograder.grading.mark._run_and_mark", lose)
+    monkeypatch.setattr("autograder.grading.marking.mark._run_and_mark", lose)
     said = "its sandbox ended each time it was marked: the submission may end it, or something on this machine"
     for ends, flags in (([True, True, False], []), ([True] * ATTEMPTS, [said])):
         assert mark(scheme, Sandbox("none"), json.dumps(scheme.released).encode()).flags == flags

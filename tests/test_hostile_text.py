@@ -10,9 +10,10 @@ import nbformat
 import pytest
 
 from autograder.authoring.course import course_root, find_lesson
-from autograder.grading import bounded, demo
+from autograder.grading import bounded
 from autograder.grading.bounded import Task
 from autograder.grading.grade import grade_assignment
+from autograder.grading.trials import demo
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import available_tiers

@@ -15,7 +15,7 @@ from autograder.cli import main
 from autograder.diagnosis.panel import overview_html
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
-from autograder.workspace.overview import overview
+from autograder.workspace.in_cells.overview import overview
 
 WRITER = """
 import sys

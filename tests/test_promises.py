@@ -17,11 +17,13 @@ import pytest
 from autograder import cli
 from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
-from autograder.grading import collect, forbidden_names, grade, ledger, mark
+from autograder.grading import collect, ledger, submitted
+from autograder.grading.marking import forbidden_names, mark
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import clock, confine, wipe, wire
+from autograder.sandbox import clock, wire
 from autograder.sandbox.budget import Budget
+from autograder.sandbox.inside import confine, wipe
 
 LINKS = (
     "[figure](javascript:alert(1))",
@@ -71,7 +73,7 @@ def test_a_plain_web_address_stays_a_link() -> None:
 @pytest.mark.parametrize("text", ["9" * 99 + "h", "1e9999", "", "0000-00-00", "9999999999-01-01", "12:61", "\x00", "nan"])
 def test_a_timestamp_of_any_kind_stops_nobody(text: str, tmp_path: Path) -> None:
     (tmp_path / "timestamp.txt").write_text(text)
-    when, note = grade._handed_in(tmp_path / "timestamp.txt")
+    when, note = submitted.handed_in(tmp_path / "timestamp.txt")
     assert when is None or isinstance(when, datetime)
     assert when is not None or note
 

@@ -23,8 +23,9 @@ from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import script_to_data
 from autograder.judging.values import Code, encode
-from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, confine, launch, untrusted
-from autograder.sandbox.worker import Worker
+from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, launch, untrusted
+from autograder.sandbox.inside import confine
+from autograder.sandbox.inside.worker import Worker
 
 ROOT = Path(launch.PACKAGE).parent
 LIMITS = Limits(wall_s=8.0, cell_s=1.0, memory_bytes=3 << 30)
@@ -416,7 +417,7 @@ def test_dangerous_system_calls_are_refused(isolated: Sandbox) -> None:
         isolated,
         """
 import ctypes, os, resource
-from autograder.sandbox.confine import DENIED
+from autograder.sandbox.inside.confine import DENIED
 libc = ctypes.CDLL(None, use_errno=True)
 column = 0 if os.uname().machine == "x86_64" else 1
 allowed = []
@@ -577,7 +578,7 @@ def test_without_a_sandbox_grading_is_refused_unless_unsafe(monkeypatch: pytest.
 def test_reasons_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     assert "apt install bubblewrap" in str(launch.unsupported("bubblewrap"))
-    monkeypatch.setattr("autograder.sandbox.confine.landlock_abi", lambda: 3)
+    monkeypatch.setattr("autograder.sandbox.inside.confine.landlock_abi", lambda: 3)
     assert "Linux 6.12" in str(launch.unsupported("landlock"))
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert "riscv64" in str(launch.unsupported("landlock"))
@@ -626,7 +627,8 @@ def test_a_text_is_cleaned_of_everything_that_steers_a_terminal_or_reorders_it()
 def test_the_modules_import_where_there_is_no_linux() -> None:
     code = (
         "import sys; sys.modules.update(resource=None, fcntl=None)\n"
-        "import autograder.sandbox, autograder.sandbox.launch, autograder.sandbox.confine, autograder.sandbox.drop_root"
+        "import autograder.sandbox, autograder.sandbox.launch\n"
+        "import autograder.sandbox.inside.confine, autograder.sandbox.inside.drop_root"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 

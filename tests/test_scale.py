@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring import twin
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, find_lesson
 from autograder.cli import main
-from autograder.grading import demo, ledger
+from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
+from autograder.grading.trials import demo, twin
 from autograder.sandbox import Limits, available_tiers
 
 pytestmark = [

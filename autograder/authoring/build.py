@@ -17,7 +17,6 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring import packs
 from autograder.authoring.course import (
     CourseError,
     Lesson,
@@ -28,7 +27,7 @@ from autograder.authoring.course import (
     spare_grammars,
 )
 from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import injected, modules_of
+from autograder.authoring.reference_source import files_of, injected
 from autograder.judging import pack
 
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
@@ -83,7 +82,7 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
     if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
-    made = packs.make(lesson)
+    made = lesson.pack()
     for kind in ("source", "release"):
         path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
         differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
@@ -108,27 +107,18 @@ def wide_lines(lesson: Lesson) -> list[str]:
 def write_pack(lesson: Lesson, folder: Path) -> Path:
     """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
     path = folder / f"{lesson.slug}{pack.SUFFIX}"
-    made = packs.make(lesson)
+    made = lesson.pack()
     if not path.exists() or pack.differences(made, pack.load(path)):
         pack.save(made, path)
     return path
 
 
 def source_digest(lesson: Lesson) -> str:
-    """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
-    root = course_root()
-    modules = dict.fromkeys([lesson.slug, *modules_of(lesson.path.read_text(encoding="utf-8"))])
-    answers = [path for module in modules for path in _module_files(references_folder(), module)]
-    files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
+    """A hash of all that an executed lesson depends on: its text, its exercises, its answers and what it is given."""
     digest = hashlib.sha256()
-    for path in files:
+    for path in files_of(lesson):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _module_files(folder: Path, slug: str) -> list[Path]:
-    single = folder / f"{slug}.py"
-    return [single] if single.exists() else sorted((folder / slug).rglob("*.py"))
 
 
 def _is_current(path: Path, digest: str) -> bool:

@@ -8,7 +8,7 @@ import nbformat
 from autograder.authoring.course import CourseError, Lesson, did_you_mean
 from autograder.authoring.workload import announce
 from autograder.judging.exercise import Exercise
-from autograder.notebooks.roles import CHECK, exercise_of, grade_id
+from autograder.notebooks.roles import CHECK, exercise_of, grade_id, is_figure
 
 _DEFAULTS = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
 _LANGUAGE = {"name": "python", "mimetype": "text/x-python", "file_extension": ".py"}
@@ -35,6 +35,8 @@ def read_lesson(lesson: Lesson) -> Any:
         cell.id = identity[:64]
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+        if is_figure(cell):
+            cell.metadata["jupyter"] = nbformat.from_dict({"source_hidden": True})  # folded; a click opens it
     checked = {name for cell in notebook.cells if (name := exercise_of(cell))}
     if missing := [name for name in exercises if name not in checked or name not in seen]:
         raise CourseError(

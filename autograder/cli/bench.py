@@ -38,7 +38,7 @@ def _add_grading(kind: argparse.ArgumentParser) -> None:
 def _grading(arguments: argparse.Namespace) -> int:
     from autograder.authoring.course import find_lesson
     from autograder.cli import instructor_output
-    from autograder.grading import bench
+    from autograder.grading.trials import bench
 
     lesson, feedback = find_lesson(arguments.lesson), not arguments.no_feedback
     if arguments.sizes:

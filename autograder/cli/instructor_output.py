@@ -14,8 +14,8 @@ from autograder.diagnosis.panel import SYMBOL
 
 if TYPE_CHECKING:
     from autograder.authoring.verify import Verdict
-    from autograder.grading.blind import Told
     from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
+    from autograder.grading.trials.blind import Told
 
 
 WEAKER = (
@@ -130,7 +130,7 @@ def _what(name: str, state: "ExerciseRow") -> str:
 
 def print_blind(told: "Sequence[Told]") -> None:
     """Each answer with what was said of it, then the counts."""
-    from autograder.grading.blind import OUTCOMES, tally
+    from autograder.grading.trials.blind import OUTCOMES, tally
 
     console = Console()
     for one in told:

@@ -81,13 +81,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _lab(arguments: argparse.Namespace) -> int:
     from autograder.workspace import folder as workspace
+    from autograder.workspace import lab
 
     folder = workspace.prepare(arguments.workspace)
     target = workspace.next_notebook(folder, arguments.lesson)
     if waiting := workspace.outdated(folder):
         print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
     print(f"Your copy of the lessons: {folder}\nOpening {target}", flush=True)
-    return workspace.open_lab(folder, target, port=arguments.port, browser=not arguments.no_browser)
+    return lab.open_lab(folder, target, port=arguments.port, browser=not arguments.no_browser)
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -144,7 +145,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _hint(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_hint
     from autograder.workspace import folder as workspace
-    from autograder.workspace import hints
+    from autograder.workspace.in_cells import hints
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.exercise)

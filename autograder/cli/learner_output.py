@@ -13,7 +13,7 @@ from autograder.diagnosis.panel import HINT, SYMBOL, plain
 
 if TYPE_CHECKING:
     from autograder.workspace.doctor import Finding
-    from autograder.workspace.hints import Hint
+    from autograder.workspace.in_cells.hints import Hint
     from autograder.workspace.rerun import Checked
     from autograder.workspace.submit import HandIn
     from autograder.workspace.update import Carried

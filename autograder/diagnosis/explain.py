@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import slips
-from autograder.diagnosis.diagnose import right_outputs
-from autograder.diagnosis.relations import where_wrong
+from autograder.diagnosis.outcome import right_outputs
+from autograder.diagnosis.related.places import where_wrong
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known, Mismatch, Result
@@ -49,6 +49,7 @@ class Report:
     notes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     hidden: bool = False
+    surprise: bool = False  # a prediction that got its marks and is not so
     following: tuple[tuple[str, str], ...] = ()  # what to do next: texts, each with a link or ""
     carried: tuple[str, ...] = ()  # the failing exercises below it that were replaced by the reference
     known: tuple[Known, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
@@ -134,7 +135,7 @@ def _not_started(result: Result) -> Report:
     advice = (
         f"Run the cell that defines `{name}`, then this one."
         if missing
-        else "Replace `raise NotImplementedError()` in the cell above, run it, then run this cell again."
+        else "Replace the line `raise NotImplementedError(…)` in the cell above, run it, then run this cell again."
     )
     return Report("todo", result.exercise.title, 0.0, result.exercise.points, headline, advice, hints=result.exercise.hints[:1])
 
@@ -147,7 +148,11 @@ def _choice_report(result: Result) -> Report:
         advice = f"Set `{exercise.id}` to one of {options}. Any choice gets the marks: what counts is to commit before you look."
         return Report("todo", exercise.title, 0.0, exercise.points, f"No prediction yet{said}.", advice)
     text = f'You predicted "{result.chosen}": {exercise.choices[result.chosen]}'
-    return Report("pass", exercise.title, result.score, exercise.points, "Prediction recorded.", text, exercise.reveal)
+    if exercise.holds in ("", result.chosen):
+        headline = "So it is." if exercise.holds else "Prediction recorded."
+        return Report("pass", exercise.title, result.score, exercise.points, headline, text, exercise.reveal)
+    headline = f'Not so: it is "{exercise.holds}".'
+    return Report("pass", exercise.title, result.score, exercise.points, headline, text, exercise.reveal, surprise=True)
 
 
 def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:

@@ -15,9 +15,9 @@ import numpy as np
 from autograder.diagnosis.explain import Grid, Report
 from autograder.diagnosis.formulas import spell
 
-SYMBOL = {"pass": "✓", "part": "◐", "fail": "✗", "todo": "·"}
-WORD = {"pass": "passed", "part": "partly right", "fail": "not yet", "todo": "not started"}
-ACCENT = {"pass": "#1b7f4b", "part": "#a15c00", "fail": "#b3261e", "todo": "#5f6368"}
+SYMBOL = {"pass": "✓", "noted": "•", "part": "◐", "fail": "✗", "todo": "·"}
+WORD = {"pass": "passed", "noted": "noted", "part": "partly right", "fail": "not yet", "todo": "not started"}
+ACCENT = {"pass": "#1b7f4b", "noted": "#2b5c9e", "part": "#a15c00", "fail": "#b3261e", "todo": "#5f6368"}
 STATE = {"pass": "✓", "fail": "✗", "skip": "–"}
 HINT = ("A nudge", "The method", "Nearly the answer")
 _INK = "var(--jp-ui-font-color1, #1f1f1f)"
@@ -47,11 +47,12 @@ def plain(text: str) -> str:
 
 def to_html(report: Report) -> str:
     """The panel as one self-contained `<div>`, without script, style sheet or network."""
-    accent = ACCENT[report.status]
+    looks = _looks(report)
+    accent = ACCENT[looks]
     parts = [
         f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {accent}">',
         '<div style="display:flex;justify-content:space-between;gap:16px">'
-        f"<b>{_badge(report.status, WORD[report.status])} &nbsp;{inline(report.title)}</b>"
+        f"<b>{_badge(looks, WORD[looks])} &nbsp;{inline(report.title)}</b>"
         f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
         f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
     ]
@@ -85,11 +86,15 @@ def to_html(report: Report) -> str:
     return "".join(parts) + "</div>"
 
 
+def _looks(report: Report) -> str:
+    """A prediction that is not so has its marks, and no green."""
+    return "noted" if report.surprise else report.status
+
+
 def to_text(report: Report, *, width: int = 88) -> str:
     """The panel for a terminal; only the first hint, since nothing can be folded there."""
-    lines = [
-        f"{SYMBOL[report.status]} {report.title} · {WORD[report.status]} · {_number(report.score)} / {_number(report.points)}"
-    ]
+    looks = _looks(report)
+    lines = [f"{SYMBOL[looks]} {report.title} · {WORD[looks]} · {_number(report.score)} / {_number(report.points)}"]
     for text in (report.headline, report.advice, report.detail):
         if text:
             lines += textwrap.wrap(plain(text), width, initial_indent="  ", subsequent_indent="  ")

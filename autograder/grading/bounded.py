@@ -22,7 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from autograder.sandbox import clock, confine
+from autograder.sandbox import clock
+from autograder.sandbox.inside import confine
 
 CPU_S = 4  # for all texts of a student together
 WALL_S = 30.0  # where the machine is busy
@@ -49,7 +50,7 @@ def _scopes(source: str) -> Any:
 
 
 def _names(source: str) -> Any:
-    from autograder.grading.forbidden_names import names
+    from autograder.grading.marking.forbidden_names import names
 
     return sorted(names(source))
 
@@ -61,7 +62,7 @@ def _coloured(source: str) -> Any:
 
 
 def _markdown(source: str) -> Any:
-    from autograder.grading.feedback import markdown
+    from autograder.grading.reports.feedback import markdown
 
     return markdown(source, trusted=False)
 

@@ -14,7 +14,8 @@ from typing import Any
 from autograder import __version__
 from autograder.authoring.course import CourseError
 from autograder.grading import rehearsal
-from autograder.grading.mark import Marked, MarkScheme, Setup, given_paths, mark, setup_for
+from autograder.grading.marking.mark import Marked, mark
+from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
 from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
@@ -119,7 +120,7 @@ class Workers:
             self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
 
     def mark(self, scheme: MarkScheme, data: bytes | None, unreadable: str) -> "Future[Marked]":
-        """Have a submission marked, given as for `autograder.grading.mark.mark`."""
+        """Have a submission marked, given as for `autograder.grading.marking.mark.mark`."""
         return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, data, unreadable)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":

@@ -11,25 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from autograder.judging.values import Array, Code
-
-__all__ = [
-    "After",
-    "Before",
-    "Call",
-    "Case",
-    "Code",
-    "Draw",
-    "Exercise",
-    "Instead",
-    "Made",
-    "Misconception",
-    "Of",
-    "Property",
-    "Script",
-    "Tolerance",
-    "Variant",
-]
+from autograder.judging.values import Array
+from autograder.judging.values import Code as Code  # to be declared with
 
 Kind = Literal["write", "bug", "design", "estimate", "use"]
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
@@ -138,6 +121,11 @@ class Instead:
     def __init__(self, **settings: Any):
         self.settings = settings
 
+    @property
+    def depends(self) -> bool:
+        """Whether a setting depends on the inputs."""
+        return any(isinstance(value, Of) for value in self.settings.values())
+
     def of(self, **inputs: Any) -> dict[str, Any]:
         """The settings for these inputs."""
         return {name: value.compute(**inputs) if isinstance(value, Of) else value for name, value in self.settings.items()}
@@ -201,7 +189,7 @@ class Exercise:
     and the misconceptions always run in float64.
 
     `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
-    made, not for being right) and `reveal` is what the panel then says about it.
+    made, not for being right), `holds` is the one that is so, and `reveal` is what the panel then says about it.
 
     `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
     It takes them beside the inputs, or before them where it is `Made` by a factory, as a class must be.
@@ -225,6 +213,7 @@ class Exercise:
     tolerance: Tolerance = field(default_factory=Tolerance)
     tensors: bool = False
     choices: dict[str, str] = field(default_factory=dict)
+    holds: str = ""
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
@@ -246,6 +235,8 @@ class Exercise:
         if self.points <= 0:
             raise ValueError(f"{where}: expected points > 0, got {self.points}.")
         if self.choices:
+            if self.holds and self.holds not in self.choices:
+                raise ValueError(f"{where}: expected `holds` to be one of {', '.join(self.choices)}, got {self.holds!r}.")
             return
         if self.behaviour:
             self._check_behaviour(where)

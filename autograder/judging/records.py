@@ -36,6 +36,7 @@ class CaseRecord:
     expected: Observation
     mistakes: dict[str, Observation] = field(default_factory=dict)
     pairs: dict[str, Array] = field(default_factory=dict)  # fingerprints of two mistakes made at once
+    near: dict[str, Array] = field(default_factory=dict)  # and of programs that are one or two small slips from a right one
 
 
 @dataclass
@@ -51,6 +52,7 @@ class ExerciseRecord:
     properties: tuple[Property, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
     choices: dict[str, str] = field(default_factory=dict)
+    holds: str = ""
     reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
@@ -58,6 +60,7 @@ class ExerciseRecord:
     difficulty: int = 2
     minutes: float = 7.0
     behaviour: str = ""
+    near: tuple[Known, ...] = ()  # the small slips that `CaseRecord.near` is made of
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,9 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     """Set all of it in `c`, the object that `get_config()` gives; what is set after this call wins."""
     c.CourseDirectory.course_id = course_id
     c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
-    c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+    # a notebook that is run from top to bottom stops at the first of these that is called, with a sentence
+    c.ClearSolutions.code_stub = {"python": '# YOUR CODE HERE\nraise NotImplementedError("not written yet")'}
+    c.ClearSolutions.text_stub = "✎ *Your answer: double-click here, and write in place of this line.*"
     c.GenerateAssignment.preprocessors = GENERATE
     c.Autograde.sanitize_preprocessors = SANITIZE
     c.Autograde.autograde_preprocessors = AUTOGRADE
@@ -59,6 +61,11 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
     c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
     c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"
+    c.GenerateFeedback.preprocessors = [
+        "autograder.plugins.preprocessors.CurrentGrades",  # before the page shows a penalty, it is what it would be today
+        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    ]
+    c.ExportApp.plugin_class = "autograder.plugins.exporters.CsvExporter"
     # Late submissions, counted from the due date in the gradebook; without one nobody is late.
     c.AssignLatePenalties.plugin_class = "autograder.plugins.late_penalty.LatePenalty"
     # `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.

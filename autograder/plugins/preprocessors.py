@@ -1,17 +1,19 @@
 """nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
 
 `InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first in
-`Autograde.sanitize_preprocessors`. `attn grade` needs none of them: see `mark` and `gradebook` in `autograder.grading`.
+`Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of them: see
+`mark` and `gradebook` in `autograder.grading`.
 """
 
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 
 from autograder.authoring.course import CourseError
 from autograder.authoring.reference_source import injected
+from autograder.grading.grades import Grades
 from autograder.notebooks.roles import is_answer
 from autograder.notebooks.submission import cell_of, rebuild
 
@@ -53,3 +55,16 @@ class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no 
         for flag in rebuilt.flags:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], flag)
         return rebuilt.notebook, resources
+
+
+class CurrentGrades(GetGrades):  # type: ignore[misc]  # nbgrader ships no types
+    """For `nbgrader generate_feedback`: the penalty on the page is the one of today, not of the day of grading."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from nbgrader.api import Gradebook
+
+        with Gradebook(resources["nbgrader"]["db_url"]) as book:
+            Grades.within(book, self.parent.parent).settle(resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
+            book.db.commit()
+        found: tuple[Any, Any] = super().preprocess(nb, resources)
+        return found

@@ -52,7 +52,7 @@ def make_plan(
     readable = [*(part for path in _readable_paths() for part in _without(path, hidden)), *given]
     scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
     env = _environment(scratch[0])
-    start = f"{_find_package(given)}; from autograder.sandbox.worker import main; main({descriptor})"
+    start = f"{_find_package(given)}; from autograder.sandbox.inside.worker import main; main({descriptor})"
     argv = [sys.executable, "-I", "-B", "-c", start]
     if tier == "bubblewrap":
         argv = _bubblewrap(readable, scratch_bytes, info) + argv
@@ -60,7 +60,7 @@ def make_plan(
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
         step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "argv": argv, "env": env})
-        stage = f"{_find_package()}; from autograder.sandbox.drop_root import main; main(sys.argv[1])"
+        stage = f"{_find_package()}; from autograder.sandbox.inside.drop_root import main; main(sys.argv[1])"
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
     return Plan(argv, env, scratch, readable, hidden)
 
@@ -92,7 +92,7 @@ def unsupported(tier: str) -> str | None:
     if tier == "bubblewrap" and shutil.which("bwrap") is None:
         return "`bwrap` is not installed. Install it: apt install bubblewrap (or dnf, pacman)"
     if tier == "landlock":
-        from autograder.sandbox.confine import MIN_LANDLOCK, landlock_abi
+        from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi
 
         if (abi := landlock_abi()) < MIN_LANDLOCK:
             return f"it needs Landlock ABI {MIN_LANDLOCK} (Linux 6.12), this kernel has {abi}"

@@ -1,4 +1,4 @@
-"""The trusted end of one warm worker: start it, order submissions and sweeps, end it. See `autograder.sandbox.worker`."""
+"""The trusted end of one warm worker: start it, order submissions and sweeps, end it. See `autograder.sandbox.inside.worker`."""
 
 import contextlib
 import json
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox import cgroup, clock, launch, wipe, wire
+from autograder.sandbox import cgroup, clock, launch, wire
+from autograder.sandbox.inside import wipe
 from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time

@@ -1,5 +1,6 @@
 """What a learner does on their own machine: open lessons, check, follow progress, get hints, update, hand in.
 
 In: a release and the learner's own folder (`folder`). Out: scores and panels (`check`), progress, archives to upload.
-May import `judging`, `notebooks`, `authoring` (to find the course) and `sandbox` (`doctor` tries it).
+`in_cells` is what a cell calls.
+May import `judging`, `diagnosis`, `notebooks`, `authoring` (to find the course), `sandbox` (`doctor`).
 """

@@ -77,7 +77,8 @@ def packages(
     ]
     if other:
         return Finding(name, "part", f"other versions than the course is tested with: {', '.join(other)}", fix)
-    return Finding(name, "pass", f"{len(required)} present, in the versions that the course is tested with")
+    tested = ", in the versions that the course is tested with" if pins else ""
+    return Finding(name, "pass", f"{len(required)} present{tested}")
 
 
 def kernel() -> Finding:
@@ -208,4 +209,8 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def _install(extras: str) -> str:
+    try:
+        course_root()
+    except CourseError:  # no clone: the course came as a package
+        return f"{sys.executable} -m pip install '{_distribution()}[{extras}]'"
     return f"{sys.executable} -m pip install -c constraints.txt -e '.[{extras}]'"

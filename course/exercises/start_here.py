@@ -38,6 +38,7 @@ EXERCISES = (
             "b": "(2,), one number for each component",
             "c": "a single number",
         },
+        holds="b",
         reveal="The average of vectors is a vector of the same kind: the item axis disappears, the components stay, so the shape is (2,).",
     ),
     Exercise(

@@ -3,7 +3,7 @@
 ANSWERS = {
     "sdpa": """
 import sys
-import autograder.sandbox.runner as r
+import autograder.sandbox.inside.runner as r
 from autograder.sandbox import wire
 def sdpa(Q, K, V):
     frame = sys._getframe()

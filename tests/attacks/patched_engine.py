@@ -3,7 +3,7 @@
 ANSWERS = {
     "gaussian": """
 import sys
-import autograder.workspace.check
+import autograder.workspace.in_cells.check
 import autograder.judging.judge, autograder.judging.observe, autograder.diagnosis.explain, autograder.judging.values
 full = lambda *a, **k: None
 for module in [m for name, m in list(sys.modules.items()) if name.startswith("autograder")]:

@@ -2,7 +2,7 @@
 
 ANSWERS = {
     "normalize": """
-import autograder.judging.observe as o, autograder.sandbox.runner as r
+import autograder.judging.observe as o, autograder.sandbox.inside.runner as r
 from autograder.judging.values import encode
 r.observe = o.observe = lambda answer, probe, **_: o.Observation(value=encode(np.full(3, 1 / 3)))
 def normalize(s): raise ValueError

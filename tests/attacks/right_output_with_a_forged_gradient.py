@@ -4,7 +4,7 @@ DESERVED = {"sdpa": 0.0}
 ANSWERS = {
     "scaled_scores": "def scaled_scores(Q, K): return Q @ K.transpose(-2, -1) / Q.shape[-1]",
     "sdpa": """
-import autograder.sandbox.runner as r
+import autograder.sandbox.inside.runner as r
 real = r.observe
 def forged(answer, probe, **named):
     seen = real(answer, probe, **named)

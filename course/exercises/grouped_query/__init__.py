@@ -17,6 +17,7 @@ PREDICT_COPY = Exercise(
         "b": "the same: after the copy there are 32 heads again",
         "c": "more than twice as many",
     },
+    holds="c",
     reveal="**c.** The 8 cached heads are read, 32 heads are written, and attention then reads these 32: 8 + 32 + 32 = 72 heads' worth of "
     "bytes, where multi-head attention reads 32. That is 2.25 times the traffic, for a step whose time *is* its traffic. The "
     "cache is four times smaller all the same. To be faster as well, a step must not make the copy.",
@@ -33,6 +34,7 @@ PREDICT_EIGHT = Exercise(
         "b": "about 0.38 s: on the straight line between 1 and 64 groups",
         "c": "about 0.9 s: in the middle",
     },
+    holds="a",
     reveal="**a**, 0.28 s, and nearly the quality of 64 groups: 47.1 against 47.2 (Ainslie et al., 2023, table 1). The time lies far below "
     "the straight line. The next section says why.",
 )

@@ -19,6 +19,7 @@ PREDICT_OFFSET = Exercise(
         "b": "they change a little: position 100 rotates by another angle than position 0",
         "c": "they become useless: the model never saw a text begin at position 100",
     },
+    holds="a",
     reveal="**a.** RoPE rotates the query at position i and the key at position j; their dot product depends on i − j alone. "
     "Shift *all* positions by 100, and every difference stays. What breaks a decoder is a shift of **some** tokens: new tokens "
     "that count from 0 again, or one off. So test a decoder against a full forward pass, over several steps. A look at its "
@@ -36,6 +37,7 @@ PREDICT_CLOCK = Exercise(
         "b": "about 1/10 to 1/40",
         "c": "about the same time: the same weights are involved",
     },
+    holds="b",
     reveal="**b** on most machines: about 1/25 on the two cores that made this page. Time goes with operations only while the processor has nothing else to "
     "wait for. A full pass uses each weight that it reads for 512 tokens; a cached step reads all of them for one. So the step is "
     "bound by reading, and its 512 times fewer operations do not make it 512 times faster. On a machine with faster arithmetic "

@@ -19,6 +19,7 @@ PREDICT_WORK = Exercise(
         "c": "about 3 times as much",
         "d": "about 100 times as much",
     },
+    holds="c",
     reveal="**c**, 3.4 times. Absorbed scores and mixtures run over 512 + 64 and 512 features where ready-made keys and values have "
     "128 + 64 and 128. Moving brackets keeps values and changes costs. (d) is what you pay, in comparison with absorbing, if you "
     "make keys and values from the latents again at every step.",
@@ -36,6 +37,7 @@ PREDICT_ROTATION = Exercise(
         "c": "about a fifth",
         "d": "nothing at all",
     },
+    holds="c",
     reveal="**c.** The fast pairs turn many times within 4096 tokens: their mean is nearly zero and nothing of them can be absorbed. "
     "But RoPE's slowest pairs hardly move in 4096 tokens, and those a fixed matrix does absorb. With 8 tokens it would be most of it: "
     "a demonstration on a short sequence can look harmless.",

@@ -19,6 +19,7 @@ PREDICT_EMPTY_ROW = Exercise(
         "c": "the plain mean of all values, the forbidden ones included",
         "d": "the usual weighted average, as if there were no mask",
     },
+    holds="c",
     reveal="**c.** The softmax knows only differences. Where **all** scores are -1e9 they are all equal, so the weights are uniform and "
     "the query gets the mean of exactly those values that it must not see. With -inf the answer is **a**; PyTorch's builtin "
     "returns **b**. And adding -1e9 in float64, instead of filling it in, gives **d**: the scores survive the addition, "
@@ -36,6 +37,7 @@ PREDICT_DECODE = Exercise(
         "c": "the last key only, its own position",
         "d": "none: the shapes do not fit, so an error is raised",
     },
+    holds="b",
     reveal="**b.** `is_causal=True` aligns the triangle at the **top left** corner: query 0 sees key 0. With as many queries as keys that "
     "is right. With one query and five keys it hides all keys but the oldest, and nothing warns you. Align at the bottom right: "
     "$j \\le i + (n_k - n_q)$.",

@@ -226,6 +226,7 @@ PREDICT_CHUNKS = Exercise(
         "c": "only the tokens of its own third, up to its own",
         "d": "only itself",
     },
+    holds="c",
     reveal="**c.** The wrong split cuts the *sequence* in H pieces: its “head” $h$ holds the tokens of the $h$-th third, H rows of "
     "each. So each token sees its own third, and the rest of the past is lost. Shapes fit, the round trip is exact, nothing "
     "leaks from the future, and a model may well train: the worst kind of bug.",

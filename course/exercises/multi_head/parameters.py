@@ -100,6 +100,7 @@ PREDICT_LOOP = Exercise(
         "b": "clearly faster on the short text, and on the long one the advantage is gone",
         "c": "about 16 times faster, whatever the length",
     },
+    holds="b",
     reveal="**b.** The arithmetic is the same. What the loop pays is the cost of *starting* each operation, some microseconds, for every "
     "head: on a short text that is most of the time. With 1,024 tokens the products are so large that starting them no longer "
     "matters. The loop may even win there: the scores of one head are 4 MiB, which a processor keeps close by, those of 16 heads are "
@@ -117,6 +118,7 @@ PREDICT_PARAMS = Exercise(
         "c": "an eighth of the parameters, because each head is an eighth as wide",
         "d": "as many parameters, and 8 times the work",
     },
+    holds="b",
     reveal="**b.** Eight heads of width 64 have the same four 512 × 512 matrices as one head of width 512. The products with them "
     "cost the same, and so do the scores: n² dot products of length 512 against 8 n² of length 64. Only the softmax works more: "
     "8 n² weights instead of n².",

@@ -15,6 +15,7 @@ PREDICT_HEADS = Exercise(
         "b": "8 heads take about a quarter of the time, 1 head about a tenth",
         "c": "8 heads take a quarter, 1 head exactly a 32nd",
     },
+    holds="b",
     reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes about a quarter of "
     "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, is what remains. Whoever removes "
     "one bottleneck meets the next.",
@@ -31,6 +32,7 @@ PREDICT_BATCH = Exercise(
         "b": "at first it falls; then it stays at the time that it takes to read one sequence's cache",
         "c": "no gain: twice the sequences take twice the time from the start",
     },
+    holds="b",
     reveal="**b.** The parameters are read once for the whole batch: their share of each token falls like 1/B. But each sequence "
     "brings a cache of its own, and that is read for nobody else. So the time per token falls to the time of one cache, and "
     "no batch brings it lower. Only a smaller cache does.",
@@ -48,6 +50,7 @@ PREDICT_TRAINING = Exercise(
         "c": "training stayed about as it was, decoding became several times faster",
         "d": "both stayed about as they were: the FLOPs are the same",
     },
+    holds="c",
     reveal="**c.** Shazeer (2019, table 2) measured 13.2 → 13.0 µs per token in training and 46 → 3.8 µs in the decoder. In "
     "training all positions are processed at once: keys that were read serve many queries, so their bytes hardly matter. In "
     "decoding they serve one query per head, and the bytes are nearly all of the cost.",

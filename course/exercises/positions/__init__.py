@@ -18,6 +18,7 @@ PREDICT_CAUSAL = Exercise(
         "b": "it is not 0: the mask itself speaks of places",
         "c": "it is not 0, but only because the softmax then runs over fewer keys",
     },
+    holds="b",
     reveal="**b.** The mask says *which places* a row may see, and it stays where it is when the rows move: the row put first "
     "sees itself alone, the row put last sees all. So masked attention is not equivariant, and a stack of such layers can tell "
     "places apart with no encoding at all. (That fewer keys are summed is how it shows, not why: a padding mask that moves "
@@ -35,6 +36,7 @@ PREDICT_BFLOAT16 = Exercise(
         "c": "about 0.02 radians",
         "d": "about 2 radians",
     },
+    holds="d",
     reveal="**d.** bfloat16 keeps 8 significant bits, so a rounding costs up to 0.4 per cent. Of an angle of some hundred radians "
     "that is a radian or more; and an angle is used modulo $2\\pi$, so its sine and cosine are then simply other numbers. (b) is "
     "nearly the *relative* error. Nothing warns: the norms of queries and keys are still right.",

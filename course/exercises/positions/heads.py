@@ -386,6 +386,7 @@ PREDICT_ABLATION = Exercise(
         "b": "it rises somewhat: one head of eight is gone",
         "c": "it rises a great deal: without it the heads of layer 1 do not know where to look",
     },
+    holds="c",
     reveal="**c.** A head of layer 1 looks for a token *whose predecessor* is the token it has just read. Who the predecessor was, the "
     "head of layer 0 wrote into every token. Without that, the head of layer 1 has nothing to find. Copying takes two heads in a "
     "row, which is why one layer cannot learn it.",

@@ -20,6 +20,7 @@ PREDICT_BUG = Exercise(
         "d": "scores divided by d instead of its root",
         "e": "heads dealt to groups by h mod G",
     },
+    holds="e",
     reveal="**e**, by far. Six of nine heads then read keys and values that were made for other queries, and every layer passes the damage on. "
     "Without positions the model still knows *which* words stand before, and pays a factor of about twenty.",
 )

@@ -20,6 +20,7 @@ PREDICT_TANH = Exercise(
         "c": "all weights are equal",
         "d": "they become the weights of a bilinear score",
     },
+    holds="b",
     reveal="Every query gets the same weights. Without the tanh the score is a sum of two parts, one from the query and one from "
     "the key. The query's part is the same for all keys, and the softmax cancels it. Only the tanh lets the two meet.",
 )

@@ -20,6 +20,7 @@ PREDICT_POOL = Exercise(
         "c": "about 100 to 300",
         "d": "more than 1,000",
     },
+    holds="d",
     reveal="**d**: more than 10,000. Mean-pooling is where uptraining *begins* (Ainslie et al., 2023). Without it the three groups of a "
     "layer have too little in common. Ainslie et al. train 5 % more, and then lose little.",
 )
@@ -36,6 +37,7 @@ PREDICT_RANK = Exercise(
         "c": "the one that knows the inputs is a few per cent better",
         "d": "both are useless: above 1,000",
     },
+    holds="b",
     reveal="**b**. Which directions of the weights are large says little; which directions of the *keys and values* are large says nearly "
     "all. The inputs of a trained layer are far from alike in all directions.",
 )

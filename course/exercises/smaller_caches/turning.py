@@ -18,6 +18,7 @@ PREDICT_PARTIAL = Exercise(
         "c": "about 290, as without positions",
         "d": "more than 1,000: worse than without positions",
     },
+    holds="a",
     reveal="**a**: 15.2 instead of 14.2, with no training. The 16 slow pairs turn by less than one radian within 300 tokens and more, so that "
     "their keys hardly change on a text of this length. They carry *what* a token is; the fast pairs carry *where*.",
 )

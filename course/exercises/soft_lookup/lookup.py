@@ -291,11 +291,12 @@ PREDICT_EMPTY = Exercise(
     title="Predict: nothing is near",
     points=0.5,
     choices={
-        "a": "five zeros: nothing over something is nothing",
-        "b": "five times 0.2: with nothing to tell the keys apart, they share evenly",
-        "c": "five times NaN: 0 / 0 is not a number",
+        "a": "nine zeros: nothing over something is nothing",
+        "b": "nine times 1/9: with nothing to tell the keys apart, they share evenly",
+        "c": "nine times NaN: 0 / 0 is not a number",
         "d": "a ZeroDivisionError",
     },
+    holds="c",
     reveal="NumPy follows IEEE 754: 0 / 0 is NaN, with a RuntimeWarning and no exception, so the plain formula gives (c). "
     "(a) and (b) are *policies*, things that somebody has to decide and write. This course decides for (a).",
 )

@@ -439,6 +439,7 @@ PREDICT_WIDTH = Exercise(
         "c": "zero everywhere except at the points themselves",
         "d": "a flat line at the mean of all points",
     },
+    holds="b",
     reveal="(b). As the width shrinks, the nearest point outweighs all others by any factor you like, so its weight tends to "
     "1: a hard lookup of the *nearest* key. (d) is the other end: at a large width all weights tend to 1/m. (c) is what the "
     "*computer* returns once every score underflows to 0; lesson 02 repairs that.",

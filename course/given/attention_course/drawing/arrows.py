@@ -32,9 +32,9 @@ class Arrows(Canvas):
     ) -> None:
         """An arrow from a to b, parts or points; between parts it leaves and arrives at the sides that face each other.
 
-        `label` stands on its middle: above a level arrow, right of an upright one, or on `label_side` (above, below, left,
-        right). `elbow="h"` starts level and turns once, "v" starts upright; `bend` px makes it a curve, to the left when
-        positive, seen along the arrow.
+        `label` stands beside its middle, clear of a slanting line too: above a nearly level arrow, right of any other, or on
+        `label_side` (above, below, left, right). `elbow="h"` starts level and turns once, "v" starts upright; `bend` px makes
+        it a curve, to the left when positive, seen along the arrow.
         """
         start, end = _ends(a, b, elbow)
         corner = {"": [], "h": [(end[0], start[1])], "v": [(start[0], end[1])]}.get(elbow)
@@ -47,15 +47,7 @@ class Arrows(Canvas):
             d = f"M{_xy(start)} Q{_xy(middle)} {_xy(stop)}"
             top = _halfway(_halfway(start, middle), _halfway(middle, end))
             self._path(d, [start, top, end], **look)
-            self._on_line(
-                label,
-                top,
-                start,
-                end,
-                role,
-                label_side or ("above" if abs(end[0] - start[0]) >= abs(end[1] - start[1]) else ""),
-                bend,
-            )
+            self._on_line(label, top, start, end, role, label_side)
             return
         points = [start, *corner, end]
         stop = self._arrow_head(end, points[-2], role) if head else end
@@ -161,16 +153,20 @@ class Arrows(Canvas):
         x, y = min(c[0] for c in corners), min(c[1] for c in corners)
         return Part(x, y, abs(corners[0][0] - corners[1][0]), abs(corners[0][1] - corners[1][1]))
 
-    def _on_line(self, label: str, at: Point, a: Point, b: Point, role: str, side: str, bend: float = 0.0) -> None:
+    def _on_line(self, label: str, at: Point, a: Point, b: Point, role: str, side: str) -> None:
         if not label:
             return
         lines = label.count("\n") + 1
-        level = abs(b[0] - a[0]) >= abs(b[1] - a[1])
-        side = side or ("above" if level else "right")
-        off = 5 + lines * _SMALL * 0.625
+        nearly_level = abs(b[0] - a[0]) >= 3 * abs(b[1] - a[1])
+        side = side or ("above" if nearly_level else "right")
         x, y = at
-        spots = {"above": ((x, y - off), "middle"), "below": ((x, y + off), "middle"), "left": ((x - 7, y), "end")}
-        spots["right"] = ((x + 7, y), "start")
+        wide, tall = width(label, _SMALL), lines * _SMALL * 1.25
+        # a slanting line rises by `rise` under half of the text's width, and runs by `run` beside half of its height
+        rise = min(1.0, abs(b[1] - a[1]) / max(abs(b[0] - a[0]), 1e-9)) * wide / 2
+        run = min(1.0, abs(b[0] - a[0]) / max(abs(b[1] - a[1]), 1e-9)) * tall / 2
+        off, aside = 5 + tall / 2 + rise, 7 + run
+        spots = {"above": ((x, y - off), "middle"), "below": ((x, y + off), "middle"), "left": ((x - aside, y), "end")}
+        spots["right"] = ((x + aside, y), "start")
         if side not in spots:
             raise ValueError(f"label_side: expected one of {', '.join(spots)}, got {side!r}.")
         spot, anchor = spots[side]

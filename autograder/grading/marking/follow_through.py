@@ -1,0 +1,66 @@
+"""Marks for an answer that is right but for an earlier one: it is asked again, the earlier one replaced by the reference.
+
+In: a marked submission and the cells it ran. Out: better marks, said on the page, for exercises that fail only because an
+answer before them fails. Each is asked in a sandbox of its own, so nothing of the reference reaches what a student is shown:
+of that run the number of points alone comes back. An answer counts as leaning on another where its code names it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from autograder import sandbox as box
+from autograder.diagnosis.explain import Report
+from autograder.grading.marking.forbidden_names import bindings, leaned_on
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.roles import grade_id, is_answer
+
+Policy = Literal["full", "half", "none"]
+SHARE: dict[str, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
+
+
+def failing_below(
+    exercise: str, cells: Sequence[Any], failing: Collection[str], order: Sequence[str], references: Mapping[str, str]
+) -> list[str]:
+    """The earlier exercises that fail and that the answer to `exercise` needs: it names them, itself, through cells of the
+    learner's own, or through the references that will stand in for them."""
+    answers = {str(grade_id(cell)): cell.source for cell in cells if is_answer(cell)}
+    if exercise not in answers:
+        return []
+    earlier = [name for name in order[: order.index(exercise)] if name in failing and name in answers and name in references]
+    others = {cell.source: bindings(cell.source) for cell in cells if cell.source != answers[exercise]}
+    # through the answers of exercises that pass too: what they call may be what fails
+    texts = [answers[exercise], *leaned_on(answers[exercise], others, [])]
+    read = {name for text in texts for name in bindings(text)[1]}
+    found: set[str] = set()
+    while new := {name for name in earlier if name in read and name not in found}:
+        found |= new
+        read |= {word for name in new for word in bindings(references.get(name, ""))[1]}
+    return [name for name in earlier if name in found]
+
+
+def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[box.Cell]:
+    """The cells to run, the answers of `replaced` being the reference's."""
+    return [
+        box.Cell(cell.id, references[str(grade_id(cell))] if is_answer(cell) and grade_id(cell) in replaced else cell.source)
+        for cell in cells
+    ]
+
+
+def carried(report: Report, record: ExerciseRecord, score: float, below: Sequence[str], policy: Policy) -> Report:
+    """The report on an answer that gets `score` once the answers `below` it are right."""
+    points = round(SHARE[policy] * score, 2)
+    if points <= report.score:
+        return report
+    names = " and ".join(f"`{name}`" for name in below)
+    whole = score >= record.points
+    headline = f"{'Right' if whole else 'Partly right'}, given {names}: {points:g} of {record.points:g} points."
+    advice = (
+        f"Your answer calls your {names}, which {'does' if len(below) == 1 else 'do'} not pass. With the reference in its place "
+        f"this one {'passes' if whole else 'gets further'}, so the mistake is counted once, where it was made."
+    )
+    status = "pass" if points >= record.points else "part"
+    return replace(
+        report, status=status, score=points, headline=headline, advice=advice, detail="", grids=(), snippet="", checks=(),
+        cases=(), known=(), carried=tuple(below),
+    )  # fmt: skip

@@ -1,0 +1,148 @@
+"""What an exercise forbids, looked for in the text of an answer: a flag for a person, never a mark.
+
+Values cannot prove how they were computed, and a name can be reached in many ways, so nothing here is a proof.
+"""
+
+import ast
+import re
+import threading
+import unicodedata
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.roles import grade_id, is_answer
+from autograder.notebooks.scopes import scopes
+
+# what does the same work under another name
+_ALSO = {
+    "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian", "functional"}),
+    "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
+    "jacobian": frozenset({"vjp", "jacrev", "jacfwd"}),
+}
+_BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
+_BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
+_REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
+    """A flag for each name that an exercise forbids: in its answer, the learner's own cells, and what the answer leans on."""
+    records = [record for record in exercises.values() if record.forbid]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
+    own = [cell.source for cell in code if cell.id.startswith("extra-")]
+    others = {cell.source: bindings(cell.source) for cell in code if records}
+    found = []
+    for record in records:
+        answers = [cell.source for cell in code if grade_id(cell) == record.id]
+        helpers = [source for answer in answers for source in leaned_on(answer, others, list(exercises))]
+        named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
+        found += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+        if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
+            found.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
+    found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
+    return found
+
+
+def builds_names(source: str) -> bool:
+    """Whether `source` holds what can reach a name that is not written in it: no proof, a reason to read it.
+
+    >>> builds_names("y = getattr(F, 'soft' + 'max')(x)"), builds_names("y = F.relu(x)")
+    (True, False)
+    """
+    return bool(names(source) & _BUILDS)
+
+
+def disguises(source: str) -> str | None:
+    """What a person would read otherwise than Python does: marks that reorder or hide text, letters that look like others.
+
+    >>> disguises("def f(x): return x"), disguises("σ = 1  # сумма")
+    (None, None)
+    >>> disguises("s\u043eftmax = 1")
+    'letters of two alphabets in one word'
+    """
+    if _REORDERS.search(source):
+        return "characters that reorder or hide text"
+    if source.isascii():
+        return None
+    for word in set(re.findall(r"\w*[^\W\d_]\w*", source)):
+        if word.isascii():
+            continue
+        if re.search("[A-Za-z]", word) and re.search("[\u0400-\u058f\u13a0-\u13ff]", word):
+            return "letters of two alphabets in one word"
+        letters = [c for c in word if not c.isascii() and unicodedata.category(c)[0] == "L"]  # x² is no disguise
+        if any(unicodedata.normalize("NFKC", c).isascii() for c in letters):
+            return "letters that Python reads as plain ones"
+    return None
+
+
+def uses(source: str, forbidden: Sequence[str]) -> list[str]:
+    """Those of `forbidden` that `source` names: as a dotted path, by its last part, as an import, or inside a string.
+
+    Where `source` is no Python (a line magic, an error), any word of it counts.
+
+    >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
+    ['F.softmax']
+    """
+    seen = names(source)
+    return [name for name in forbidden if (last := re.findall(r"\w+", name)[-1]) in seen or _ALSO.get(last, frozenset()) & seen]
+
+
+def leaned_on(answer: str, others: Mapping[str, tuple[set[str], set[str]]], apart: Collection[str]) -> list[str]:
+    """Those of `others` (each with its `bindings`) that `answer` takes names from, itself or by way of another; none by `apart`.
+
+    >>> helper, user = "def h(x): return F.softmax(x)", "def g(x): return h(x)"
+    >>> leaned_on("def f(x): return g(x)", {text: bindings(text) for text in (helper, user)}, []) == [user, helper]
+    True
+    """
+    found: list[str] = []
+    wanted = bindings(answer)[1] - set(apart)
+    while new := [source for source, (bound, _) in others.items() if source not in found and bound & wanted]:
+        found += new
+        wanted |= {name for source in new for name in others[source][1]} - set(apart)
+    return found
+
+
+def bindings(source: str) -> tuple[set[str], set[str]]:
+    """The global names that `source` sets and reads; where it is no Python, each word may be either."""
+    try:
+        return scopes(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _words(source), _words(source)
+
+
+def _words(source: str) -> set[str]:
+    return set(re.findall(r"\w+", unicodedata.normalize("NFKC", source)))  # as Python reads names
+
+
+_told = threading.local()
+
+
+def tell(known: Mapping[str, set[str] | None]) -> None:
+    """For this thread, from now on: what `names` says of these texts, found elsewhere (None: any word counts)."""
+    _told.known = known
+
+
+def names(source: str) -> set[str]:
+    """Every name in `source`; where it is no Python, or too slow to read, every word."""
+    known = getattr(_told, "known", {})
+    if source in known:
+        found = known[source]
+        return _words(source) if found is None else set(found)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
+        return _words(source)
+    seen: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            seen.add(node.attr)
+        elif isinstance(node, ast.Name):
+            seen.add(node.id)
+        elif isinstance(node, ast.alias):
+            seen.add(node.name.rpartition(".")[2])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            seen.add(node.value)  # getattr(F, "softmax")
+    return seen

@@ -1,0 +1,256 @@
+"""`attn report`: what a graded class tells its instructor, as plain data; `class_report_page` draws it.
+
+Who is silent, who needs a person and why, which misconceptions the class holds and who holds them (here and in the lessons
+before), how each exercise and each section went, who was late, what waits for a mark by hand. Diagnoses come from the ledger,
+scores from `grades`: they are those of the students' pages. A mistake that an earlier answer made is counted there alone.
+"""
+
+import statistics
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.build import nbgrader_api
+from autograder.authoring.course import Lesson
+from autograder.grading import ledger
+from autograder.grading.grades import Grade, Grades, late_rule
+from autograder.grading.ledger import ClassReport, StudentRow
+from autograder.grading.reports.across import Across, across
+from autograder.grading.roster import read
+from autograder.judging.exercise import Exercise
+
+FEW = 0.5  # below this share of the points a student needs a person
+SLOWEST = 5
+_DONE = ("pass", "part", "fail", "todo")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What gradebook and class list know of a student; `grade` is None for one who handed nothing in."""
+
+    name: str = ""
+    section: str = ""
+    marker: str = ""
+    grade: Grade | None = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """A misconception that students hold; `id` is None for wrong answers that no known mistake explains."""
+
+    exercise: str
+    title: str
+    id: str | None
+    says: str
+    fix: str
+    students: list[str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the class: who marks it, how many handed in, their median, and how many answers wait for a mark."""
+
+    name: str
+    markers: list[str]
+    students: int
+    handed_in: int
+    median: float
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How an exercise went: students by status."""
+
+    exercise: str
+    title: str
+    points: float
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Needy:
+    """A student who needs a person, for `reasons`; the first is the gravest."""
+
+    student: str
+    reasons: list[str]
+    rank: int
+
+
+@dataclass
+class View:
+    """Everything that the page shows."""
+
+    assignment: str
+    title: str
+    tier: str
+    versions: dict[str, str]
+    scores: list[float]
+    points: float
+    median: float
+    silent: list[str]
+    held: list[Held]
+    unexplained: list[Held]
+    carried: list[Held]  # right but for an earlier answer: not counted among the mistakes
+    sections: list[Section]
+    across: list[Across]
+    needy: list[Needy]
+    passed: list[Passed]
+    waiting: dict[str, list[str]]
+    late: dict[str, Facts]
+    slowest: list[tuple[str, float]]
+    rows: list[StudentRow]
+    facts: dict[str, Facts] = field(default_factory=dict)
+
+
+def view(
+    graded: ClassReport,
+    title: str = "",
+    exercises: Sequence[Exercise] = (),
+    facts: Mapping[str, Facts] | None = None,
+    comes_back: Sequence[Across] = (),
+) -> View:
+    """The class as an instructor wants to see it. `exercises` give mistakes their words; `facts` are by student."""
+    facts = dict(facts or {})
+    rows = sorted(graded.rows, key=lambda row: row.student)
+    scores = [score(row, facts) for row in rows]
+    found = {each.id: each for each in exercises}
+    held, unexplained, carried = _held(rows, found)
+    slowest = sorted(((row.student, row.seconds) for row in rows), key=lambda pair: -pair[1])[:SLOWEST]
+    grades = {name: each.grade for name, each in sorted(facts.items()) if each.grade is not None}
+    present = {row.student for row in rows} | set(grades)
+    return View(
+        assignment=graded.assignment,
+        title=title or graded.assignment,
+        tier=graded.tier,
+        versions=dict(graded.versions),
+        scores=scores,
+        points=max([*(row.points for row in rows), *(grade.points for grade in grades.values())], default=0.0),
+        median=statistics.median(scores) if scores else 0.0,
+        silent=sorted(name for name in facts if name not in present),
+        held=held,
+        unexplained=unexplained,
+        carried=carried,
+        sections=_sections(rows, facts, present),
+        across=list(comes_back),
+        needy=_needy(rows),
+        passed=_passed(graded.exercises, rows, found),
+        waiting={name: list(grade.waiting) for name, grade in grades.items() if grade.waiting},
+        late={name: facts[name] for name, grade in grades.items() if grade.late_s > 0},
+        slowest=slowest,
+        rows=rows,
+        facts=facts,
+    )
+
+
+def score(row: StudentRow, facts: Mapping[str, Facts]) -> float:
+    """What the student's page says in the end; before the gradebook knows of it, what the grader gave."""
+    known = facts.get(row.student)
+    return known.grade.total if known and known.grade else row.score
+
+
+def to_json(shown: View) -> dict[str, Any]:
+    """The view as JSON-able data."""
+    return asdict(shown)
+
+
+def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tuple[list[Held], list[Held], list[Held]]:
+    """Misconceptions, wrong answers that none explains, and what an earlier answer spoiled; each the most frequent first."""
+    who: dict[tuple[str, str | None], list[str]] = {}
+    spoiled: dict[str, list[str]] = {}
+    for row in rows:
+        for name, state in row.exercises.items():
+            if state.carried:
+                spoiled.setdefault(name, []).append(row.student)
+            elif state.status in ("fail", "part"):
+                for held in (state.misconception or "").split("+"):  # two at once count as each
+                    who.setdefault((name, held or None), []).append(row.student)
+    found = []
+    for (name, known), students in who.items():
+        exercise = exercises.get(name)
+        mistake = next((m for m in exercise.misconceptions if m.id == known), None) if exercise else None
+        says = mistake.says if mistake else (known or "").replace("_", " ")
+        found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
+    found.sort(key=lambda each: (-len(each.students), each.exercise, each.id or ""))
+    carried = [
+        Held(name, exercises[name].title if name in exercises else name, None, "", "", who) for name, who in spoiled.items()
+    ]
+    carried.sort(key=lambda each: (-len(each.students), each.exercise))
+    return [each for each in found if each.id], [each for each in found if not each.id], carried
+
+
+def _sections(rows: Sequence[StudentRow], facts: Mapping[str, Facts], present: set[str]) -> list[Section]:
+    """The sections of the class list, by name; none where it names none."""
+    by_name: dict[str, list[str]] = {}
+    for student, known in facts.items():
+        by_name.setdefault(known.section, []).append(student)
+    if not any(by_name):
+        return []
+    scores = {row.student: score(row, facts) for row in rows}
+    made = []
+    for name, students in sorted(by_name.items()):
+        theirs = [scores[student] for student in students if student in scores]
+        markers = sorted({facts[student].marker for student in students if facts[student].marker})
+        waiting = sum(len(grade.waiting) for student in students if (grade := facts[student].grade))
+        median = statistics.median(theirs) if theirs else 0.0
+        made.append(Section(name, markers, len(students), len(present.intersection(students)), median, waiting))
+    return made
+
+
+def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
+    found = []
+    for row in rows:
+        states = [state.status for state in row.exercises.values()]
+        reasons: list[tuple[int, str]] = [(0, row.problem)] if row.problem else []
+        reasons += [(1, flag) for flag in row.flags]
+        if states and all(status == "todo" for status in states):
+            reasons.append((2, "handed in without a start on any exercise"))
+        elif row.points and row.score < FEW * row.points and not row.problem:
+            wrong = sum(status in ("fail", "part") for status in states)
+            idle = sum(status == "todo" for status in states)
+            reasons.append((3, f"{row.score:g} of {row.points:g} points: {wrong} wrong, {idle} not started"))
+        if reasons:
+            found.append(Needy(row.student, [text for _, text in reasons], min(rank for rank, _ in reasons)))
+    score = {row.student: row.score for row in rows}
+    return sorted(found, key=lambda each: (each.rank, score[each.student], each.student))
+
+
+def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> list[Passed]:
+    found = []
+    for name in names:
+        states = [row.exercises[name] for row in rows if name in row.exercises]
+        counts = {status: sum(state.status == status for state in states) for status in _DONE}
+        title = exercises[name].title if name in exercises else name
+        found.append(Passed(name, title, max((state.points for state in states), default=0.0), counts))
+    return found
+
+
+def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Facts]:
+    """What nbgrader's gradebook, open as `book`, and the class list of `grades` know of each student."""
+    found = grades.of(assignment)
+    facts = {}
+    for student in book.students:
+        listed = grades.roster.of(student.id)
+        name = " ".join(part for part in (student.first_name, student.last_name) if part) or listed.name
+        facts[student.id] = Facts(name, listed.section, listed.marker, found.get(student.id))
+    for listed in grades.roster.students.values():
+        facts.setdefault(listed.id, Facts(listed.name, listed.section, listed.marker))
+    return facts
+
+
+def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View:
+    """The class of `lesson` as graded so far, with the marks of today. Raises CourseError where nobody is graded."""
+    from nbgrader.api import Gradebook as Tables
+    from sqlalchemy.exc import SAWarning
+
+    graded = ledger.load(root, lesson.name)
+    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    roster, facts = read(root), dict[str, Facts]()
+    url = api.coursedir.db_url
+    if not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists():
+        with warnings.catch_warnings(), Tables(url, api.course_id) as book:
+            warnings.simplefilter("ignore", SAWarning)
+            facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)
+    return view(graded, lesson.title, lesson.exercises(), facts, across(root, earlier))

@@ -1,0 +1,133 @@
+"""`attn bench grading`: the same class by plain `nbgrader autograde` and by `attn grade`, on this machine, one after the other.
+
+Each runs as a user would run it, in a process of its own, start-up included. The figures to quote are the ratios.
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.build import nbgrader_api
+from autograder.authoring.course import CourseError, Lesson, course_root
+from autograder.grading.marking.scheme import given_paths, read_release, setup_for
+from autograder.grading.trials import demo, twin
+from autograder.judging.exercise import Exercise
+from autograder.sandbox import Limits, choose_tier
+
+
+def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:
+    """Time both graders on a class of `students`; wall and CPU seconds, ratios (plain by ours), and whether scores agree.
+
+    With `feedback` both write their feedback pages too. Raises CourseError where one of the two fails.
+    """
+    if students < 1:
+        raise CourseError(f"expected at least one student, got {students}.")
+    with tempfile.TemporaryDirectory(prefix="attn-bench-") as temporary:
+        ours, plain = Path(temporary) / "ours" / "course", Path(temporary) / "plain"
+        _make_course(ours, lesson, students)
+        shutil.copytree(ours, plain, symlinks=True)
+        ours_wall, ours_cpu, began = _time(ours, [_attn_grade(lesson, workers, feedback=feedback)])
+        first = min(path.stat().st_mtime for path in ours.glob("autograded/*/*/*.ipynb")) - began
+        commands = [["-m", "nbgrader", "autograde", lesson.name]]
+        commands += [["-m", "nbgrader", "generate_feedback", lesson.name]] if feedback else []
+        plain_wall, plain_cpu, _ = _time(plain, commands)
+        scores, plain_scores = _scores(ours, lesson), _scores(plain, lesson)
+        memory = _worker_memory(ours, lesson)
+    return {
+        "lesson": lesson.name,
+        "students": students,
+        "workers": workers,
+        "feedback": feedback,
+        "plain": {"wall_s": plain_wall, "cpu_s": plain_cpu, "per_minute": 60 * students / plain_wall},
+        "ours": {"wall_s": ours_wall, "cpu_s": ours_cpu, "per_minute": 60 * students / ours_wall, "first_grade_s": first},
+        "wall_ratio": plain_wall / ours_wall,
+        "cpu_ratio": plain_cpu / ours_cpu,
+        "scores_equal": scores == plain_scores,
+        "differing": sorted(name for name in scores | plain_scores if scores.get(name) != plain_scores.get(name)),
+        "worker_memory_mib": memory,
+    }
+
+
+def growth(lesson: Lesson, sizes: Sequence[int], *, workers: int) -> list[dict[str, float]]:
+    """How the cost of `attn grade --feedback` grows with the class: a row for each size, smallest first."""
+    rows = []
+    for students in sorted(sizes):
+        with tempfile.TemporaryDirectory(prefix="attn-bench-") as temporary:
+            root = Path(temporary) / "course"
+            _make_course(root, lesson, students)
+            wall, cpu, _ = _time(root, [_attn_grade(lesson, workers, feedback=True)])
+            if len(_scores(root, lesson)) != students:
+                raise CourseError(f"expected {students} students in the gradebook, got {len(_scores(root, lesson))}.")
+            size = (root / "gradebook.db").stat().st_size
+        rows.append({"students": students, "wall_s": wall, "cpu_s": cpu, "cpu_s_each": cpu / students, "gradebook_bytes": size})
+    return rows
+
+
+def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
+    command = ["-m", "autograder.cli", "grade", lesson.name, "--workers", str(workers), "--json"]
+    return [*command, "--feedback"] if feedback else command
+
+
+def _make_course(root: Path, lesson: Lesson, students: int) -> None:
+    """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank."""
+    twin.make(root, [lesson])
+    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    outcome = api.generate_assignment(lesson.name, force=True, create=True)
+    if not outcome["success"]:
+        raise CourseError(f"{lesson.name}: nbgrader generate_assignment failed.\n{outcome.get('log')}")
+    exercises = [exercise for exercise in lesson.exercises() if not exercise.choices]
+    kinds = [_notebook(root, lesson, exercises, number) for number in range(min(students, 4 * len(exercises)))]
+    for number in range(students):
+        notebook = demo.released(root, lesson) if number % 20 == 19 else kinds[number % len(kinds)]
+        demo.submit(root, lesson, f"student{number:04d}", notebook)
+
+
+def _notebook(root: Path, lesson: Lesson, exercises: Sequence[Exercise], number: int) -> Any:
+    """All right, or, three times of four, with a mistake in one exercise."""
+    notebook = demo.perfect(root, lesson)
+    exercise = exercises[number % len(exercises)]
+    mistakes = [text for known in exercise.misconceptions if (text := demo.as_source(exercise, known))]
+    if number % 4 and mistakes:
+        demo.set_answer(notebook, exercise.id, mistakes[number % len(mistakes)])
+    return notebook
+
+
+def _time(root: Path, commands: Sequence[Sequence[str]]) -> tuple[float, float, float]:
+    """Wall and CPU seconds of `commands`, with all that they start, and the time of day at which they began."""
+    paths = [str(course_root().parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "ATTN_COURSE": str(root), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    before, began, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.time(), time.perf_counter()
+    for command in commands:
+        done = subprocess.run([sys.executable, *command], cwd=root, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CourseError(
+                f"expected {' '.join(command)} to end well, got {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}"
+            )
+    wall, after = time.perf_counter() - clock, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, began
+
+
+def _scores(root: Path, lesson: Lesson) -> dict[str, float]:
+    """The autograded score of each student in the gradebook."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as gradebook:
+        return {
+            submission.student.id: round(sum(g.auto_score or 0.0 for n in submission.notebooks for g in n.grades), 6)
+            for submission in gradebook.assignment_submissions(lesson.name)
+        }
+
+
+def _worker_memory(root: Path, lesson: Lesson) -> float:
+    """What a warm sandbox for the lesson holds in memory, in MiB; submissions share it until they write."""
+    setup = setup_for(read_release(root, lesson.name), Limits(), given_paths())
+    with setup.sandbox(choose_tier()) as sandbox:
+        return sandbox.memory_bytes() / 2**20

@@ -1,0 +1,127 @@
+"""`attn verify --blind FILE`: how does the grader speak of answers that its authors have not seen?
+
+In: a file of labelled answers, last year's real ones, or some written from the released notebooks alone. Out: what the panel
+said of each, and a table. Every answer runs in the sandbox, alone in a fresh copy of its lesson's release.
+
+The file is a Python script in cells; the first line of each says what it is:
+
+    # %% scaled_dot_product.sdpa wrong single: divides by d instead of its root
+    def sdpa(Q, K, V): ...
+    # %% scaled_dot_product.sdpa right: einsum throughout
+    # %% masking.masked_sdpa wrong double public: softmax over queries, and the mask inverted
+
+Whether a name that was said is the truth is for a person to read; the command counts what needs no judgement.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from autograder import sandbox as box
+from autograder.authoring.course import CourseError, course_root, find_lesson
+from autograder.diagnosis.explain import Report
+from autograder.grading.marking.mark import mark
+from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
+from autograder.notebooks.roles import grade_id, is_answer
+
+_HEAD = re.compile(r"# %% (?P<lesson>\w+)\.(?P<exercise>\w+) (?P<kind>right|wrong)(?P<tags>(?: \w+)*): *(?P<truth>.+)")
+OUTCOMES = ("full marks", "named for certain", "named with a hedge", "told what is off", "no help")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One answer, and what its author says of it."""
+
+    lesson: str
+    exercise: str
+    right: bool
+    tags: tuple[str, ...]
+    truth: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the grader said of an answer; `named` are the ids of the mistakes that it recorded."""
+
+    answer: Labelled
+    outcome: str
+    score: float
+    headline: str
+    advice: str
+    detail: str
+    named: str | None
+
+
+def read(path: Path) -> list[Labelled]:
+    """The answers in the file. Raises CourseError at a heading that cannot be read, with its line."""
+    found: list[Labelled] = []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("# %%")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        match = _HEAD.fullmatch(lines[start].strip())
+        if match is None:
+            wanted = "# %% lesson.exercise right|wrong [single|double] [public]: the truth in a sentence"
+            raise CourseError(f"{path}, line {start + 1}: expected `{wanted}`, got {lines[start]!r}.")
+        source = "\n".join(lines[start + 1 : end]).strip() + "\n"
+        tags = tuple(match["tags"].split())
+        found.append(Labelled(match["lesson"], match["exercise"], match["kind"] == "right", tags, match["truth"], source))
+    if not found:
+        raise CourseError(f"{path}: expected cells that begin with `# %% lesson.exercise right|wrong: …`, found none.")
+    return found
+
+
+def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
+    """The answers to the exercises that `words` name: a lesson, `lesson.exercise` or an exercise; all where there are none."""
+    lessons = {answer.lesson for answer in answers}
+    exercises = {name for answer in answers for name in (answer.exercise, f"{answer.lesson}.{answer.exercise}")}
+    wanted = {word if word in exercises | lessons else find_lesson(word).slug for word in words}
+    return [one for one in answers if not words or wanted & {one.lesson, one.exercise, f"{one.lesson}.{one.exercise}"}]
+
+
+def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
+    """What the grader says of each answer, lesson by lesson."""
+    for lesson in dict.fromkeys(answer.lesson for answer in answers):
+        name = find_lesson(lesson).name
+        scheme = make_mark_scheme(course_root(), name)
+        with scheme.setup.sandbox(tier) as sandbox:
+            for answer in answers:
+                if answer.lesson == lesson:
+                    yield _told(answer, _report(answer, scheme, sandbox, name))
+
+
+def _report(answer: Labelled, scheme: MarkScheme, sandbox: box.Sandbox, name: str) -> Report:
+    notebook = read_release(course_root(), name)
+    cells = [cell for cell in notebook.cells if is_answer(cell) and grade_id(cell) == answer.exercise]
+    if not cells:
+        raise CourseError(f"{answer.lesson}: expected an exercise of that lesson, got {answer.exercise!r}.")
+    cells[0].source = answer.source
+    return mark(scheme, sandbox, nbformat.writes(notebook).encode()).reports[answer.exercise]
+
+
+def _told(answer: Labelled, report: Report) -> Told:
+    if report.score >= report.points:
+        outcome = "full marks"
+    elif report.known:
+        outcome = "named for certain"
+    elif "looks as if you" in report.headline:
+        outcome = "named with a hedge"
+    elif "in none of the ways" in report.headline or report.headline == "Wrong on a hidden test.":
+        outcome = "no help"
+    else:
+        outcome = "told what is off"
+    return Told(answer, outcome, report.score, report.headline, report.advice, report.detail, report.recorded)
+
+
+def tally(told: Sequence[Told]) -> dict[str, Counter[str]]:
+    """How often each outcome: for the right answers, for all wrong ones, and for each tag of these."""
+    rows: dict[str, Counter[str]] = {"right": Counter(), "wrong": Counter()}
+    for one in told:
+        groups = ["right"] if one.answer.right else ["wrong", *one.answer.tags]
+        for group in groups:
+            rows.setdefault(group, Counter())[one.outcome] += 1
+    return rows

@@ -1,0 +1,180 @@
+"""`attn demo`: a class of eight, from perfect to hostile, graded end to end, each with the score that it deserves.
+
+What each deserves is computed here without the sandbox or nbgrader, so agreement is evidence for the whole pipeline.
+"""
+
+import ast
+import builtins
+import copy
+import inspect
+import tempfile
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.authoring.course import CourseError, Lesson, find_lesson, lessons, settings
+from autograder.authoring.read_lesson import read_lesson
+from autograder.authoring.reference_source import injected
+from autograder.authoring.verify import grade as grade_here
+from autograder.grading.grade import grade_assignment
+from autograder.grading.ledger import ClassReport
+from autograder.grading.marking.follow_through import SHARE
+from autograder.grading.marking.scheme import secret
+from autograder.grading.trials import twin
+from autograder.judging import pack
+from autograder.judging.exercise import Exercise, Misconception
+from autograder.notebooks.roles import grade_id, is_answer
+
+_PASTEABLE = {"np", "torch", "math", "F"}
+
+
+def run(folder: Path | None, *, unsafe: bool = False) -> tuple[ClassReport, dict[str, float]]:
+    """Make the class in `folder` (default: a temporary one), grade it; the report and what each student deserves."""
+    if folder is not None:
+        return _run(folder.resolve(), unsafe)
+    with tempfile.TemporaryDirectory(prefix="attn-demo-") as temporary:
+        return _run(Path(temporary), unsafe)
+
+
+def as_deserved(graded: ClassReport, expected: dict[str, float]) -> bool:
+    """Whether every student got exactly what they deserve."""
+    return {row.student: row.score for row in graded.rows} == expected
+
+
+def _run(folder: Path, unsafe: bool) -> tuple[ClassReport, dict[str, float]]:
+    lesson = _lesson()
+    if (folder / "course").exists():
+        raise CourseError(f"expected a folder without a class in it, but {folder}/course exists. Choose another --folder.")
+    root = folder / "course"
+    twin.make(root, [lesson])
+    expected = make_class(root, lesson)
+    return grade_assignment(root, lesson.name, unsafe=unsafe), expected
+
+
+def _lesson() -> Lesson:
+    """The lesson that course.toml names, or the first that has more than predictions."""
+    if named := settings().demo:
+        return find_lesson(named)
+    found = next((lesson for lesson in lessons() if any(not exercise.choices for exercise in lesson.exercises())), None)
+    if found is None:
+        raise CourseError("expected a lesson with an exercise, found none. `attn new-lesson` makes one.")
+    return found
+
+
+def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
+    """Write eight submissions below `root/submitted`; what each deserves, by student."""
+    exercises = [e for e in lesson.exercises() if not e.choices]
+    total = round(sum(e.points for e in lesson.exercises()), 2)
+    last = exercises[-1]  # nothing else builds on the last exercise, so breaking it costs exactly its points
+    signature = f"def {last.id}(*arguments, **named):\n    "
+    broken: dict[str, Callable[[Any], None]] = {
+        "loops_forever": lambda nb: set_answer(nb, last.id, signature + "while True:\n        pass"),
+        "fails_at_import": lambda nb: set_answer(nb, last.id, f"import a_module_nobody_has\n\n{signature}return 1"),
+        "lost_a_cell": lambda nb: nb.cells.remove(_answer(nb, last.id)),
+        "exits": lambda nb: set_answer(nb, last.id, "import os\n\n" + signature + "os._exit(0)"),
+    }
+    expected = {name: round(total - last.points, 2) for name in broken}
+    for name, change in broken.items():
+        submit(root, lesson, name, _changed(perfect(root, lesson), change))
+    submit(root, lesson, "perfect", perfect(root, lesson))
+    submit(root, lesson, "duplicated_a_cell", _changed(perfect(root, lesson), _duplicate(last.id)))
+    submit(root, lesson, "blank", released(root, lesson))
+    mistaken, deserved = _with_misconceptions(root, lesson, exercises)
+    submit(root, lesson, "misconceptions", mistaken)
+    return {**expected, "perfect": total, "duplicated_a_cell": total, "blank": 0.0, "misconceptions": deserved}
+
+
+def released(root: Path, lesson: Lesson) -> Any:
+    """The notebook of `lesson` as released in the course folder `root`."""
+    return nbformat.read(root / "release" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
+
+
+def perfect(root: Path, lesson: Lesson) -> Any:
+    """The release of `lesson` in the course folder `root` with every exercise answered right."""
+    notebook = released(root, lesson)
+    answers = {grade_id(cell): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
+    for exercise in lesson.exercises():
+        choice = f'{exercise.id} = "{next(iter(exercise.choices), "")}"'
+        set_answer(notebook, exercise.id, choice if exercise.choices else answers[exercise.id])
+    return notebook
+
+
+def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) -> tuple[Any, float]:
+    """A learner with a misconception in every exercise that has one to paste, and what the hidden probes leave of their points.
+
+    Their right answers may build on their wrong ones, so the answers are run together, here, and graded one by one.
+    """
+    notebook = perfect(root, lesson)
+    for exercise in exercises:
+        if pasteable := [source for m in exercise.misconceptions if (source := as_source(exercise, m))]:
+            set_answer(notebook, exercise.id, pasteable[0])
+    namespace: dict[str, Any] = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and (is_answer(cell) or grade_id(cell) == "setup"):
+            exec(cell.source, namespace)  # our own text, written a few lines above
+    seed = pack.seed_from(secret(root), lesson.slug)
+    records = {exercise.id: pack.make_record(lesson.slug, exercise, seed) for exercise in exercises}
+    scores = {name: grade_here(record, namespace[name]).score for name, record in records.items()}
+    failing = [name for name, record in records.items() if scores[name] < record.points]
+    sources = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
+    for place, name in enumerate(failing):  # once more, with the earlier ones right, as `follow_through` does
+        again = {**namespace}
+        for other in failing[:place]:
+            exec(sources[other], again)
+        own = next(cell.source for cell in notebook.cells if is_answer(cell) and grade_id(cell) == name)
+        exec(own, again)
+        share = SHARE[settings().follow_through]
+        scores[name] = max(scores[name], round(share * grade_here(records[name], again[name]).score, 2))
+    deserved = sum(scores.values()) + sum(e.points for e in lesson.exercises() if e.choices)
+    return notebook, round(deserved, 2)
+
+
+def as_source(exercise: Exercise, mistake: Misconception) -> str | None:
+    """The misconception as a learner would have written it, or None where it leans on helpers of its module."""
+    answer = mistake.answer
+    if not inspect.isfunction(answer):
+        return None
+    used = inspect.getclosurevars(answer)
+    if used.nonlocals or set(used.globals) - _PASTEABLE or any(not hasattr(builtins, name) for name in used.builtins):
+        return None
+    if answer.__name__ != "<lambda>":
+        return textwrap.dedent(inspect.getsource(answer)).replace(f"def {answer.__name__}(", f"def {exercise.id}(", 1)
+    module = ast.parse(Path(inspect.getfile(answer)).read_text(encoding="utf-8"))
+    for node in ast.walk(module):
+        if isinstance(node, ast.Lambda) and node.lineno == answer.__code__.co_firstlineno:
+            return f"{exercise.id} = {ast.unparse(node)}"
+    return None
+
+
+def _answer(notebook: Any, name: str) -> Any:
+    return next(cell for cell in notebook.cells if is_answer(cell) and grade_id(cell) == name)
+
+
+def set_answer(notebook: Any, name: str, source: str) -> None:
+    """Write `source` into the answer cell `name`."""
+    _answer(notebook, name).source = source
+
+
+def _duplicate(name: str) -> Callable[[Any], None]:
+    def change(notebook: Any) -> None:
+        cell = _answer(notebook, name)
+        again = copy.deepcopy(cell)
+        again.id = f"{name}-copy"  # as JupyterLab does; the grade_id in its metadata is what is duplicated
+        notebook.cells.insert(notebook.cells.index(cell) + 1, again)
+
+    return change
+
+
+def _changed(notebook: Any, change: Callable[[Any], None]) -> Any:
+    change(notebook)
+    return notebook
+
+
+def submit(root: Path, lesson: Lesson, student: str, notebook: Any) -> None:
+    """Write `notebook` as what `student` handed in."""
+    path = root / "submitted" / student / lesson.name / f"{lesson.name}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")

@@ -1,0 +1,84 @@
+"""Step down from root before anything else: hide what is private, become an unprivileged user, then execute a command.
+
+Run as a program by `autograder.sandbox.launch` where the grader is root. The interpreter may live below a folder that only
+root can enter (`/root`): in a mount namespace of its own this program puts an empty folder in that one's place, with
+nothing but the needed paths in it, so they keep their names and nothing else of the folder can be reached.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+_NEW_MOUNTS, _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x20000, 4096, 8192, 16384, 1 << 18
+
+
+def main(text: str) -> None:
+    """`text` is JSON: uid, paths that must be readable, argv and env of the command. Never returns."""
+    plan = json.loads(text)
+    closed = closed_folders(plan["paths"])
+    if closed:
+        _open(closed)
+    step_down(plan["uid"])
+    os.execve(plan["argv"][0], plan["argv"], plan["env"])
+
+
+def closed_folders(paths: list[str]) -> dict[str, list[str]]:
+    """The topmost folders above `paths` that others may not enter, each with the paths below it."""
+    closed: dict[str, list[str]] = {}
+    for path in paths:
+        for folder in reversed(Path(path).parents):
+            if folder.is_dir() and not folder.stat().st_mode & 0o001:
+                closed.setdefault(str(folder), []).append(path)
+                break
+    return closed
+
+
+def step_down(uid: int) -> None:
+    """Become user and group `uid` with no groups, no capabilities and no way back."""
+    from autograder.sandbox.inside.confine import ConfineError, no_new_privileges, prctl
+
+    for capability in range(64):
+        try:
+            prctl(24, capability)
+        except ConfineError:  # past the last capability; or not ours to drop, and then no_new_privileges keeps it out of reach
+            break
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    no_new_privileges()
+
+
+def _open(closed: dict[str, list[str]]) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(result: int, what: str) -> None:
+        if result != 0:
+            code = ctypes.get_errno()
+            needed = ", ".join(path for paths in closed.values() for path in paths)
+            sys.exit(
+                f"expected Python to be readable by the sandbox's user, but {needed} is below a folder for root alone, "
+                f"and it could not be opened ({what}: {os.strerror(code)}). Install Python in /usr/local or /opt."
+            )
+
+    def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+        call(libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode()), "mount")
+
+    call(libc.unshare(_NEW_MOUNTS), "unshare")
+    mount("none", "/", "", _RECURSIVE | _PRIVATE)
+    holding = tempfile.mkdtemp(dir="/tmp")  # TMPDIR may be below one of the closed folders
+    mount("tmpfs", holding, "tmpfs", 0, "mode=0700")
+    for folder, paths in closed.items():
+        outermost = [path for path in paths if not any(other != path and Path(path).is_relative_to(other) for other in paths)]
+        for number, path in enumerate(outermost):
+            os.mkdir(f"{holding}/{number}")
+            mount(path, f"{holding}/{number}", "", _BIND | _RECURSIVE)
+        mount("tmpfs", folder, "tmpfs", 0, "mode=0755,size=1m")
+        for number, path in enumerate(outermost):
+            os.makedirs(path, exist_ok=True)
+            mount(f"{holding}/{number}", path, "", _MOVE)
+            os.rmdir(f"{holding}/{number}")
+    call(libc.umount2(holding.encode(), 2), "umount")
+    os.rmdir(holding)

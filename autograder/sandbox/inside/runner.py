@@ -1,0 +1,177 @@
+"""One submission's process, inside the sandbox: run its cells, then fork once for each exercise that is asked about.
+
+Everything here shares its memory with the learner's code, so nothing here is trusted: it holds no expected values, and
+the other end of its channel believes only what `autograder.sandbox.wire` and `autograder.sandbox.codec` let through.
+"""
+
+import contextlib
+import gc
+import json
+import math
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.observation import Failure, Observation
+from autograder.judging.observe import observe
+from autograder.judging.values import Array, EncodedValue, encode
+from autograder.sandbox import codec, wire
+from autograder.sandbox.inside import cells, confine
+from autograder.sandbox.wire import Header, WireError
+
+
+def main(channel: int, shell: cells.Shell, config: Header) -> None:
+    """Be the submission's process: `channel` is its socket. Never returns normally."""
+    limits = config["limits"]
+    _detach(channel, config["tier"])
+    _limit(limits, config["mapped"])
+    home = os.path.join(config["scratch"][0], "work")
+    os.mkdir(home)
+    os.chdir(home)
+    sys.path.insert(0, "")  # as in Jupyter: a file beside the notebook can be imported
+    gc.set_threshold(20_000, 20, 20)  # looking through all of torch's objects costs more than a learner's garbage does
+    sock = socket.socket(fileno=channel)
+    namespace = shell.user_ns
+    child = 0
+    while True:
+        order, arrays, passed = wire.receive_fd(sock, deadline=math.inf)
+        if order["op"] == "run":
+            _run_cells(sock, shell, order, arrays)
+        elif order["op"] == "call" and passed is not None:
+            child = confine.fork()
+            if child == 0:
+                _exercise(passed, namespace, order, config["tier"])
+            os.close(passed)
+        elif order["op"] == "reap":
+            _kill_children(child, config["tier"])
+            wire.send(sock, {"op": "reaped", "id": order["id"]}, deadline=math.inf)
+
+
+def _detach(keep: int, tier: str) -> None:
+    """A session of its own, dead with its parent, no descriptor but `keep`, no signals to whoever started it."""
+    os.setsid()
+    confine.die_with_parent()
+    confine.adopt_orphans()
+    if tier != "none" and (tier == "landlock" or confine.landlock_abi() >= confine.MIN_LANDLOCK):
+        confine.scope_signals()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nowhere, descriptor)
+    os.closerange(3, keep)
+    os.closerange(keep + 1, 65536)
+    sys.stdin = os.fdopen(0, closefd=False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def _limit(limits: Header, mapped: int) -> None:
+    for kind, value in (
+        (resource.RLIMIT_AS, mapped + limits["memory_bytes"]),
+        (resource.RLIMIT_NPROC, limits["processes"]),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"]),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+        (resource.RLIMIT_CPU, limits["cpu_s"]),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: list[Array]) -> None:
+    sources, *contents = arrays
+    for name, content in zip(order["files"], contents, strict=True):
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(content.tobytes())
+    work = [(int(index), str(source), float(limit_s)) for index, source, limit_s in json.loads(sources.tobytes())]
+    until = time.monotonic() + order["wall_s"]
+    for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until):
+        text = np.frombuffer(json.dumps(outputs).encode(), np.uint8)
+        wire.send(sock, {"op": "cell", "id": order["id"], "index": index, "status": status}, [text], deadline=math.inf)
+    wire.send(sock, {"op": "ran", "id": order["id"]}, deadline=math.inf)
+
+
+def _kill_children(child: int, tier: str) -> None:
+    """End the exercise's process and all that it started (and whatever the cells left running, where that can be done)."""
+    if child == 0:
+        return
+    with contextlib.suppress(OSError):
+        if tier == "none":
+            os.killpg(child, signal.SIGKILL)
+        else:
+            os.kill(-1, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.waitpid(child, 0)
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str) -> None:
+    """Answer what is asked about the learner's names, in a process of its own; ends when the other side closes the channel."""
+    try:
+        _detach(channel, tier)
+        seconds = math.ceil(order["timeout_s"]) + 1
+        seconds = min(seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]) if tier != "none" else seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        sys.stdout = sys.stderr = cells.Stream("stdout", None)
+        sock = socket.socket(fileno=channel)
+        while True:
+            request, arrays = wire.receive(sock, deadline=math.inf)
+            reply, body = _answer(request, arrays, namespace, request["name"])
+            wire.send(sock, {"op": "seen", "id": request["id"], **reply}, body, deadline=math.inf)
+    finally:
+        os._exit(0)
+
+
+def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], name: str) -> tuple[Header, list[Array]]:
+    if request["op"] == "value":
+        stored: list[Array] = []
+        tree = encode(namespace[name]) if name in namespace else None
+        return {"value": codec.store_tree(tree, stored)}, stored
+    if name not in namespace:
+        return codec.observation_to_wire(Observation(failure=Failure("missing")))
+    seen = observe(namespace[name], codec.probe_from_wire(request, arrays))
+    if seen.value is not None:
+        seen.value = _sendable(seen.value)
+        seen.grads = {key: None if grad is None else _sendable_array(grad) for key, grad in seen.grads.items()}
+    try:
+        header, body = codec.observation_to_wire(seen)
+        wire.pack({"op": "seen", "id": request["id"], **header}, body)
+    except WireError:
+        return codec.observation_to_wire(Observation(failure=Failure("raised", "OutputTooLarge")))
+    return header, body
+
+
+def _sendable(tree: EncodedValue) -> EncodedValue:
+    """`tree` with arrays the wire does not know (float128) named instead of sent."""
+    arrays: list[Array] = []
+
+    def walk(spec: Any) -> Any:
+        if "a" in spec:
+            array = _sendable_array(tree.arrays[spec["a"]])
+            if array is None:
+                return {"o": f"array of {tree.arrays[spec['a']].dtype}"}
+            arrays.append(array)
+            return {"a": len(arrays) - 1, "k": spec["k"]}
+        if "d" in spec:
+            return {"d": [[key, walk(item)] for key, item in spec["d"]]}
+        for tag in "lt":
+            if tag in spec:
+                return {tag: [walk(item) for item in spec[tag]]}
+        return spec
+
+    return EncodedValue(walk(tree.spec), arrays)
+
+
+def _sendable_array(array: Array) -> Array | None:
+    try:
+        return wire.little_endian(array)
+    except WireError:
+        return None

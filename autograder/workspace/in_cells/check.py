@@ -1,0 +1,155 @@
+"""`check("name")`: the instant check of a notebook. Returns a `Score`, which nbgrader reads as a number and people as a panel."""
+
+import ast
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from autograder.authoring.course import CourseError, course_root, did_you_mean, installed_courses
+from autograder.diagnosis import panel
+from autograder.diagnosis.attempt import check_answer, judge_missing
+from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.leaning import leans_on
+from autograder.judging import pack
+from autograder.judging.records import ExerciseRecord, Result
+
+if TYPE_CHECKING:
+    from autograder.workspace.in_cells.overview import Overview
+
+
+class Score(float):
+    """The points of one check. `repr` is the bare number (nbgrader parses it), `str` the text panel, HTML the rich one.
+
+    A repr of anything but a number, or an HTML-only result, would make nbgrader award *full* marks.
+    """
+
+    report: Report
+
+    def __new__(cls, report: Report) -> "Score":
+        score = super().__new__(cls, report.score)
+        score.report = report
+        return score
+
+    def __repr__(self) -> str:
+        return float.__repr__(self)
+
+    def __str__(self) -> str:
+        return panel.to_text(self.report)
+
+    def _repr_html_(self) -> str:
+        return panel.to_html(self.report)
+
+
+@overload
+def check(exercise: str | Callable[..., Any], answer: Any = None) -> Score: ...
+@overload
+def check() -> "Overview": ...
+def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) -> "Score | Overview":
+    """Check your answer to `exercise` (the name you defined) and show what is right, or which mistake it makes.
+
+    Without `answer`, the name is looked up where `check` is called. Without a name, it shows your progress in the lesson.
+    Nothing leaves this machine.
+
+    Raises CourseError where no probe pack is beside the notebook or the name is not one of its exercises.
+    """
+    if exercise is None:
+        from autograder.workspace.in_cells.overview import overview  # sqlite is not needed before
+
+        return overview(Path.cwd())
+    if not isinstance(exercise, str):  # the function itself instead of its name
+        name = getattr(exercise, "__name__", None)
+        if name is None:
+            raise CourseError(f'check(...): expected the name of an exercise, as in check("softmax"), got {exercise!r:.60}.')
+        exercise, answer = str(name), exercise if answer is None else answer
+    return check_in(sys._getframe(1).f_globals, exercise, answer)
+
+
+def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Score:
+    """`check`, with the names that the learner's notebook defines."""
+    record = find_record(exercise)
+    if answer is None:
+        if exercise not in namespace:
+            return _done(judge_missing(record))
+        if (trouble := _does_not_compile(namespace, exercise)) is not None:
+            raise CourseError(
+                f"check({exercise!r}): the last cell that defines it does not compile ({trouble}), so what would be checked is "
+                "an older version. Correct that cell, run it, then check again."
+            )
+        answer = namespace[exercise]
+    result = check_answer(record, answer)
+    if not result.passed and not record.choices:
+        result.below = _failing_below(namespace, record.id, answer)
+    return _done(result)
+
+
+def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> str | None:
+    """The first other exercise of the lesson that `answer` calls and that fails its own check."""
+    others = {name: record for found in _packs() if exercise in found.exercises for name, record in found.exercises.items()}
+    functions = {name: record for name, record in others.items() if not record.choices}
+    for name in leans_on(answer, namespace, functions, own=exercise):
+        if not check_answer(functions[name], namespace[name]).passed:
+            return name
+    return None
+
+
+def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None:
+    """The syntax error of the last cell that was run and that defines `exercise`, if it has one. Only IPython keeps cells."""
+    cells = namespace.get("_ih")
+    defines = re.compile(rf"^(?:def|class)\s+{re.escape(exercise)}\b|^{re.escape(exercise)}\s*=", re.MULTILINE)
+    last = next((cell for cell in reversed(cells or []) if isinstance(cell, str) and defines.search(cell)), None)
+    if last is None:
+        return None
+    try:
+        compile(last, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    return None
+
+
+def find_record(exercise: str) -> ExerciseRecord:
+    """The exercise's record from the pack beside the notebook (else from the course's own releases)."""
+    packs = _packs()
+    for found in packs:
+        if exercise in found.exercises:
+            return found.exercises[exercise]
+    if not packs:
+        raise CourseError(
+            f"check({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
+            "Open the notebook from its lesson's folder (`attn lab`), or install the course's package, which holds all of them."
+        )
+    names = [name for found in packs for name in found.exercises]
+    raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
+
+
+def _packs() -> list[pack.Pack]:
+    return [pack.load(path) for path in find_packs()]
+
+
+def find_packs() -> list[Path]:
+    """Packs in the working folder; where there are none, those of the releases: of the course here, else of what is installed.
+
+    So a notebook that stands alone, in Colab or a download folder, is checked too.
+    """
+    here = sorted(Path.cwd().glob(f"*{pack.SUFFIX}"))
+    if here:
+        return here
+    try:
+        courses: tuple[Path, ...] = (course_root(),)
+    except CourseError:
+        courses = installed_courses()
+    return [path for course in courses for path in sorted((course / "release").glob(f"*/*{pack.SUFFIX}"))]
+
+
+def _done(result: Result) -> Score:
+    report = make_report(result)
+    from autograder.workspace.progress import record  # sqlite is not needed before the first check
+
+    record(Path.cwd(), result.exercise.id, report)
+    if report.status == "pass":
+        from autograder.workspace.in_cells.overview import next_step
+
+        report = dataclasses.replace(report, following=next_step(Path.cwd(), result.exercise.id))
+    return Score(report)
