@@ -21,7 +21,12 @@ def register(add: Add) -> None:
     verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
     verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
     verify.add_argument("--json", action="store_true", help="print JSON")
-    verify.add_argument("--blind", type=Path, metavar="FILE", help="what is said of the labelled answers in FILE")
+    verify.add_argument(
+        "--blind",
+        type=Path,
+        metavar="FILE",
+        help="what is said of the labelled answers in FILE, or of those to the lessons and exercises named",
+    )
 
     style = add(
         "style", _style, "Say what a lesson's text still lacks: alternative texts, headings, short sentences, sources, symbols."
@@ -113,7 +118,8 @@ def _blind(arguments: argparse.Namespace) -> int:
     from autograder.grading.trials import blind
     from autograder.sandbox.tiers import choose_tier
 
-    told = list(blind.ask(blind.read(arguments.blind), choose_tier()))
+    answers = blind.chosen(blind.read(arguments.blind), arguments.lessons)
+    told = list(blind.ask(answers, choose_tier()))
     if arguments.json:
         print(json.dumps([asdict(one) for one in told], indent=1))
     else:

@@ -25,10 +25,12 @@ def _weights(S: Any) -> Any:
 
 
 def looks_at(output: Any) -> Any:
-    """For *it* and for *pear*: the place in the sentence of the word with the largest weight, and 1 if that is 0.9 at least.
+    """For *it* (which should look at *pear*) and for *pear* (at *sweet*): 2, 1 or 0.
+
+    2: with a weight of 0.9 at least; 1: most, but with less than 0.9; 0: another word gets as much or more.
 
     >>> looks_at((np.eye(2), np.eye(2)))
-    array([4, 0, 4, 0])
+    array([1, 0])
     """
     if not isinstance(output, tuple | list) or len(output) != 2:
         raise ValueError("expected two matrices, (W_Q, W_K).")
@@ -36,8 +38,12 @@ def looks_at(output: Any) -> Any:
     if W_Q.ndim != 2 or W_Q.shape != W_K.shape or len(W_Q) != 2 or W_Q.size == 0:
         raise ValueError(f"expected two matrices of one shape (2, d_k), got {W_Q.shape} and {W_K.shape}.")
     A = _weights(VECTORS @ W_Q @ (VECTORS @ W_K).T / np.sqrt(W_Q.shape[1]))
-    rows = A[[INDEX["it"], INDEX["pear"]]]
-    return np.stack([rows.argmax(-1), rows.max(-1) >= 0.9], axis=-1).astype(int).ravel()
+    found = []
+    for word, wanted in (("it", "pear"), ("pear", "sweet")):
+        row, j = A[INDEX[word]], INDEX[wanted]
+        others = np.delete(row, j).max()
+        found.append(0 if row[j] <= others else 1 if row[j] < 0.9 else 2)
+    return np.array(found)
 
 
 def packed_outputs(output: Any, *, documents: Any) -> Any:
