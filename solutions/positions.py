@@ -209,9 +209,10 @@ def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " 
     r"""A query $q$ and a key $k$ of width `d`: their head looks `steps` tokens back.
 
     **Every** token of the text has this same query and this same key; only their turns
-    differ. With $A = \mathrm{softmax}(S)$, $S_{ij} = (R_i\,q) \cdot (R_j\,k)/\sqrt{d}$ (base
-    10000, no mask) each token must give more than half of its weight to the token
-    `steps` places before it. The first tokens of a text do not count.
+    differ: the score of the tokens at $i$ and $j$ is $(R_i\,q) \cdot (R_j\,k)/\sqrt{d}$
+    (base 10000, no mask). After the softmax each token must give more than half of its
+    weight to the token `steps` places before it. The first `steps` tokens, which have
+    none there, do not count.
 
     >>> q, k = look_back(3, 32)
     >>> q, k = (apply_rope(x.expand(20, 32), torch.arange(20)) for x in (q, k))
