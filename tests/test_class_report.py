@@ -1,7 +1,7 @@
 """The class report: who needs a person, what was misunderstood and by whom, readable by a tired instructor, safe to open."""
 
+import csv
 import json
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,12 @@ import pytest
 from autograder.authoring.course import CourseError, find_lesson
 from autograder.cli import main
 from autograder.grading import ledger
+from autograder.grading.grades import Grade, Grades
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.grading.reports import class_report_page
+from autograder.grading.reports import class_report_page, class_table
+from autograder.grading.reports.across import across
 from autograder.grading.reports.class_report import Facts, gradebook_facts, to_json, view
+from autograder.grading.roster import Listed, Roster
 from autograder.grading.trials import twin
 from autograder.judging.exercise import Exercise
 
@@ -82,6 +85,44 @@ def test_who_needs_a_person_comes_gravest_first_and_says_why() -> None:
     assert f"{len(asked()) - 1} wrong, 0 not started" in shown.needy[3].reasons[0]
 
 
+def test_what_an_earlier_answer_spoiled_is_counted_apart_and_no_misconception() -> None:
+    first, second = asked()[:2]
+    spoiled = row("ann", {first.id: first.misconceptions[0].id, second.id: None})
+    state = replace(spoiled.exercises[second.id], status="part", carried=(first.id,))
+    shown = view(a_class(replace(spoiled, exercises={**spoiled.exercises, second.id: state})), "T", asked())
+    assert [each.exercise for each in shown.held] == [first.id]
+    assert shown.unexplained == []
+    assert [(each.exercise, each.students) for each in shown.carried] == [(second.id, ["ann"])]
+    assert "Right but for an earlier answer: 1 exercises" in class_report_page.render(shown)
+
+
+def test_mistakes_that_come_back_are_found_over_lessons_and_terms(tmp_path: Path) -> None:
+    first = asked()[0]
+    for term, lesson, student, mistake in (
+        ("now", "01_a", "ann", "unscaled"),
+        ("now", "02_b", "ann", "unscaled+summed"),
+        ("now", "02_b", "ben", "unscaled"),
+        ("then", "02_b", "zoe", "unscaled"),
+        ("now", "01_a", "ben", "once"),
+    ):
+        ledger.write(tmp_path / term, lesson, "key", row(student, {first.id: mistake}))
+    (found,) = across(tmp_path / "now", [tmp_path / "then"])
+    assert (found.id, found.places, found.again) == ("unscaled", {"01_a": 1, "02_b": 2, "then/02_b": 1}, ["ann"])
+    page = class_report_page.render(view(a_class(row("ann")), "T", asked(), None, [found]))
+    assert "then/02_b: 1" in page
+
+
+def test_a_table_for_a_spreadsheet_has_the_silent_first_and_no_formula() -> None:
+    first = asked()[0]
+    facts = {"ann": Facts("=Ann", "A", "grace", Grade("ann", LESSON.name, 9.0, 1.0, 12.0, 7200.0, 1, 0.5)), "bob": Facts("Bob")}
+    graded = a_class(row("ann", {first.id: first.misconceptions[0].id}, flags=["missing answer cells: x"]))
+    bob, ann = csv.DictReader(class_table.table(view(graded, "T", asked(), facts)).splitlines())
+    assert (bob["student"], bob["handed_in"], bob["total"]) == ("bob", "no", "")
+    assert [ann[key] for key in class_table.HEAD] == ["ann", "'=Ann", "A", "grace", "yes", "8.5", "12", "9", "1", "2", "0.5"]
+    assert ann[f"{first.id}: mistake"] == first.misconceptions[0].id
+    assert ann["remarks"] == "missing answer cells: x"
+
+
 def test_pass_rates_count_every_status() -> None:
     shown = view(forty(), "T", asked())
     assert shown.passed[0].counts == {"pass": 25, "part": 0, "fail": 14, "todo": 0}  # one could not be graded
@@ -104,7 +145,7 @@ def test_grading_without_isolation_is_said_loudly(tier: str, loud: bool) -> None
 
 
 def test_links_lead_to_formgrader_and_only_to_an_address_of_the_web() -> None:
-    facts = {"a/b ?": Facts(waiting=("essay",), submission="f00")}
+    facts = {"a/b ?": Facts(grade=Grade("a/b ?", LESSON.name, waiting=("essay",), submission="f00"))}
     shown = view(a_class(row("a/b ?"), row("c#d")), "T", asked(), facts)
     page = class_report_page.render(shown, "https://hub.example.org/services/formgrader/")
     assert 'href="https://hub.example.org/services/formgrader/submissions/f00/"' in page
@@ -119,7 +160,6 @@ def test_the_gradebook_tells_lateness_penalties_and_what_waits_for_a_mark(tmp_pa
     from nbgrader.api import Gradebook
 
     url = f"sqlite:///{tmp_path / 'gradebook.db'}"
-    assert gradebook_facts(url, "a1") == {}
     with Gradebook(url) as book:
         book.add_assignment("a1", duedate="2026-01-02 10:00 UTC")
         book.add_notebook("p", "a1")
@@ -127,15 +167,24 @@ def test_the_gradebook_tells_lateness_penalties_and_what_waits_for_a_mark(tmp_pa
         book.add_student("ann", first_name="Ann", last_name="Lee")
         book.add_submission("a1", "ann", timestamp="2026-01-02 11:00 UTC")
         found = book.find_submission_notebook("p", "a1", "ann")
-        found.late_submission_penalty = 1.5
         found.grades[0].needs_manual_grade = True
         book.db.commit()
         identity = found.id
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # reading it warns nobody
-        assert gradebook_facts(url, "a1") == {"ann": Facts("Ann Lee", 3600.0, 1.5, ("essay",), identity)}
-    assert gradebook_facts(url, "nothing") == {}
-    page = class_report_page.render(view(a_class(row("ann")), "T", asked(), gradebook_facts(url, "a1")))
+        book.add_student("bob")
+        book.db.commit()
+        roster = Roster({"ann": Listed("ann", section="A", marker="grace"), "cy": Listed("cy", "Cy Young", "B")})
+        facts = gradebook_facts(book, Grades(book, lambda student, score, seconds: seconds / 7200, roster), "a1")
+    grade = Grade("ann", "a1", 0.0, 0.0, 2.0, 3600.0, 0, 0.0, ("essay",), (), {"essay": 0.0}, identity)
+    assert facts == {"ann": Facts("Ann Lee", "A", "grace", grade), "bob": Facts(), "cy": Facts("Cy Young", "B")}
+    shown = view(a_class(row("ann")), "T", asked(), facts)
+    assert shown.silent == ["bob", "cy"]
+    assert [(each.name, each.markers, each.students, each.handed_in, each.waiting) for each in shown.sections] == [
+        ("", [], 1, 0, 0),
+        ("A", ["grace"], 1, 1, 1),
+        ("B", [], 1, 0, 0),
+    ]
+    page = class_report_page.render(shown)
+    assert page.index("Silent: 2 of 3") < page.index("need you")
     assert "1.0 hours" in page
     assert "essay" in page
 
@@ -166,7 +215,8 @@ def test_the_first_screen_answers_who_and_what_and_nothing_on_the_page_runs_or_l
     graded.rows.append(row(EVIL, {asked()[0].id: EVIL}, flags=[EVIL], problem=EVIL))
     graded.versions[EVIL] = EVIL
     path = tmp_path / "report.html"
-    facts = {EVIL: Facts(EVIL, 4000, 1, (EVIL,), EVIL)}
+    late = Grade(EVIL, LESSON.name, late_s=4000, penalty=1, waiting=(EVIL,), submission=EVIL)
+    facts = {EVIL: Facts(EVIL, EVIL, EVIL, late), f"silent{EVIL}": Facts(EVIL, EVIL)}
     path.write_text(class_report_page.render(view(graded, f"Soft lookup {EVIL}", asked(), facts)), encoding="utf-8")
     for scheme in ("light", "dark"):
         page = browser.new_page(viewport={"width": 1024, "height": 768}, color_scheme=scheme)

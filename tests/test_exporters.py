@@ -23,25 +23,26 @@ from autograder.sandbox import available_tiers
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 LESSON = "00_start_here"
+RULE = Config({"AssignLatePenalties": {"plugin_class": "autograder.plugins.late_penalty.LatePenalty"}})
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 
 @pytest.fixture(scope="module")
 def gradebook() -> Any:
-    """Three students, one with a hostile name, one late, one who never submitted; two assignments."""
+    """Three students, one with a hostile name and two days late, one who never submitted; two assignments."""
     with Gradebook("sqlite:///:memory:") as book:
         for name in ("a1", "b2"):
-            book.add_assignment(name)
+            book.add_assignment(name, duedate="2026-01-01 10:00 UTC")
             book.add_notebook("p", name)
             book.add_grade_cell("q", "p", name, max_score=4, cell_type="code")
             book.add_grade_cell("essay", "p", name, max_score=2, cell_type="markdown")
         book.add_student("ann", first_name='Ann "A"', last_name="O'Neil, Jr", email="ann@x.org", lms_user_id="4711")
         book.add_student("=cmd|' /C calc'!A0", first_name="+1", last_name="@SUM(A1)", email="\t=1")
         book.add_student("zoë", first_name="Zoë", last_name="Ångström")
-        for student, score, penalty in (("ann", 3.5, None), ("=cmd|' /C calc'!A0", 4.0, 1.5)):
-            book.add_submission("a1", student)
+        for student, score, day in (("ann", 3.5, 1), ("=cmd|' /C calc'!A0", 4.0, 3)):
+            book.add_submission("a1", student, timestamp=f"2026-01-0{day} 09:00 UTC")
             found = book.find_submission_notebook("p", "a1", student)
-            found.late_submission_penalty = penalty
+            found.late_submission_penalty = 3.0  # of the day of grading, and stale: nobody reads it
             for grade in found.grades:
                 grade.auto_score, grade.needs_manual_grade = (score, False) if grade.name == "q" else (None, True)
         book.db.commit()
@@ -54,7 +55,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_canvas_gets_points_possible_first_and_an_empty_cell_for_who_did_not_submit(gradebook: Any, tmp_path: Path) -> None:
-    CanvasExporter(to=str(tmp_path / "c.csv")).export(gradebook)
+    CanvasExporter(config=RULE, to=str(tmp_path / "c.csv")).export(gradebook)
     points, hostile, ann, zoe = _rows(tmp_path / "c.csv")
     assert list(points) == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "a1", "b2"]
     assert (points["Student"].strip(), points["a1"], points["b2"]) == ("Points Possible", "6", "6")
@@ -66,11 +67,11 @@ def test_canvas_gets_points_possible_first_and_an_empty_cell_for_who_did_not_sub
         "",
     )
     assert (zoe["Student"], zoe["a1"]) == ("Ångström, Zoë", "")
-    assert hostile["a1"] == "2.5"
+    assert hostile["a1"] == "3.2"
 
 
 def test_moodle_gets_a_row_for_each_user(gradebook: Any, tmp_path: Path) -> None:
-    MoodleExporter(to=str(tmp_path / "m.csv"), assignment=["a1"], student=["ann"]).export(gradebook)
+    MoodleExporter(config=RULE, to=str(tmp_path / "m.csv"), assignment=["a1"], student=["ann"]).export(gradebook)
     assert _rows(tmp_path / "m.csv") == [
         {"username": "ann", "firstname": 'Ann "A"', "lastname": "O'Neil, Jr", "email": "ann@x.org", "a1": "3.5"}
     ]
@@ -78,7 +79,7 @@ def test_moodle_gets_a_row_for_each_user(gradebook: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("exporter", [CanvasExporter, MoodleExporter])
 def test_no_cell_is_a_formula(exporter: Any, gradebook: Any, tmp_path: Path) -> None:
-    exporter(to=str(tmp_path / "x.csv")).export(gradebook)
+    exporter(config=RULE, to=str(tmp_path / "x.csv")).export(gradebook)
     with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
         cells = [text for row in csv.reader(file) for text in row]
     assert not [text for text in cells if text.lstrip().startswith(("=", "+", "-", "@"))]
@@ -91,7 +92,7 @@ def test_every_beginning_of_a_formula_is_defused(text: str) -> None:
 
 
 def test_gradescope_gets_a_result_for_each_submission_with_the_penalty_in_its_score(gradebook: Any, tmp_path: Path) -> None:
-    GradescopeExporter(to=str(tmp_path / "g"), student=["ann"]).export(gradebook)
+    GradescopeExporter(config=RULE, to=str(tmp_path / "g"), student=["ann"]).export(gradebook)
     (path,) = tmp_path.glob("g/**/results.json")
     assert path.relative_to(tmp_path).parts == ("g", "a1", "ann", "results.json")
     made = json.loads(path.read_text())
@@ -104,14 +105,14 @@ def test_gradescope_gets_a_result_for_each_submission_with_the_penalty_in_its_sc
 
 def test_gradescope_refuses_a_student_id_that_is_no_folder_name(gradebook: Any, tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="expected a name that can be a folder's"):
-        GradescopeExporter(to=str(tmp_path / "g")).export(gradebook)
+        GradescopeExporter(config=RULE, to=str(tmp_path / "g")).export(gradebook)
 
 
 def test_an_unknown_assignment_or_student_suggests_the_nearest(gradebook: Any, tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="Did you mean 'ann'"):
-        CanvasExporter(to=str(tmp_path / "c.csv"), student=["anne"]).export(gradebook)
+        CanvasExporter(config=RULE, to=str(tmp_path / "c.csv"), student=["anne"]).export(gradebook)
     with pytest.raises(CourseError, match="expected assignment 'a3'"):
-        CanvasExporter(to=str(tmp_path / "c.csv"), assignment=["a3"]).export(gradebook)
+        CanvasExporter(config=RULE, to=str(tmp_path / "c.csv"), assignment=["a3"]).export(gradebook)
 
 
 HOUR = 3600

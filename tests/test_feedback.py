@@ -10,8 +10,9 @@ import pytest
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
 from autograder.grading.grade import grade_assignment, write_feedback
-from autograder.grading.marking.mark import make_mark_scheme, read_release
+from autograder.grading.grades import Grade
 from autograder.grading.marking.needed_cells import needed
+from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.trials import demo
 from autograder.notebooks.html_page import POLICY
@@ -20,6 +21,7 @@ from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 LESSON = "00_start_here"
+NONE = Grade("ann", LESSON)
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 needs_sandbox = pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
 
@@ -57,7 +59,7 @@ def test_a_page_shows_student_content_as_text_and_forbids_the_rest() -> None:
         nbformat.v4.new_output("display_data", data={"text/plain": evil, "text/html": evil}),
     ]
     notebook.cells += [cell, nbformat.v4.new_markdown_cell(f"{evil} [a](javascript:alert(3))", id="extra-1")]
-    page = Pages(released).page(f"eve{evil}", notebook, {})
+    page = Pages(released).page(f"eve{evil}", notebook, {}, NONE)
     assert "<script" not in page
     assert "<img src=x" not in page
     assert 'href="javascript' not in page
@@ -191,4 +193,4 @@ def _only_python(name: str, **options: Any) -> Any:
 def _page_with(released: Any, text: str) -> str:
     notebook = nbformat.from_dict(released)
     cell = nbformat.v4.new_markdown_cell(prose(text), id="extra-0")
-    return Pages(released).page("ann", nbformat.from_dict({**notebook, "cells": [*notebook.cells, cell]}), {})
+    return Pages(released).page("ann", nbformat.from_dict({**notebook, "cells": [*notebook.cells, cell]}), {}, NONE)

@@ -5,6 +5,7 @@ Only the instructor side uses this module. A learner's machine has packs instead
 
 import functools
 import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from autograder.authoring.settings import Settings
 
 FILE = "course.toml"
+MANY = 16  # of names, in a message
+INSTALLED = "autograder.courses"  # entry points: a distribution names the package that holds its course, or stands in it
 PACKAGE = "course"  # the name under which exercises import one another, wherever the folder is and whatever it is called
 
 
@@ -78,9 +82,13 @@ class Lesson:
         return tuple(exercises)
 
     def pack(self, *, seed: int = pack.VISIBLE_SEED) -> pack.Pack:
-        """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared."""
+        """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared.
+
+        Only the visible pack, which is made once and explains, knows all that can be named; a hidden one decides marks.
+        """
+        naming: pack.Naming = "near" if seed == pack.VISIBLE_SEED else "pairs"
         try:
-            return pack.make(self.slug, self.title, self.exercises(), seed=seed)
+            return pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
         except ValueError as error:
             raise CourseError(str(error)) from None
 
@@ -111,16 +119,46 @@ def _forget(package: str) -> None:
 @functools.cache
 def course_root() -> Path:
     """The course folder: `ATTN_COURSE`, or the nearest at or above the working folder, or a folder `course` in one of these."""
-    if configured := os.environ.get("ATTN_COURSE"):
-        candidates = [Path(configured)]
-    else:
-        here = Path.cwd()
-        candidates = [folder for up in (here, *here.parents) for folder in (up, up / PACKAGE)]
+    configured = os.environ.get("ATTN_COURSE")
+    candidates = [Path(configured)] if configured else _around(Path.cwd())
     for folder in candidates:
         if (folder / FILE).is_file():
             return folder.resolve()
     where = f"in {configured} (ATTN_COURSE)" if configured else "here or above"
     raise CourseError(f"expected a course folder, with a {FILE}, {where}; found none. `attn init` makes one.")
+
+
+def _around(place: Path) -> list[Path]:
+    return [folder for up in (place, *place.parents) for folder in (up, up / PACKAGE)]
+
+
+def installed_courses() -> tuple[Path, ...]:
+    """The course folders of installed distributions: of a wheel inside its package, of an editable clone around it.
+
+    A wheel holds what a learner gets (the releases, and the pages that they lead to): no lesson's text, no answers.
+    """
+    found: dict[Path, None] = {}
+    for announced in metadata.entry_points(group=INSTALLED):
+        spec = importlib.util.find_spec(announced.value)
+        for place in (spec.submodule_search_locations or []) if spec else []:
+            home = next((folder for folder in _around(Path(place)) if (folder / FILE).is_file()), None)
+            if home is not None:
+                found[home.resolve()] = None
+    return tuple(found)
+
+
+def learners_course() -> Path:
+    """The folder with the released lessons: of the course here, else of the one that is installed."""
+    try:
+        return course_root()
+    except CourseError:
+        found = installed_courses()
+        if len(found) == 1 and "ATTN_COURSE" not in os.environ:
+            return found[0]
+        if len(found) > 1:
+            several = ", ".join(map(str, found))
+            raise CourseError(f"several courses are installed. Say which one, by ATTN_COURSE=FOLDER: {several}.") from None
+        raise
 
 
 def settings() -> "Settings":
@@ -187,6 +225,8 @@ def find_lesson(word: str) -> Lesson:
 
 
 def did_you_mean(word: str, options: Sequence[str]) -> str:
-    """` Did you mean 'x'?`, or the list of options."""
+    """` Did you mean 'x'?`, or the list of options, as far as it can be read at a glance."""
     near = get_close_matches(word, options, n=1)
-    return f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(options)}."
+    if near:
+        return f" Did you mean {near[0]!r}?"
+    return f" There are: {', '.join(options[:MANY])}{', …' if len(options) > MANY else ''}."

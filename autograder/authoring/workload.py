@@ -9,7 +9,7 @@ import jupytext
 from autograder.authoring.course import Lesson
 from autograder.diagnosis.explain import effort
 from autograder.judging.exercise import Exercise
-from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
+from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_figure, is_grade
 
 WORDS_A_MINUTE = 160  # a text on mathematics, read to be understood
 LINES_A_MINUTE = 10  # of code that is given and has to be read: a line takes as long as a sentence of sixteen words
@@ -42,21 +42,29 @@ def _line(answers: Sequence[Any], exercises: Mapping[str, Exercise]) -> str:
     declared = [exercises[name] for cell in answers if (name := str(grade_id(cell))) in exercises]
     written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     points = sum(exercise.points for exercise in declared) + sum(written)
-    parts = [effort(exercise) for exercise in declared] + [f"about {WRITTEN_MINUTES} minutes · in words"] * len(written)
+    parts = [effort(exercise) for exercise in declared]
+    parts += [
+        f"about {_written_minutes(c):g} minutes · in words" for c in answers if grade_id(c) not in exercises and is_grade(c)
+    ]
     line = f"*{points:g} point{'' if points == 1 else 's'} · {'; '.join(dict.fromkeys(parts))}*"
     ours = [f'`solution("{grade_id(cell)}")`' for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     return f"{line} · *once you have written, compare:* {', '.join(ours)}" if ours else line
 
 
+def _written_minutes(cell: Any) -> float:
+    """What the author says that a question in words takes: `+++ {"nbgrader": {…}, "minutes": 12}`."""
+    return float(cell.metadata.get("minutes", WRITTEN_MINUTES))
+
+
 def minutes(lesson: Lesson) -> int:
     """An estimate, to the next five minutes: text read, given code read, and what each exercise says that it takes."""
-    words = lines = written = 0
+    words = lines = written = 0.0
     for cell in jupytext.read(lesson.path).cells:
         if cell.cell_type == "markdown" and not is_answer(cell):
             words += len(cell.source.split())
         elif is_answer(cell):
-            written += cell.cell_type == "markdown"
-        elif exercise_of(cell) is None:
+            written += _written_minutes(cell) if cell.cell_type == "markdown" else 0
+        elif exercise_of(cell) is None and not is_figure(cell):  # which is folded
             lines += sum(bool(line.strip()) for line in cell.source.splitlines())
-    work = sum(exercise.minutes for exercise in lesson.exercises()) + WRITTEN_MINUTES * written
+    work = sum(exercise.minutes for exercise in lesson.exercises()) + written
     return 5 * -(-round(words / WORDS_A_MINUTE + lines / LINES_A_MINUTE + work) // 5)

@@ -37,6 +37,10 @@ def register(add: Add) -> None:
     report.add_argument(
         "--formgrader", default="http://localhost:8888/formgrader", help="where its links lead (default: %(default)s)"
     )
+    report.add_argument("--csv", action="store_true", help="write a table for a spreadsheet instead of a page")
+    report.add_argument(
+        "--earlier", type=Path, action="append", default=[], metavar="COURSE", help="course folder of an earlier term, to compare"
+    )
     report.add_argument("--json", action="store_true", help="print JSON instead of writing a page")
 
     demo = add("demo", _demo, "Make a small class of good, bad and hostile submissions, and grade it.")
@@ -143,21 +147,19 @@ def _feedback(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from autograder.authoring.build import nbgrader_api
     from autograder.authoring.course import course_root, find_lesson
     from autograder.grading import ledger
-    from autograder.grading.reports import class_report, class_report_page
+    from autograder.grading.reports import class_report, class_report_page, class_table
 
     root, lesson = course_root(), find_lesson(arguments.assignment)
-    graded = ledger.load(root, lesson.name)
-    facts = class_report.gradebook_facts(nbgrader_api(root, config=root / "nbgrader_config.py").coursedir.db_url, lesson.name)
-    shown = class_report.view(graded, lesson.title, lesson.exercises(), facts)
+    shown = class_report.class_view(root, lesson, arguments.earlier)
     if arguments.json:
         print(json.dumps(class_report.to_json(shown)))
         return 0
-    out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.html"
-    write_whole(out, class_report_page.render(shown, arguments.formgrader))
-    print(f"wrote {out}: {len(shown.rows)} students, {len(shown.needy)} need you, {len(shown.held)} misconceptions")
+    out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.{'csv' if arguments.csv else 'html'}"
+    write_whole(out, class_table.table(shown) if arguments.csv else class_report_page.render(shown, arguments.formgrader))
+    silent = f"{len(shown.silent)} silent, " if shown.silent else ""
+    print(f"wrote {out}: {len(shown.rows)} students, {silent}{len(shown.needy)} need you, {len(shown.held)} misconceptions")
     return 0
 
 

@@ -6,9 +6,19 @@ class and is committed batch by batch; `tests/test_grade.py` holds its rows agai
 
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from autograder.authoring.course import CourseError
+from autograder.grading.grades import Grade, Grades
+
+
+class Mark(NamedTuple):
+    """A cell's row: marks by machine and by hand, the comment, extra credit."""
+
+    automatic: float | None = None
+    by_hand: float | None = None
+    comment: str = ""
+    extra: float = 0.0
 
 
 def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
@@ -31,11 +41,13 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
 
 
 class Gradebook:
-    """The gradebook of the course behind `api` (nbgrader's), for one assignment. A context manager; one thread."""
+    """The gradebook of the course behind `api` (nbgrader's), for one assignment. A context manager; one thread.
+
+    `grades` says what each submission is worth now. Who is on the class list is entered, with the name that stands there.
+    """
 
     def __init__(self, api: Any, assignment: str):
         from nbgrader import api as tables
-        from nbgrader.preprocessors import AssignLatePenalties
 
         self._tables = tables
         self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
@@ -46,8 +58,8 @@ class Gradebook:
             raise CourseError(f"expected one notebook {assignment} in the gradebook, found {len(notebooks)}. Run `attn build`.")
         self._notebook = notebooks[0]
         self._names = {cell.id: cell.name for cell in [*self._notebook.grade_cells, *self._notebook.solution_cells]}
-        self._penalties = AssignLatePenalties(parent=api)
-        self._penalties.init_plugin()
+        self.grades = Grades.within(self._book, api)
+        self.grades.enrol()
 
     def __enter__(self) -> "Gradebook":
         return self
@@ -64,13 +76,12 @@ class Gradebook:
     def put(self, student: str, notebook: Any, timestamp: Any | None) -> None:
         """Enter the outcome of `student`: marks and comments by the cells of the marked `notebook`; nothing is committed yet.
 
-        Manual marks stay, and ask for a second look, as after `nbgrader autograde`.
+        Manual marks stay, and ask for a second look, as after `nbgrader autograde`. Without a `timestamp` it is in time.
         """
         from nbgrader.utils import compute_checksum, determine_grade
 
         submission = self._submission(student)
-        if timestamp is not None:
-            submission.timestamp = timestamp
+        submission.timestamp = timestamp
         (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
         cells = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
         for grade in submitted.grades:
@@ -80,20 +91,32 @@ class Gradebook:
             cell = cells[self._names[comment.cell_id]]
             untouched = cell.metadata["nbgrader"].get("checksum") == compute_checksum(cell)
             comment.auto_comment = "No response." if untouched else None
-        self._session.flush()
-        self._penalize(submission, submitted, student)
+        self.grades.settle(self._assignment.name, student)
 
     def commit(self) -> None:
         """Make all that was put lasting."""
         self._session.commit()
 
-    def marks(self, student: str) -> dict[str, tuple[float | None, float | None, str]]:
-        """Of each graded or answered cell by grade_id: (automatic mark, mark by hand, comment)."""
+    def marks(self, student: str) -> dict[str, Mark]:
+        """The row of each graded or answered cell, by grade_id."""
         submission = self._submission(student)
         (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
         said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
-        graded = {self._names[g.cell_id]: (g.auto_score, g.manual_score) for g in submitted.grades}
-        return {name: (*graded.get(name, (None, None)), said.get(name, "")) for name in {**graded, **said}}
+        graded = {self._names[g.cell_id]: g for g in submitted.grades}
+        found = {}
+        for name in {**graded, **said}:
+            row = graded.get(name)
+            found[name] = Mark(
+                row.auto_score if row else None,
+                row.manual_score if row else None,
+                said.get(name, ""),
+                (row.extra_credit or 0.0) if row else 0.0,
+            )
+        return found
+
+    def grade(self, student: str) -> Grade:
+        """What the submission of `student` is worth now."""
+        return self.grades.one(self._assignment.name, student) or Grade(student, self._assignment.name)
 
     def _submission(self, student: str) -> Any:
         tables, session = self._tables, self._session
@@ -112,12 +135,3 @@ class Gradebook:
         session.add(submission)
         session.flush()
         return submission
-
-    def _penalize(self, submission: Any, submitted: Any, student: str) -> None:
-        """What the course's late penalty plugin takes off, between nothing and all of the score."""
-        submitted.late_submission_penalty = None
-        late = submission.total_seconds_late
-        if late > 0:
-            self._session.refresh(submitted)  # its score is a sum that the database makes
-            penalty = self._penalties.plugin_inst.late_submission_penalty(student, submitted.score, late)
-            submitted.late_submission_penalty = None if penalty is None else min(max(penalty, 0.0), submitted.score)

@@ -11,7 +11,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -35,17 +35,22 @@ class ExerciseRow:
     status: str
     headline: str
     misconception: str | None
+    carried: tuple[str, ...] = ()  # the earlier answers whose references stood in for them
 
 
 @dataclass
 class StudentRow:
-    """One student: the autograded `score` of `points`, `flags` for a person to look at, `problem` where grading failed."""
+    """One student: the autograded `score` of `points`, `flags` for a person to look at, `problem` where grading failed.
+
+    `notes` are those of the flags that the student is told: how the submission was read.
+    """
 
     student: str
     score: float
     points: float
     exercises: dict[str, ExerciseRow] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     problem: str | None = None
     seconds: float = 0.0
     tier: str = ""
@@ -83,6 +88,7 @@ def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             row = StudentRow(**found["row"])
             row.exercises = {name: ExerciseRow(**found["row"]["exercises"][name]) for name in row.exercises}
+            row.exercises = {name: replace(each, carried=tuple(each.carried)) for name, each in row.exercises.items()}
             yield found["key"], row, found["versions"]
         except (ValueError, KeyError, TypeError):
             continue

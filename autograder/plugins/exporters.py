@@ -11,48 +11,40 @@ Canvas: *Grades > Import*. It finds a student by its own `ID`, which is the grad
 Moodle: *Grades > Import > CSV file*, map `username` (or `email`). Gradescope: one `results.json` for each submission,
 as an autograder there would write it. Nobody who has not submitted gets a zero by these: their cell is left empty.
 
-A score is what nbgrader holds, late penalty deducted, never below 0. A text that a spreadsheet would run as a formula
-(it begins with `=`, `+`, `-`, `@`, a tab or a line end) gets an apostrophe in front.
+`nbgrader export` without a name writes `grades.csv` (`CsvExporter`), with nbgrader's own columns and the section.
+
+A score is what the student's page shows: marks by machine and by hand and extra credit, less the late penalty as it is today
+(`autograder.grading.grades`), never below 0. Who is on the class list and handed nothing in has a row too. A text that a
+spreadsheet would run as a formula (it begins with `=`, `+`, `-`, `@`, a tab or a line end) gets an apostrophe in front.
 """
 
 import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nbgrader.api import MissingEntry
 from nbgrader.plugins import ExportPlugin
 
 from autograder.authoring.course import CourseError, did_you_mean
+from autograder.grading.grades import Grade, Grades
+from autograder.grading.reports.class_table import cell
 from autograder.notebooks.atomic_write import write_whole
 
 _SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,100}")
 
 
-def cell(text: str | float | None) -> str:
-    """What stands in a cell of a spreadsheet: numbers as they are, text that cannot become a formula.
-
-    >>> [cell(x) for x in ("Ann", "=1+1", "-x", 3.50, -1.0, None)]
-    ['Ann', "'=1+1", "'-x", '3.5', '-1', '']
-    """
-    if text is None:
-        return ""
-    if isinstance(text, str):
-        return f"'{text}" if re.match(r"\s*[=+\-@\t\r\n]", text) else text
-    return f"{round(text, 4):g}"
-
-
-def scored(submission: Any) -> float:
-    """The submission's score after its late penalty, at least 0."""
-    left: float = submission.score - (submission.late_submission_penalty or 0.0)
-    return max(0.0, left)
-
-
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """What the exporters share: which assignments and students are asked for, and how a file is written."""
+    """What the exporters share: which assignments and students are asked for, their grades, and how a file is written."""
+
+    def grades(self, gradebook: Any) -> Grades:
+        """The grades as they are now; nbgrader's own copy of the penalties is renewed by the way."""
+        found = Grades.within(gradebook, self.parent or self)
+        found.enrol()
+        found.settle_all()
+        return found
 
     def assignments(self, gradebook: Any) -> list[Any]:
         return _chosen("assignment", gradebook.assignments, self.assignment, key=lambda one: one.name)
@@ -67,18 +59,37 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
         self.log.info("Wrote %s", self.to or default)
 
 
+class CsvExporter(_Exporter):
+    """A row for each student and assignment, with the columns of nbgrader's own export, and the section."""
+
+    def export(self, gradebook: Any) -> None:
+        head = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "section"]
+        rows = [[*head, "raw_score", "late_submission_penalty", "score", "max_score"]]
+        grades = self.grades(gradebook)
+        for one in self.assignments(gradebook):
+            found, times = grades.of(one.name), {each.student_id: each.timestamp for each in one.submissions}
+            for student in self.students(gradebook):
+                grade, time = found.get(student.id), times.get(student.id)
+                who = (student.id, student.last_name, student.first_name, student.email, grades.roster.of(student.id).section)
+                row = [cell(one.name), cell(one.duedate and str(one.duedate)), cell(time and str(time)), *map(cell, who)]
+                scores = [grade.marks, grade.penalty, grade.total] if grade else [None, None, None]
+                rows.append([*row, *map(cell, scores), cell(one.max_score)])
+        self.table("grades.csv", rows)
+
+
 class CanvasExporter(_Exporter):
     """Canvas's gradebook CSV: a row of points possible, then one for each student."""
 
     def export(self, gradebook: Any) -> None:
-        assignments = self.assignments(gradebook)
+        assignments, grades = self.assignments(gradebook), self.grades(gradebook)
         head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
         rows = [[*head, *(cell(one.name) for one in assignments)]]
         rows.append(["    Points Possible", "", "", "", "", *(cell(one.max_score) for one in assignments)])
+        found = [grades.of(one.name) for one in assignments]
         for student in self.students(gradebook):
             name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
-            scores = [_score(gradebook, one.name, student.id) for one in assignments]
-            rows.append([cell(name), cell(student.lms_user_id), "", cell(student.id), "", *map(cell, scores)])
+            who = (name, student.lms_user_id, "", student.id, grades.roster.of(student.id).section)
+            rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
         self.table("canvas.csv", rows)
 
 
@@ -86,11 +97,12 @@ class MoodleExporter(_Exporter):
     """Moodle's grade import: a user's name and address, a column for each assignment."""
 
     def export(self, gradebook: Any) -> None:
-        assignments = self.assignments(gradebook)
+        assignments, grades = self.assignments(gradebook), self.grades(gradebook)
         rows = [["username", "firstname", "lastname", "email", *(cell(one.name) for one in assignments)]]
+        found = [grades.of(one.name) for one in assignments]
         for student in self.students(gradebook):
             who = (student.id, student.first_name, student.last_name, student.email)
-            rows.append([*map(cell, who), *(cell(_score(gradebook, one.name, student.id)) for one in assignments)])
+            rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
         self.table("moodle.csv", rows)
 
 
@@ -99,40 +111,36 @@ class GradescopeExporter(_Exporter):
 
     def export(self, gradebook: Any) -> None:
         folder = Path(self.to or "gradescope")
-        students = self.students(gradebook)
+        grades = self.grades(gradebook)
+        students = [one.id for one in self.students(gradebook)]
         for assignment in self.assignments(gradebook):
+            found = grades.of(assignment.name)
+            most = {each.name: each.max_score for notebook in assignment.notebooks for each in notebook.grade_cells}
             for student in students:
-                try:
-                    submission = gradebook.find_submission(assignment.name, student.id)
-                except MissingEntry:
+                if student not in found:
                     continue
-                for name in (assignment.name, student.id):
+                for name in (assignment.name, student):
                     if not _SAFE_NAME.fullmatch(name):
                         raise CourseError(f"expected a name that can be a folder's, got {name!r}. Rename it in the gradebook.")
-                path = folder / assignment.name / student.id / "results.json"
+                path = folder / assignment.name / student / "results.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, json.dumps(_results(submission), indent=1))
+                write_whole(path, json.dumps(_results(found[student], most), indent=1))
         self.log.info("Wrote %s", folder)
 
 
-def _results(submission: Any) -> dict[str, Any]:
+def _results(grade: Grade, most: Mapping[str, float]) -> dict[str, Any]:
     tests = []
-    for notebook in submission.notebooks:
-        for grade in sorted(notebook.grades, key=lambda one: str(one.name)):
-            waits = grade.needs_manual_grade
-            test = {"name": grade.name, "score": round(grade.score or 0.0, 4), "max_score": grade.max_score}
-            tests.append({**test, "output": "Waits for a person." if waits else "", "visibility": "visible"})
-    penalty = submission.late_submission_penalty or 0.0
-    said = f"Late: {penalty:g} of {submission.score:g} points deducted." if penalty else ""
+    for name, score in sorted(grade.cells.items()):
+        test = {"name": name, "score": round(score, 4), "max_score": most[name]}
+        said = "Waits for a person." if name in grade.waiting else ""
+        tests.append({**test, "output": said, "visibility": "visible"})
+    said = f"Late: {grade.penalty:g} of {grade.marks:g} points deducted." if grade.penalty else ""
     # `score` overrides the sum of the tests: it is the one with the late penalty
-    return {"score": round(scored(submission), 4), "output": said, "visibility": "visible", "tests": tests}
+    return {"score": grade.total, "output": said, "visibility": "visible", "tests": tests}
 
 
-def _score(gradebook: Any, assignment: str, student: str) -> float | None:
-    try:
-        return scored(gradebook.find_submission(assignment, student))
-    except MissingEntry:
-        return None
+def _totals(found: Sequence[Mapping[str, Grade]], student: str) -> list[float | None]:
+    return [grades[student].total if student in grades else None for grades in found]
 
 
 def _chosen(kind: str, every: Iterable[Any], asked: Sequence[Any], *, key: Any) -> list[Any]:

@@ -4,14 +4,16 @@ import os
 import secrets
 from typing import Any
 
-# nbgrader's own list, with our two steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
-# and a prediction's stub is mended just after. InstantiateTests is left out: every autograded cell is a check(...).
+# nbgrader's own list, with our three steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
+# a prediction's stub is mended just after, and the first cell says what to install where the course is missing.
+# InstantiateTests is left out: every autograded cell is a check(...).
 GENERATE = [
     "nbgrader.preprocessors.IncludeHeaderFooter",
     "autograder.plugins.preprocessors.InjectSolutions",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
     "autograder.plugins.preprocessors.StubPredictions",
+    "autograder.plugins.preprocessors.SayWhatToInstall",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
@@ -61,6 +63,11 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
     c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
     c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"
+    c.GenerateFeedback.preprocessors = [
+        "autograder.plugins.preprocessors.CurrentGrades",  # before the page shows a penalty, it is what it would be today
+        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+    ]
+    c.ExportApp.plugin_class = "autograder.plugins.exporters.CsvExporter"
     # Late submissions, counted from the due date in the gradebook; without one nobody is late.
     c.AssignLatePenalties.plugin_class = "autograder.plugins.late_penalty.LatePenalty"
     # `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.

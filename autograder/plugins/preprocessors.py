@@ -1,17 +1,19 @@
 """nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
 
-`InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first in
-`Autograde.sanitize_preprocessors`. `attn grade` needs none of them: see `mark` and `gradebook` in `autograder.grading`.
+`InjectSolutions`, `StubPredictions` and `SayWhatToInstall` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first
+in `Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of them: see
+`mark` and `gradebook` in `autograder.grading`.
 """
 
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 
 from autograder.authoring.course import CourseError
 from autograder.authoring.reference_source import injected
+from autograder.grading.grades import Grades
 from autograder.notebooks.roles import is_answer
 from autograder.notebooks.submission import cell_of, rebuild
 
@@ -40,6 +42,41 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
         return nb, resources
 
 
+INSTALL = "install"  # the tag, and the id, of the cell that `SayWhatToInstall` adds
+_MISSING = """# @title Where the course's package is missing, this cell says what to do
+try:
+    import autograder
+except ImportError:
+
+    class Missing(ImportError):
+        def _render_traceback_(self):
+            return [str(self)]
+
+    raise Missing(
+        "This notebook needs the course's package, and this kernel has none. Run\\n"
+        "%pip install {package}  (or the wheel you were given), then all cells."
+    ) from None"""
+
+
+class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """Before the first cell of code, folded: what to install, in two lines, in a kernel without the course (Colab, Kaggle).
+
+    A course says what by `install` in course.toml; without it no cell is added.
+    """
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from autograder.authoring.course import settings
+
+        package = settings().install
+        first = next((i for i, cell in enumerate(nb.cells) if cell.cell_type == "code"), None)
+        if package and first is not None:
+            cell = nbformat.v4.new_code_cell(_MISSING.format(package=package), id=INSTALL)
+            folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # in JupyterLab; in Colab
+            cell.metadata.update({**folded, "tags": [INSTALL], "deletable": False, "editable": False})
+            nb.cells.insert(first, cell)
+        return nb, resources
+
+
 class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
     """The released notebook with only the learner's answers in it: deleted, doubled, moved, tagged or forged cells do nothing."""
 
@@ -53,3 +90,16 @@ class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no 
         for flag in rebuilt.flags:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], flag)
         return rebuilt.notebook, resources
+
+
+class CurrentGrades(GetGrades):  # type: ignore[misc]  # nbgrader ships no types
+    """For `nbgrader generate_feedback`: the penalty on the page is the one of today, not of the day of grading."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from nbgrader.api import Gradebook
+
+        with Gradebook(resources["nbgrader"]["db_url"]) as book:
+            Grades.within(book, self.parent.parent).settle(resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
+            book.db.commit()
+        found: tuple[Any, Any] = super().preprocess(nb, resources)
+        return found

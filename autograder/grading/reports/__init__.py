@@ -1,5 +1,6 @@
-"""What a graded class is told: each student's page (`feedback`), the instructor's report (`class_report`, `class_report_page`).
+"""What a graded class is told: each student's page (`feedback`), the instructor's report (`class_report`; as a page
+`class_report_page`, as a table `class_table`), and which mistakes come back (`across`).
 
 In: verdicts, marks and comments. Out: pages without scripts or network, everything escaped.
-May import `diagnosis`, `notebooks`, `judging`, and of grading `ledger` and `bounded`.
+May import `diagnosis`, `notebooks`, `judging`, and of grading `ledger`, `grades`, `gradebook` and `bounded`.
 """

@@ -1,16 +1,24 @@
-"""`attn report`: what a graded class tells its instructor, as plain data; `class_page` draws it.
+"""`attn report`: what a graded class tells its instructor, as plain data; `class_report_page` draws it.
 
-Who needs a person and why, which misconceptions the class holds and who holds them, how each exercise went, who was late,
-what waits for a mark by hand. Scores and diagnoses come from the ledger, lateness and marks by hand from nbgrader's gradebook.
+Who is silent, who needs a person and why, which misconceptions the class holds and who holds them (here and in the lessons
+before), how each exercise and each section went, who was late, what waits for a mark by hand. Diagnoses come from the ledger,
+scores from `grades`: they are those of the students' pages. A mistake that an earlier answer made is counted there alone.
 """
 
 import statistics
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring.build import nbgrader_api
+from autograder.authoring.course import Lesson
+from autograder.grading import ledger
+from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
+from autograder.grading.reports.across import Across, across
+from autograder.grading.roster import read
 from autograder.judging.exercise import Exercise
 
 FEW = 0.5  # below this share of the points a student needs a person
@@ -20,13 +28,12 @@ _DONE = ("pass", "part", "fail", "todo")
 
 @dataclass(frozen=True)
 class Facts:
-    """What the gradebook knows of a submission."""
+    """What gradebook and class list know of a student; `grade` is None for one who handed nothing in."""
 
     name: str = ""
-    late_seconds: float = 0.0
-    penalty: float = 0.0
-    waiting: tuple[str, ...] = ()  # cells that a person has to mark
-    submission: str = ""  # formgrader's id
+    section: str = ""
+    marker: str = ""
+    grade: Grade | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,18 @@ class Held:
     says: str
     fix: str
     students: list[str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the class: who marks it, how many handed in, their median, and how many answers wait for a mark."""
+
+    name: str
+    markers: list[str]
+    students: int
+    handed_in: int
+    median: float
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -71,8 +90,12 @@ class View:
     scores: list[float]
     points: float
     median: float
+    silent: list[str]
     held: list[Held]
     unexplained: list[Held]
+    carried: list[Held]  # right but for an earlier answer: not counted among the mistakes
+    sections: list[Section]
+    across: list[Across]
     needy: list[Needy]
     passed: list[Passed]
     waiting: dict[str, list[str]]
@@ -83,32 +106,49 @@ class View:
 
 
 def view(
-    graded: ClassReport, title: str = "", exercises: Sequence[Exercise] = (), facts: Mapping[str, Facts] | None = None
+    graded: ClassReport,
+    title: str = "",
+    exercises: Sequence[Exercise] = (),
+    facts: Mapping[str, Facts] | None = None,
+    comes_back: Sequence[Across] = (),
 ) -> View:
     """The class as an instructor wants to see it. `exercises` give mistakes their words; `facts` are by student."""
     facts = dict(facts or {})
     rows = sorted(graded.rows, key=lambda row: row.student)
-    scores = [row.score for row in rows]
-    held, unexplained = _held(rows, {each.id: each for each in exercises})
+    scores = [score(row, facts) for row in rows]
+    found = {each.id: each for each in exercises}
+    held, unexplained, carried = _held(rows, found)
     slowest = sorted(((row.student, row.seconds) for row in rows), key=lambda pair: -pair[1])[:SLOWEST]
+    grades = {name: each.grade for name, each in sorted(facts.items()) if each.grade is not None}
+    present = {row.student for row in rows} | set(grades)
     return View(
         assignment=graded.assignment,
         title=title or graded.assignment,
         tier=graded.tier,
         versions=dict(graded.versions),
         scores=scores,
-        points=max((row.points for row in rows), default=0.0),
+        points=max([*(row.points for row in rows), *(grade.points for grade in grades.values())], default=0.0),
         median=statistics.median(scores) if scores else 0.0,
+        silent=sorted(name for name in facts if name not in present),
         held=held,
         unexplained=unexplained,
+        carried=carried,
+        sections=_sections(rows, facts, present),
+        across=list(comes_back),
         needy=_needy(rows),
-        passed=_passed(graded.exercises, rows, {each.id: each for each in exercises}),
-        waiting={name: list(each.waiting) for name, each in sorted(facts.items()) if each.waiting},
-        late={name: each for name, each in sorted(facts.items()) if each.late_seconds > 0},
+        passed=_passed(graded.exercises, rows, found),
+        waiting={name: list(grade.waiting) for name, grade in grades.items() if grade.waiting},
+        late={name: facts[name] for name, grade in grades.items() if grade.late_s > 0},
         slowest=slowest,
         rows=rows,
         facts=facts,
     )
+
+
+def score(row: StudentRow, facts: Mapping[str, Facts]) -> float:
+    """What the student's page says in the end; before the gradebook knows of it, what the grader gave."""
+    known = facts.get(row.student)
+    return known.grade.total if known and known.grade else row.score
 
 
 def to_json(shown: View) -> dict[str, Any]:
@@ -116,12 +156,15 @@ def to_json(shown: View) -> dict[str, Any]:
     return asdict(shown)
 
 
-def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tuple[list[Held], list[Held]]:
-    """Misconceptions, and wrong answers that none explains; each the most frequent first."""
+def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tuple[list[Held], list[Held], list[Held]]:
+    """Misconceptions, wrong answers that none explains, and what an earlier answer spoiled; each the most frequent first."""
     who: dict[tuple[str, str | None], list[str]] = {}
+    spoiled: dict[str, list[str]] = {}
     for row in rows:
         for name, state in row.exercises.items():
-            if state.status in ("fail", "part"):
+            if state.carried:
+                spoiled.setdefault(name, []).append(row.student)
+            elif state.status in ("fail", "part"):
                 for held in (state.misconception or "").split("+"):  # two at once count as each
                     who.setdefault((name, held or None), []).append(row.student)
     found = []
@@ -131,7 +174,29 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tupl
         says = mistake.says if mistake else (known or "").replace("_", " ")
         found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
     found.sort(key=lambda each: (-len(each.students), each.exercise, each.id or ""))
-    return [each for each in found if each.id], [each for each in found if not each.id]
+    carried = [
+        Held(name, exercises[name].title if name in exercises else name, None, "", "", who) for name, who in spoiled.items()
+    ]
+    carried.sort(key=lambda each: (-len(each.students), each.exercise))
+    return [each for each in found if each.id], [each for each in found if not each.id], carried
+
+
+def _sections(rows: Sequence[StudentRow], facts: Mapping[str, Facts], present: set[str]) -> list[Section]:
+    """The sections of the class list, by name; none where it names none."""
+    by_name: dict[str, list[str]] = {}
+    for student, known in facts.items():
+        by_name.setdefault(known.section, []).append(student)
+    if not any(by_name):
+        return []
+    scores = {row.student: score(row, facts) for row in rows}
+    made = []
+    for name, students in sorted(by_name.items()):
+        theirs = [scores[student] for student in students if student in scores]
+        markers = sorted({facts[student].marker for student in students if facts[student].marker})
+        waiting = sum(len(grade.waiting) for student in students if (grade := facts[student].grade))
+        median = statistics.median(theirs) if theirs else 0.0
+        made.append(Section(name, markers, len(students), len(present.intersection(students)), median, waiting))
+    return made
 
 
 def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
@@ -162,23 +227,30 @@ def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping
     return found
 
 
-def gradebook_facts(db_url: str, assignment: str) -> dict[str, Facts]:
-    """What the gradebook at `db_url` knows of each submission of `assignment`; empty where it knows none."""
-    from nbgrader.api import Gradebook, MissingEntry
+def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Facts]:
+    """What nbgrader's gradebook, open as `book`, and the class list of `grades` know of each student."""
+    found = grades.of(assignment)
+    facts = {}
+    for student in book.students:
+        listed = grades.roster.of(student.id)
+        name = " ".join(part for part in (student.first_name, student.last_name) if part) or listed.name
+        facts[student.id] = Facts(name, listed.section, listed.marker, found.get(student.id))
+    for listed in grades.roster.students.values():
+        facts.setdefault(listed.id, Facts(listed.name, listed.section, listed.marker))
+    return facts
 
-    if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
-        return {}
-    found = {}
-    with Gradebook(db_url) as gradebook:
-        try:
-            submissions = gradebook.assignment_submissions(assignment)
-        except MissingEntry:
-            return {}
-        for one in submissions:
-            notebooks = list(one.notebooks)
-            waiting = tuple(sorted(grade.name for each in notebooks for grade in each.grades if grade.needs_manual_grade))
-            name = " ".join(part for part in (one.student.first_name, one.student.last_name) if part)
-            penalty = float(one.late_submission_penalty or 0.0)
-            first = notebooks[0].id if notebooks else ""
-            found[one.student.id] = Facts(name, float(one.total_seconds_late), penalty, waiting, first)
-    return found
+
+def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View:
+    """The class of `lesson` as graded so far, with the marks of today. Raises CourseError where nobody is graded."""
+    from nbgrader.api import Gradebook as Tables
+    from sqlalchemy.exc import SAWarning
+
+    graded = ledger.load(root, lesson.name)
+    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    roster, facts = read(root), dict[str, Facts]()
+    url = api.coursedir.db_url
+    if not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists():
+        with warnings.catch_warnings(), Tables(url, api.course_id) as book:
+            warnings.simplefilter("ignore", SAWarning)
+            facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)
+    return view(graded, lesson.title, lesson.exercises(), facts, across(root, earlier))

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import SYMBOL, WORD, inline
-from autograder.grading.reports.class_report import Held, Passed, View
+from autograder.grading.reports.class_report import Held, Passed, View, score
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 FORMGRADER = "http://localhost:8888/formgrader"
@@ -59,11 +59,11 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         raise CourseError(f"expected formgrader's address, such as {FORMGRADER}, got {formgrader!r}.")
     links = _Links(shown, formgrader.rstrip("/"))
     title = html.escape(f"{shown.title}: the class")
-    body = [_head(shown), _tiles(shown, links)]
+    body = [_head(shown), _silent(shown, links), _tiles(shown, links)]
     body.append(f'<div class="two">{_misconceptions(shown, links)}{_needy(shown, links)}</div>')
     body.append(f'<div class="two even">{_distribution(shown)}{_exercises(shown.passed)}</div>')
     body.append(f'<div class="two even">{_waiting(shown, links)}{_late_and_slow(shown, links)}</div>')
-    body += [_everybody(shown, links), _foot(shown)]
+    body += [_sections(shown), _across(shown, links), _everybody(shown, links), _foot(shown)]
     head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{html.escape(POLICY)}">'
     head += f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{_CSS}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
@@ -77,7 +77,8 @@ class _Links:
 
     def student(self, student: str) -> str:
         facts = self._shown.facts.get(student)
-        path = f"submissions/{quote(facts.submission, safe='')}/" if facts and facts.submission else self._page(student)
+        known = facts.grade.submission if facts and facts.grade else ""
+        path = f"submissions/{quote(known, safe='')}/" if known else self._page(student)
         name = f"{facts.name} " if facts and facts.name else ""
         return f'<a href="{html.escape(f"{self._base}/{path}")}" title="{html.escape(name + student)}">{_text(student)}</a>'
 
@@ -115,6 +116,38 @@ def _head(shown: View) -> str:
     return f"<header><h1>{_text(shown.title)} <span class='faint'>· the class</span></h1>{badge}</header>{alarm}"
 
 
+def _silent(shown: View, links: _Links) -> str:
+    """Who handed nothing in: first of all, because it can still be mended."""
+    if not shown.silent:
+        return ""
+    of = len({*shown.facts, *(row.student for row in shown.rows)})
+    title = f"Silent: {len(shown.silent)} of {of} handed nothing in"
+    return f'<section id="silent"><h2>{title}</h2>{links.students(shown.silent)}</section>'
+
+
+def _sections(shown: View) -> str:
+    if not shown.sections:
+        return ""
+    rows = [
+        (_text(each.name or "none"), _text(", ".join(each.markers)), f"{each.handed_in} of {each.students}",
+         f"{each.median:g}", str(each.waiting))
+        for each in shown.sections
+    ]  # fmt: skip
+    table = _table(("section", "marked by", "handed in", "median", "answers to mark"), rows)
+    return f'<section id="sections"><h2>Sections</h2>{table}</section>'
+
+
+def _across(shown: View, links: _Links) -> str:
+    if not shown.across:
+        return ""
+    rows = []
+    for each in shown.across[: 2 * MANY]:
+        where = ", ".join(f"{_text(place)}: {count}" for place, count in each.places.items())
+        rows.append((_text(each.id.replace("_", " ")), where, links.students(each.again) if each.again else ""))
+    table = _table(("mistake", "students by lesson", "who made it again"), rows)
+    return f'<section id="across"><h2>Mistakes that come back</h2>{table}</section>'
+
+
 def _tiles(shown: View, links: _Links) -> str:
     cells = sum(map(len, shown.waiting.values()))
     first = shown.held[0] if shown.held else None
@@ -122,7 +155,7 @@ def _tiles(shown: View, links: _Links) -> str:
     tiles = [
         (f"{len(shown.needy)}", f"of {len(shown.rows)} students need you"),
         (f"{len(shown.held)}", f"misconceptions held; {wide}"),
-        (f"{shown.median:g} / {shown.points:g}", "median of the autograded points"),
+        (f"{shown.median:g} / {shown.points:g}", "median of the points, by machine and by hand"),
         (
             f"{cells}",
             links.manual(f"written answers of {len(shown.waiting)} students wait for your mark")
@@ -145,6 +178,10 @@ def _misconceptions(shown: View, links: _Links) -> str:
     if shown.unexplained:
         rows = "".join(_held(each, len(shown.rows), links) for each in shown.unexplained)
         title = f"Wrong, and no known mistake: {len(shown.unexplained)} exercises"
+        body += f"<details><summary>{title}</summary><ol>{rows}</ol></details>"
+    if shown.carried:
+        rows = "".join(_held(each, len(shown.rows), links) for each in shown.carried)
+        title = f"Right but for an earlier answer: {len(shown.carried)} exercises, not counted above"
         body += f"<details><summary>{title}</summary><ol>{rows}</ol></details>"
     return f'<section id="misconceptions"><h2>What they misunderstood</h2>{body}</section>'
 
@@ -178,8 +215,8 @@ def _needy(shown: View, links: _Links) -> str:
 
 def _distribution(shown: View) -> str:
     bins = [0] * 10
-    for score in shown.scores:
-        bins[min(9, int(10 * score / shown.points)) if shown.points else 0] += 1
+    for total in shown.scores:
+        bins[min(9, int(10 * total / shown.points)) if shown.points else 0] += 1
     tallest = max([*bins, 1])
     bars = []
     for i, count in enumerate(bins):
@@ -236,8 +273,9 @@ def _waiting(shown: View, links: _Links) -> str:
 
 def _late_and_slow(shown: View, links: _Links) -> str:
     late = [
-        (links.student(name), _duration(each.late_seconds), f"−{each.penalty:g}" if each.penalty else "none")
+        (links.student(name), _duration(grade.late_s), f"−{grade.penalty:g}" if grade.penalty else "none")
         for name, each in shown.late.items()
+        if (grade := each.grade)
     ]
     slow = [(links.student(name), f"{seconds:.1f} s") for name, seconds in shown.slowest]
     first = _table(("late", "by", "penalty"), late) if late else '<p class="faint">Nobody was late.</p>'
@@ -252,7 +290,7 @@ def _everybody(shown: View, links: _Links) -> str:
             for name, state in row.exercises.items()
         )
         remarks = _text("; ".join([*([row.problem] if row.problem else []), *row.flags]))
-        rows.append((links.student(row.student), f"{row.score:g}", marks, remarks))
+        rows.append((links.student(row.student), f"{score(row, shown.facts):g}", marks, remarks))
     return (
         f'<section id="everybody"><details><summary>All {len(shown.rows)} students</summary>'
         f"{_table(('student', 'points', 'exercises in order', 'remarks'), rows)}</details></section>"

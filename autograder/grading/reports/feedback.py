@@ -6,15 +6,17 @@ same for everybody, is made into HTML once for the class.
 
 import functools
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autograder.grading import bounded
+from autograder.grading.gradebook import Mark
+from autograder.grading.grades import Grade
 from autograder.notebooks.html_page import POLICY, coloured, document, maths_to_mathml
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
 MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
-Marks = Mapping[str, tuple[float | None, float | None, str]]
+Marks = Mapping[str, Mark]
 
 
 class Pages:
@@ -28,8 +30,8 @@ class Pages:
             (c.source.splitlines()[0].lstrip("# ") for c in released.cells if c.source.startswith("# ")), "Feedback"
         )
 
-    def page(self, student: str, notebook: Any, marks: Marks) -> str:
-        """The page for `student`: the marked `notebook` and the `marks` by grade_id, (automatic, by hand, comment)."""
+    def page(self, student: str, notebook: Any, marks: Marks, grade: Grade, notes: Sequence[str] = ()) -> str:
+        """The page for `student`: the marked `notebook`, `marks` by grade_id, the `grade` they come to, `notes` on reading."""
         wanted, prose = [], 0
         for cell in notebook.cells:
             if cell.source not in self._given:
@@ -37,7 +39,11 @@ class Pages:
                 if cell.cell_type == "code" or prose <= MAX_PROSE:
                     wanted.append(bounded.Task("markdown" if cell.cell_type == "markdown" else "coloured", cell.source))
         made = bounded.read(wanted)
-        body = [f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>", _table(notebook, marks)]
+        body = [
+            f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>",
+            _table(notebook, marks, grade),
+            _notes(notes),
+        ]
         if len(made) < len(set(wanted)):
             body.append("<p>Some cells stand here as plain text: they took too long to lay out.</p>")
         body += [self._cell(cell, marks, made) for cell in notebook.cells]
@@ -45,7 +51,7 @@ class Pages:
 
     def _cell(self, cell: Any, marks: Marks, made: Mapping[bounded.Task, str]) -> str:
         name = grade_id(cell) or ""
-        comment = marks.get(name, (None, None, ""))[2]
+        comment = marks.get(name, Mark()).comment
         said = f'<p class="comment"><b>Comment:</b> {html.escape(comment)}</p>' if comment and is_answer(cell) else ""
         plain = f"<pre>{html.escape(cell.source)}</pre>"
         if cell.cell_type == "markdown":
@@ -59,22 +65,48 @@ class Pages:
         return code + "".join(map(_output, cell.outputs)) + said
 
 
-def _table(notebook: Any, marks: Marks) -> str:
-    rows, total, of, waits = [], 0.0, 0.0, False
+def _table(notebook: Any, marks: Marks, grade: Grade) -> str:
+    """Marks by cell, then what is added and taken: the last line is the grade that gradebook and exports hold."""
+    rows, waits = [], False
     for cell in notebook.cells:
         if not is_grade(cell):
             continue
         name, points = str(grade_id(cell)), float(grader(cell)["points"])
-        automatic, by_hand, _ = marks.get(name, (None, None, ""))
-        score = automatic if by_hand is None else by_hand
+        found = marks.get(name, Mark())
+        score = found.automatic if found.by_hand is None else found.by_hand
         waits = waits or score is None
-        total, of = total + (score or 0.0), of + points
         shown = "waits for a person" if score is None else f"{score:g}"
+        shown += " (a second look is due)" if score is not None and name in grade.waiting else ""
         label = html.escape(exercise_of(cell) or name)
         rows.append(f'<tr><td><a href="#{html.escape(name)}">{label}</a></td><td>{shown}</td><td>{points:g}</td></tr>')
+    if grade.extra:
+        rows.append(f"<tr><td>extra credit</td><td>{grade.extra:+g}</td><td></td></tr>")
+    if grade.late_s > 0:
+        rows.append(f"<tr><td>{html.escape(lateness(grade))}</td><td>{-grade.penalty or 0:g}</td><td></td></tr>")
     so_far = " so far" if waits else ""
     head = "<tr><th>exercise</th><th>marks</th><th>of</th></tr>"
-    return f"<table>{head}{''.join(rows)}<tr><th>Total{so_far}</th><th>{total:g}</th><th>{of:g}</th></tr></table>"
+    total = f"<tr><th>Total{so_far}</th><th>{grade.total:g}</th><th>{grade.points:g}</th></tr>"
+    return f"<table>{head}{''.join(rows)}{total}</table>"
+
+
+def lateness(grade: Grade) -> str:
+    """How late, and what the student's late days cover.
+
+    >>> lateness(Grade("ada", "01", late_s=90_000.0, late_days=1))
+    'handed in 25 hours late, 1 late day used'
+    """
+    hours = grade.late_s / 3600
+    shown = f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.1f} days"
+    shown = f"{grade.late_s / 60:.0f} minutes" if hours < 2 else shown
+    used = f", {grade.late_days} late day{'s' if grade.late_days > 1 else ''} used" if grade.late_days else ""
+    return f"handed in {shown} late{used}"
+
+
+def _notes(notes: Sequence[str]) -> str:
+    if not notes:
+        return ""
+    items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return f'<section class="notes"><p><b>How your submission was read</b></p><ul>{items}</ul></section>'
 
 
 def _panel(output: Any) -> str:

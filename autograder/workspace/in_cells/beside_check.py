@@ -10,6 +10,7 @@ from autograder.diagnosis.panel import HINT, inline, overview_html, overview_tex
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 from autograder.workspace.in_cells import hints
+from autograder.workspace.in_cells.check import find_packs, find_record
 
 HINTS_FIRST = 3
 
@@ -43,9 +44,12 @@ class Words:
 
 def hint(exercise: str) -> Shown:
     """The next hint of an exercise of this lesson; it is remembered how far you have read."""
-    home, lesson = _here("hint")
-    _known(home, lesson, exercise)
-    given = hints.hint(home, lesson, exercise)
+    if _alone():
+        given = hints.hint_alone(exercise, find_record(exercise).hints)
+    else:
+        home, lesson = _here("hint")
+        _known(home, lesson, exercise)
+        given = hints.hint(home, lesson, exercise)
     if not given.text:
         return Shown("There are no hints for this one.", "There are no hints for this one.")
     head = f"Hint {given.level} of {given.total}: {HINT[given.level - 1].lower()}"
@@ -82,6 +86,11 @@ def solution(exercise: str, *, sure: bool = False) -> "Shown | Words":
     if not passed:
         progress.looked_up(home, lesson, exercise)
     return Shown(source, f"<pre>{html.escape(source)}</pre>")
+
+
+def _alone() -> bool:
+    """Whether the notebook stands in no workspace, as in Colab: then the packs of the installed course know its exercises."""
+    return not (Path.cwd().parent / progress.MARKER).is_dir() and bool(find_packs())
 
 
 def _here(name: str) -> tuple[Path, str]:

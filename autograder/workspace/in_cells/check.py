@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from autograder.authoring.course import CourseError, course_root, did_you_mean
+from autograder.authoring.course import CourseError, course_root, did_you_mean, installed_courses
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import check_answer, judge_missing
 from autograder.diagnosis.explain import Report, make_report
@@ -117,8 +117,8 @@ def find_record(exercise: str) -> ExerciseRecord:
             return found.exercises[exercise]
     if not packs:
         raise CourseError(
-            f"check({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none. "
-            "Open the notebook from its lesson's folder, or copy the folder again."
+            f"check({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
+            "Open the notebook from its lesson's folder (`attn lab`), or install the course's package, which holds all of them."
         )
     names = [name for found in packs for name in found.exercises]
     raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
@@ -129,14 +129,18 @@ def _packs() -> list[pack.Pack]:
 
 
 def find_packs() -> list[Path]:
-    """Packs in the working folder; in a clone, where there are none, those of the releases."""
+    """Packs in the working folder; where there are none, those of the releases: of the course here, else of what is installed.
+
+    So a notebook that stands alone, in Colab or a download folder, is checked too.
+    """
     here = sorted(Path.cwd().glob(f"*{pack.SUFFIX}"))
     if here:
         return here
     try:
-        return sorted((course_root() / "release").glob(f"*/*{pack.SUFFIX}"))
+        courses: tuple[Path, ...] = (course_root(),)
     except CourseError:
-        return []
+        courses = installed_courses()
+    return [path for course in courses for path in sorted((course / "release").glob(f"*/*{pack.SUFFIX}"))]
 
 
 def _done(result: Result) -> Score:

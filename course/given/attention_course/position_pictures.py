@@ -81,7 +81,7 @@ def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
         "rows, which have no such token, look elsewhere."
     )
     for steps, A in weights.items():
-        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11)
+        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11, grid=False)
     return d
 
 

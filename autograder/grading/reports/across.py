@@ -1,0 +1,41 @@
+"""Which mistakes come back, lesson after lesson and term after term.
+
+In: the ledgers of every graded assignment of a course folder, and of the folders of earlier terms. Out: an `Across` for each
+mistake that is named in more than one lesson or term, those that the same students make again first. Mistakes are known by
+their id, which lessons share where the mistake is the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.grading import ledger
+
+
+@dataclass(frozen=True)
+class Across:
+    """A mistake: how many students made it, by place (`term/lesson`, or the lesson of this term), and who made it again."""
+
+    id: str
+    places: dict[str, int]
+    again: list[str]  # students of this term, in more than one lesson
+
+
+def across(root: Path, earlier: Sequence[Path] = ()) -> list[Across]:
+    """The mistakes of the course at `root` that come back, there or in the course folders of `earlier` terms."""
+    who: dict[str, dict[str, set[str]]] = {}
+    for term in (root, *earlier):
+        label = "" if term == root else f"{term.resolve().parent.name if term.name == 'course' else term.resolve().name}/"
+        for folder in sorted((term / ledger.FOLDER).glob("*/")):
+            for _, row, _ in ledger.entries(term, folder.name):
+                for state in row.exercises.values():
+                    if state.misconception and not state.carried and state.status in ("fail", "part"):
+                        for mistake in state.misconception.split("+"):
+                            who.setdefault(mistake, {}).setdefault(f"{label}{folder.name}", set()).add(row.student)
+    found = []
+    for mistake, places in who.items():
+        if len(places) > 1:
+            here = [students for place, students in places.items() if "/" not in place]
+            again = sorted({one for students in here for one in students if sum(one in each for each in here) > 1})
+            found.append(Across(mistake, {place: len(students) for place, students in sorted(places.items())}, again))
+    return sorted(found, key=lambda each: (-len(each.again), -sum(each.places.values()), each.id))

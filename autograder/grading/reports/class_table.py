@@ -1,0 +1,49 @@
+"""`attn report --csv`: the class as a table for a spreadsheet, a row for each student, the silent ones first."""
+
+import csv
+import io
+import re
+
+from autograder.grading.grades import Grade
+from autograder.grading.reports.class_report import Facts, View
+
+HEAD = ("student", "name", "section", "marker", "handed_in", "total", "points", "marks", "extra_credit", "late_hours", "penalty")
+
+
+def cell(text: str | float | None) -> str:
+    """What stands in a cell of a spreadsheet: numbers as they are, text that cannot become a formula.
+
+    >>> [cell(x) for x in ("Ann", "=1+1", "-x", 3.50, -1.0, None)]
+    ['Ann', "'=1+1", "'-x", '3.5', '-1', '']
+    """
+    if text is None:
+        return ""
+    if isinstance(text, str):
+        return f"'{text}" if re.match(r"\s*[=+\-@\t\r\n]", text) else text
+    return f"{round(text, 4):g}"
+
+
+def table(shown: View) -> str:
+    """The table as CSV: what the student's page says, what waits, remarks; for each exercise its marks and what went wrong."""
+    exercises = [each.exercise for each in shown.passed]
+    head = [*HEAD, "waiting", "remarks", *(word for name in exercises for word in (name, f"{name}: mistake"))]
+    rows: list[list[str | float | None]] = []
+    for student in shown.silent:
+        facts = shown.facts[student]
+        rows.append([student, facts.name, facts.section, facts.marker, "no", None, shown.points])
+    for row in shown.rows:
+        facts = shown.facts.get(row.student, Facts())
+        grade = facts.grade or Grade(row.student, shown.assignment, row.score, points=row.points)
+        made: list[str | float | None] = [row.student, facts.name, facts.section, facts.marker, "yes", grade.total, grade.points]
+        made += [grade.marks, grade.extra, grade.late_s / 3600, grade.penalty, " ".join(grade.waiting)]
+        made.append("; ".join([*([row.problem] if row.problem else []), *row.flags]))
+        for name in exercises:
+            state = row.exercises.get(name)
+            said = f"given {', '.join(state.carried)}" if state and state.carried else state and state.misconception
+            made += [state.score if state else None, said or (state.status if state and state.status != "pass" else "")]
+        rows.append(made)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([cell(name) for name in head])
+    writer.writerows([cell(value) for value in [*row, *[None] * (len(head) - len(row))]] for row in rows)
+    return text.getvalue()

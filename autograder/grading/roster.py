@@ -1,0 +1,159 @@
+"""The class list, `students.csv` in the course folder: who is in which section, who marks them, and who has more time.
+
+    id,name,section,marker,extensions,extra_time,late_days
+    ada,Ada Lovelace,A,grace,01_soft_lookup=3 04_masking=1.5,,4
+    ben,Ben Ma,B,,,2,
+
+Only `id` is needed. `extensions` are days beyond one assignment's due date, `extra_time` days beyond every due date (an
+accommodation), `late_days` a budget of days that cost nothing, spent by due date. In: the file. Out: a `Roster`, or a
+CourseError that names every bad line with its column, what was expected and what stands there.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError, did_you_mean
+
+FILE = "students.csv"
+COLUMNS = ("id", "name", "section", "marker", "extensions", "extra_time", "late_days")
+DAY = 86_400.0
+MAX_DAYS = 400.0
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A student of the class list; times in days."""
+
+    id: str
+    name: str = ""
+    section: str = ""
+    marker: str = ""
+    extensions: Mapping[str, float] = field(default_factory=dict)
+    extra_time: float = 0.0
+    late_days: int = 0
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The class list by student id; empty where the course has none."""
+
+    students: Mapping[str, Listed] = field(default_factory=dict)
+
+    def of(self, student: str) -> Listed:
+        """What the list says of `student`; of one who is not on it, nothing."""
+        return self.students.get(student) or Listed(student)
+
+    def more_seconds(self, student: str, assignment: str) -> float:
+        """The seconds beyond the due date of `assignment` before `student` is late."""
+        listed = self.of(student)
+        return DAY * (listed.extensions.get(assignment, 0.0) + listed.extra_time)
+
+
+def read(root: Path, assignments: Collection[str] | None = None) -> Roster:
+    """The roster of the course at `root`. Extensions may name its releases alone, or `assignments`. Raises CourseError."""
+    path = root / FILE
+    if not path.is_file():
+        return Roster()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{FILE}: expected UTF-8, got another encoding at byte {error.start}. Save it as CSV UTF-8.") from None
+    if assignments is None:
+        assignments = sorted(folder.name for folder in (root / "release").glob("*") if folder.is_dir())
+    return parse(text, assignments)
+
+
+def parse(text: str, assignments: Collection[str] = ()) -> Roster:
+    """The roster in `text`; with `assignments`, extensions may name these alone.
+
+    >>> parse("id,section,late_days\\nada,A,2").of("ada").late_days
+    2
+    >>> parse("id;extra_time\\nada;1,5").of("ada").extra_time
+    1.5
+    """
+    lines = text.splitlines()
+    head = next((line for line in lines if line.strip()), "")
+    delimiter = max(",;\t", key=head.count)  # a spreadsheet writes what its country uses
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    problems: list[str] = []
+    students: dict[str, Listed] = {}
+    first: dict[str, int] = {}
+    columns: list[str] = []
+    for row in rows:
+        line = rows.line_num
+        if not any(value.strip() for value in row):
+            continue
+        if not columns:
+            columns = [name.strip().lower() for name in row]
+            problems += _head(columns, line)
+            if problems:
+                break
+            continue
+        found, wrong = _listed(dict(zip(columns, (value.strip() for value in row), strict=False)), assignments)
+        if len(row) > len(columns) and any(value.strip() for value in row[len(columns) :]):
+            wrong.append(f"expected {len(columns)} values, got {len(row)}. A value with a comma stands in quotation marks")
+        if found.id in first:
+            wrong.append(f"column id: expected each student once, got {found.id!r} again (first in line {first[found.id]})")
+        problems += [f"line {line}, {text}" for text in wrong]
+        first.setdefault(found.id, line)
+        students[found.id] = found
+    if not columns:
+        problems.append(f"line 1: expected the columns {', '.join(COLUMNS)}, got an empty file")
+    if problems:
+        raise CourseError(f"{FILE}:\n" + "\n".join(f"  {text}." for text in problems))
+    return Roster(students)
+
+
+def _head(columns: list[str], line: int) -> list[str]:
+    problems = []
+    if "id" not in columns:
+        problems.append(f"line {line}: expected a column id, got {', '.join(columns)}")
+    for name in dict.fromkeys(columns):
+        if name not in COLUMNS:
+            near = did_you_mean(name, list(COLUMNS)).rstrip(".")
+            problems.append(f"line {line}, column {name}: expected one of {', '.join(COLUMNS)}, got {name!r}.{near}".rstrip("."))
+        elif columns.count(name) > 1:
+            problems.append(f"line {line}, column {name}: expected it once, got it {columns.count(name)} times")
+    return problems
+
+
+def _listed(row: Mapping[str, str], assignments: Collection[str]) -> tuple[Listed, list[str]]:
+    """What a line says, and what is wrong with it."""
+    wrong: list[str] = []
+    name = row.get("id", "")
+    if not name or len(name) > 128 or not name.isprintable() or "/" in name:
+        wrong.append(f"column id: expected a student's folder name of at most 128 characters, got {name[:40]!r}")
+    extensions: dict[str, float] = {}
+    for part in re.split(r"[\s;,]+", row.get("extensions", "")):
+        if not part:
+            continue
+        assignment, _, days = part.partition("=")
+        number = _days(days)
+        if number is None:
+            wrong.append(f"column extensions: expected ASSIGNMENT=DAYS such as 01_soft_lookup=2.5, got {part!r}")
+        elif assignments and assignment not in assignments:
+            near = did_you_mean(assignment, list(assignments)).rstrip(".")
+            wrong.append(f"column extensions: expected an assignment of this course, got {assignment!r}.{near}".rstrip("."))
+        else:
+            extensions[assignment] = number
+    extra = _days(row.get("extra_time") or "0")
+    if extra is None:
+        wrong.append(f"column extra_time: expected days such as 1.5, from 0 to {MAX_DAYS:g}, got {row['extra_time']!r}")
+    late = row.get("late_days") or "0"
+    if not re.fullmatch(r"\d{1,3}", late):
+        wrong.append(f"column late_days: expected a whole number of days, from 0 to 999, got {late!r}")
+        late = "0"
+    texts: dict[str, Any] = {key: row.get(key, "") for key in ("name", "section", "marker")}
+    return Listed(name, **texts, extensions=extensions, extra_time=extra or 0.0, late_days=int(late)), wrong
+
+
+def _days(text: str) -> float | None:
+    if not re.fullmatch(r"\d{1,3}([.,]\d{1,3})?", text):
+        return None
+    number = float(text.replace(",", "."))
+    return number if number <= MAX_DAYS else None
