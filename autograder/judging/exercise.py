@@ -121,6 +121,11 @@ class Instead:
     def __init__(self, **settings: Any):
         self.settings = settings
 
+    @property
+    def depends(self) -> bool:
+        """Whether a setting depends on the inputs."""
+        return any(isinstance(value, Of) for value in self.settings.values())
+
     def of(self, **inputs: Any) -> dict[str, Any]:
         """The settings for these inputs."""
         return {name: value.compute(**inputs) if isinstance(value, Of) else value for name, value in self.settings.items()}
