@@ -111,13 +111,13 @@ def output_factors(
     $\mathbb{E}\,\lVert x W - x W_r \rVert^2$.
 
     `up` has orthonormal rows, the principal directions of the outputs, the one in which
-    they vary most first. Each has the sign that makes its first entry positive.
+    they vary most first. Their signs are free.
 
     >>> W = torch.tensor([[3.0, 3.0], [-1.0, 1.0]])
     >>> down, up = output_factors(W, torch.eye(2))
-    >>> up.round(decimals=3)
-    tensor([[ 0.7070,  0.7070],
-            [ 0.7070, -0.7070]])
+    >>> up.abs().round(decimals=3)
+    tensor([[0.7070, 0.7070],
+            [0.7070, 0.7070]])
     >>> torch.allclose(down[:, :1] @ up[:1], torch.tensor([[3.0, 3.0], [0.0, 0.0]]))
     True
 
@@ -126,7 +126,6 @@ def output_factors(
     """
     _, U = torch.linalg.eigh(W.mT @ moment @ W)  # eigenvalues ascend
     U = U.flip(-1)
-    U = torch.where(U[:1] < 0, -U, U)
     return W @ U, U.mT
 
 
@@ -162,7 +161,7 @@ def latent_weights(
     return down[:, :r], up[:r, :keys] * kappa, up[:r, keys:] * nu
 
 
-class LatentAttention:
+class LowRankAttention:
     r"""The attention of a layer of a Llama that caches latents, with rotary positions.
 
     `layer` holds `Wq`, `Wo`, `H`, `G` and `base` as for `GroupedAttention`, and in the

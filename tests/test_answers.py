@@ -1,8 +1,10 @@
 """Answers out of the notebooks: exported as data, complete with what they need, and brought into a later lesson if they pass."""
 
 import importlib.util
+import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -149,7 +151,7 @@ def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
     assert set(found) == {"apply_rope"}
     lines = repr(found).splitlines()
     assert "yours, and it passes" in lines[0]
-    assert "not exported" in lines[1]
+    assert "not written yet" in lines[1]
     assert "fails its check" in lines[2]
     assert "not written yet" in lines[3]
     assert set(export.bring(*wanted, even_wrong=True)) == {"apply_rope", "gqa_grouped"}
@@ -157,6 +159,24 @@ def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
     write_all(work, "09_grouped_query", set_answer, mha_to_gqa=summed)
     export.export(work)
     assert "you added the heads of a group instead of averaging them" in repr(export.bring("grouped_query.mha_to_gqa"))
+
+
+def test_bring_takes_answers_out_of_the_notebooks_as_last_saved_with_no_command_before(
+    work: Path, set_answer: Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work)
+    wanted = "positions.apply_rope"
+    assert not export.bring(wanted)
+    path = write_all(work, "06_positions", set_answer)
+    assert set(export.bring(wanted)) == {"apply_rope"}
+    module = work / "answers" / "positions.py"
+    written = module.stat().st_mtime_ns
+    assert set(export.bring(wanted)) == {"apply_rope"}
+    assert module.stat().st_mtime_ns == written  # nothing was saved since: nothing is written
+    write_all(work, "06_positions", set_answer, apply_rope="def apply_rope(x, pos, base=10_000.0):\n    return x")
+    later = time.time_ns() + 10**9
+    os.utime(path, ns=(later, later))
+    assert "fails its check" in repr(export.bring(wanted))
 
 
 def test_bring_explains_a_module_that_fails_an_unknown_name_and_a_missing_workspace(

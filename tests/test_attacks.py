@@ -118,7 +118,7 @@ def _grade_class(tier: str, root: Path) -> Graded:
     observe = box.Submission._observe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("autograder.grading.workers.choose_tier", lambda **_: tier)
-        patch.setattr("autograder.sandbox.client.GRACE_S", 1.0)
+        patch.setattr("autograder.sandbox.submission.GRACE_S", 1.0)
         patch.setattr(
             box.Submission,
             "_observe",

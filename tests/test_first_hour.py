@@ -18,7 +18,7 @@ from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.panel import ACCENT, to_html, to_text
 from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress
+from autograder.workspace import lab, progress
 from autograder.workspace.in_cells.check import check_in, find_record
 
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)\n"
@@ -127,7 +127,7 @@ def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:
 
 
 def test_the_labs_terminal_finds_attn(tmp_path: Path) -> None:
-    path = workspace.lab_environment(tmp_path)["PATH"]
+    path = lab.lab_environment(tmp_path)["PATH"]
     assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
 
 
@@ -143,8 +143,8 @@ def test_ctrl_c_lets_the_server_decide(tmp_path: Path, monkeypatch: pytest.Monke
         "print('serving', flush=True)\ntime.sleep(1.5)\nprint('saved', flush=True)\n"
     )
     code = (
-        "from pathlib import Path; from autograder.workspace import folder; folder._running = lambda _: None\n"
-        f"raise SystemExit(folder.open_lab(Path({str(tmp_path)!r}), Path('x.ipynb'), port=1, browser=False))"
+        "from pathlib import Path; from autograder.workspace import lab; lab._running = lambda _: None\n"
+        f"raise SystemExit(lab.open_lab(Path({str(tmp_path)!r}), Path('x.ipynb'), port=1, browser=False))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True, env=env)

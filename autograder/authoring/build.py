@@ -27,7 +27,7 @@ from autograder.authoring.course import (
     spare_grammars,
 )
 from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import injected, modules_of
+from autograder.authoring.reference_source import files_of, injected
 from autograder.judging import pack
 
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
@@ -114,20 +114,11 @@ def write_pack(lesson: Lesson, folder: Path) -> Path:
 
 
 def source_digest(lesson: Lesson) -> str:
-    """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
-    root = course_root()
-    modules = dict.fromkeys([lesson.slug, *modules_of(lesson.path.read_text(encoding="utf-8"))])
-    answers = [path for module in modules for path in _module_files(references_folder(), module)]
-    files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
+    """A hash of all that an executed lesson depends on: its text, its exercises, its answers and what it is given."""
     digest = hashlib.sha256()
-    for path in files:
+    for path in files_of(lesson):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _module_files(folder: Path, slug: str) -> list[Path]:
-    single = folder / f"{slug}.py"
-    return [single] if single.exists() else sorted((folder / slug).rglob("*.py"))
 
 
 def _is_current(path: Path, digest: str) -> bool:

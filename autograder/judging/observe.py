@@ -62,14 +62,14 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
     return seen
 
 
-def observe_within(seconds: float, answer: Any, probe: Probe) -> Observation:
+def observe_within(seconds: float, answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
     """`observe` with a deadline, for the learner's own notebook: a hang becomes an observation.
 
     Works on every platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous
     exception and otherwise left behind. Grading does not rely on this; there the sandbox is killed from outside.
     """
     result: list[Observation] = []
-    thread = threading.Thread(target=lambda: result.append(observe(answer, probe)), daemon=True)
+    thread = threading.Thread(target=lambda: result.append(observe(answer, probe, dtype=dtype)), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive() and thread.ident is not None:

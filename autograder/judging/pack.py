@@ -11,15 +11,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from autograder.judging.behaviour import find, shown
 from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
-from autograder.judging.fingerprint import alike, fingerprint
+from autograder.judging.fingerprint import LENGTH, alike, fingerprint
 from autograder.judging.judge import is_kind_of, judge
+from autograder.judging.near import programs as nearby
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
@@ -29,6 +30,7 @@ FORMAT = 1
 PAIR = "+"  # joins the ids of two mistakes that are made at once
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
+Naming = Literal["listed", "pairs", "near"]
 
 
 @dataclass(frozen=True)
@@ -56,17 +58,27 @@ def seed_from(secret: str, lesson: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{secret}\0{lesson}".encode()).digest()[:8], "big")
 
 
-def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED) -> Pack:
+def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED, naming: Naming = "pairs") -> Pack:
     """The pack of a lesson for `seed`. Raises ValueError where a reference fails on its own probe."""
-    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed) for exercise in exercises})
+    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed, naming=naming) for exercise in exercises})
 
 
-def make_record(lesson: str, exercise: Exercise, seed: int) -> ExerciseRecord:
-    """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception."""
+def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs") -> ExerciseRecord:
+    """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
+
+    `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`.
+    """
     if exercise.behaviour:
         find(exercise.behaviour)
-    cases = [_make_case(lesson, exercise, case, index, seed) for index, case in enumerate(exercise.cases)]
+    cases = [_make_case(lesson, exercise, case, index, seed, naming != "listed") for index, case in enumerate(exercise.cases)]
+    near: tuple[Known, ...] = ()
     _drop_idle_pairs(cases, exercise.tolerance)
+    if naming == "near" and cases:
+        found, near = nearby.find(exercise, cases)
+        for name, rows in found.items():
+            for record, row in zip(cases, rows, strict=True):
+                if row is not None:
+                    record.near[name] = row
     return ExerciseRecord(
         id=exercise.id,
         title=exercise.title,
@@ -85,10 +97,11 @@ def make_record(lesson: str, exercise: Exercise, seed: int) -> ExerciseRecord:
         difficulty=exercise.difficulty,
         minutes=exercise.minutes,
         behaviour=exercise.behaviour,
+        near=near,
     )
 
 
-def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: int) -> CaseRecord:
+def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: int, composed: bool) -> CaseRecord:
     where = f"{lesson}.{exercise.id}, case {case.name!r}"
     draw = Draw([seed, index, *exercise.id.encode()])
     made = case.make(draw)
@@ -119,7 +132,7 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
         seen.notes, seen.seconds = (), 0.0
         if not judge(probing, [seen]).cases[0].passed:
             record.mistakes[name] = seen
-    for one, two, function in pairs(exercise) if case.raises is None else ():
+    for one, two, function in pairs(exercise) if composed and case.raises is None else ():
         seen = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
         if (numbers := fingerprint(seen)) is not None:
             record.pairs[f"{one}{PAIR}{two}"] = numbers
@@ -249,19 +262,27 @@ def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, An
     }
 
 
-def _pairs_to_json(pairs: dict[str, Array], arrays: list[Array]) -> Any:
-    if not pairs:
+def _programs(cases: Sequence[CaseRecord]) -> list[str]:
+    """The names of all composed programs of an exercise: pairs of listed mistakes, then those that are near a right answer."""
+    return [*dict.fromkeys(n for c in cases for n in c.pairs), *dict.fromkeys(n for c in cases for n in c.near)]
+
+
+def _table(case: CaseRecord, names: Sequence[str], arrays: list[Array]) -> Any:
+    """The fingerprints of one case, a row for each name; NaN where a program has none."""
+    if not names:
         return None
-    return [sorted(pairs), _store(EncodedValue({"a": 0}, [np.stack([pairs[name] for name in sorted(pairs)])]), arrays)]
+    lost = np.full(LENGTH, np.nan, np.float32)
+    rows = [case.pairs.get(name, case.near.get(name, lost)) for name in names]
+    return _store(EncodedValue({"a": 0}, [np.stack(rows).T]), arrays)  # a column of like numbers packs better
 
 
-def _pairs_from_json(item: Any, arrays: list[Array]) -> dict[str, Array]:
-    if item is None:
+def _rows(stored: Any, names: Sequence[str], arrays: list[Array]) -> dict[str, Array]:
+    if stored is None:
         return {}
-    names, stored = item
     table = _fetch(stored, arrays)
     assert table is not None
-    return dict(zip(names, table.arrays[0], strict=True))
+    rows = np.ascontiguousarray(table.arrays[0].T)
+    return {name: row for name, row in zip(names, rows, strict=True) if not np.isnan(row[0])}
 
 
 def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
@@ -274,6 +295,7 @@ def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observa
 
 
 def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
+    programs = _programs(exercise.cases)
     cases = [
         {
             "name": case.name,
@@ -283,7 +305,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
             "cotangent": _store(case.probe.cotangent, arrays),
             "expected": _observation_to_json(case.expected, arrays),
             "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
-            "pairs": _pairs_to_json(case.pairs, arrays),
+            "composed": _table(case, programs, arrays),
         }
         for case in exercise.cases
     ]
@@ -305,26 +327,23 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
         "difficulty": exercise.difficulty,
         "minutes": exercise.minutes,
         "behaviour": exercise.behaviour,
+        "programs": programs,
+        "near": [[slip.id, slip.says] for slip in exercise.near],
     }
 
 
 def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
     cases = []
+    programs = item.get("programs", [])
     for case in item["cases"]:
         inputs = _fetch(case["inputs"], arrays)
         assert inputs is not None
         probe = Probe(inputs, tuple(case["grad"]), _fetch(case["cotangent"], arrays))
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
-        cases.append(
-            CaseRecord(
-                case["name"],
-                probe,
-                case["edge"],
-                _observation_from_json(case["expected"], arrays),
-                mistakes,
-                _pairs_from_json(case.get("pairs"), arrays),
-            )
-        )
+        expected, rows = _observation_from_json(case["expected"], arrays), _rows(case.get("composed"), programs, arrays)
+        listed = {name: row for name, row in rows.items() if "~" not in name}
+        near = {name: row for name, row in rows.items() if "~" in name}
+        cases.append(CaseRecord(case["name"], probe, case["edge"], expected, mistakes, listed, near))
     return ExerciseRecord(
         id=item["id"],
         title=item["title"],
@@ -340,4 +359,5 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         forbid=tuple(item["forbid"]),
         timeout_s=item["timeout_s"],
         **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour") if name in item},
+        near=tuple(Known(name, says, nearby.ADVICE) for name, says in item.get("near", [])),
     )

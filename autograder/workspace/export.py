@@ -1,7 +1,8 @@
 """A learner's answers outside their notebooks: a package of them to import, and a way to use them in a later lesson.
 
-`attn export-answers` writes `work/answers/`, one module for each lesson: the answer cells, and of the notebook's other cells
-just the definitions that they need. Notebooks are read as data; nothing is run.
+In `work/answers/` stands one module for each lesson: the answer cells, and of the notebook's other cells just the definitions
+that they need. `bring` writes a lesson's module when it is asked for and the notebook has been saved since; `attn
+export-answers` writes all of them. Notebooks are read as data; nothing is run.
 """
 
 import ast
@@ -19,7 +20,7 @@ from autograder.notebooks.submission import Cell, UnreadableError, read
 from autograder.workspace import folder as workspace
 
 FOLDER, UNWRITTEN = "answers", "not written yet"
-_HEAD = '"""Your answers to lesson {name}, written by `attn export-answers`: change the notebook instead, and export again."""\n'
+_HEAD = '"""Your answers to lesson {name}, written by `bring` or `attn export-answers`: change the notebook instead."""\n'
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,45 @@ class Exported:
 
 def export(folder: Path) -> list[Exported]:
     """Write the package of answers of the workspace `folder`, anew; says for each exercise what became of it."""
-    target = folder / FOLDER
-    target.mkdir(exist_ok=True)
-    for old in target.glob("*.py"):
+    for old in (folder / FOLDER).glob("*.py"):
         old.unlink()
-    (target / "__init__.py").write_text('"""Your answers, one module for each lesson. Written by `attn export-answers`."""\n')
-    found: list[Exported] = []
-    for name in workspace.names(folder):
-        slug = name.partition("_")[2]
-        asked = [exercise.id for exercise in workspace.load_pack(folder, name).exercises.values() if not exercise.choices]
-        try:
-            source, problems = module_source(read(folder / name / f"{name}.ipynb"), asked)
-        except UnreadableError as error:
-            source, problems = "", dict.fromkeys(asked, f"the notebook cannot be read: {error}")
-        found += [Exported(name, exercise, problems.get(exercise, "")) for exercise in asked]
-        if source:
-            (target / f"{slug}.py").write_text(_HEAD.format(name=name) + source, encoding="utf-8")
-    return found
+    _make_package(folder)
+    return [answer for name in workspace.names(folder) for answer in export_lesson(folder, name)]
+
+
+def export_lesson(folder: Path, name: str) -> list[Exported]:
+    """Write the module of one lesson, anew; it has none where nothing is written yet."""
+    asked = [exercise.id for exercise in workspace.load_pack(folder, name).exercises.values() if not exercise.choices]
+    try:
+        source, problems = module_source(read(_notebook(folder, name)), asked)
+    except UnreadableError as error:
+        source, problems = "", dict.fromkeys(asked, f"the notebook cannot be read: {error}")
+    path = _module(folder, name)
+    if source:
+        _make_package(folder)
+        path.write_text(_HEAD.format(name=name) + source, encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
+    return [Exported(name, exercise, problems.get(exercise, "")) for exercise in asked]
+
+
+def _make_package(folder: Path) -> None:
+    (folder / FOLDER).mkdir(exist_ok=True)
+    (folder / FOLDER / "__init__.py").write_text('"""Your answers, one module for each lesson, made from your notebooks."""\n')
+
+
+def _notebook(folder: Path, name: str) -> Path:
+    return folder / name / f"{name}.ipynb"
+
+
+def _module(folder: Path, name: str) -> Path:
+    return folder / FOLDER / f"{name.partition('_')[2]}.py"
+
+
+def _is_stale(folder: Path, name: str) -> bool:
+    """Whether a lesson's notebook has been saved since its module was written, or there is none."""
+    module, notebook = _module(folder, name), _notebook(folder, name)
+    return not module.exists() or (notebook.exists() and notebook.stat().st_mtime_ns > module.stat().st_mtime_ns)
 
 
 def module_source(cells: list[Cell], asked: list[str]) -> tuple[str, dict[str, str]]:
@@ -153,8 +176,8 @@ class Brought(dict[str, Any]):
 def bring(*wanted: str, even_wrong: bool = False) -> Brought:
     """Your own answers from earlier lessons, `bring("positions.apply_rope")`, those that pass their checks: `{name: answer}`.
 
-    Nothing is brought, and the reason said, where there is no workspace, no export, no such answer, or one that fails its
-    lesson's visible check; the latter comes along all the same if `even_wrong`.
+    They are taken from the notebooks as last saved. Nothing is brought, and the reason said, where there is no workspace, no
+    such answer, or one that fails its lesson's visible check; the latter comes along all the same if `even_wrong`.
 
     Raises CourseError for a lesson or exercise that does not exist, where the workspace knows.
     """
@@ -171,26 +194,27 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
         if record is None:
             known = list(workspace.load_pack(folder, lesson).exercises)
             raise CourseError(f"expected an exercise of {lesson}, got {name!r}.{did_you_mean(name, known)}")
-        answer, line = _own(folder, slug, record, even_wrong=even_wrong)
+        answer, line = _own(folder, lesson, record, even_wrong=even_wrong)
         if answer is not None:
             found[name] = answer
         lines.append(f"{name:{width}}  {line}")
     return Brought(lines, found)
 
 
-def _own(folder: Path, slug: str, record: ExerciseRecord, *, even_wrong: bool) -> tuple[Any, str]:
+def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool) -> tuple[Any, str]:
     from autograder.diagnosis.attempt import check_answer
 
-    given = "the given one is used"
-    path = folder / FOLDER / f"{slug}.py"
-    if not path.exists():
-        return None, f"not exported: run `attn export-answers` once you have written it; {given}"
+    given, slug = "the given one is used", lesson.partition("_")[2]
+    problem = ""
+    if _is_stale(folder, lesson):
+        problem = {answer.exercise: answer.problem for answer in export_lesson(folder, lesson)}.get(record.id, "")
+    path = _module(folder, lesson)
     try:
-        answer = getattr(_load(path, slug), record.id, None)
+        answer = getattr(_load(path, slug), record.id, None) if path.exists() else None
     except Exception as error:
         return None, f"{path.name} cannot be imported ({type(error).__name__}: {error}); {given}"
     if answer is None:
-        return None, f"{UNWRITTEN}, or not exported since; {given}"
+        return None, f"{problem or UNWRITTEN}; {given}"
     result = check_answer(record, answer)
     if result.passed:
         return answer, f"yours, and it passes its check of lesson {slug}"

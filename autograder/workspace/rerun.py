@@ -19,6 +19,7 @@ from autograder.diagnosis.panel import SYMBOL
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, is_figure
 from autograder.workspace import folder as workspace
+from autograder.workspace import lab
 from autograder.workspace.in_cells import check
 
 CELL_S = 120  # a cell that takes longer is interrupted; no lesson's own cell takes a tenth of it
@@ -104,7 +105,7 @@ def _execute(notebook: Any, folder: Path) -> str:
     )
     try:
         _interruptible(
-            client.async_execute(stderr=subprocess.DEVNULL, env={**os.environ, **workspace.kernel_environment()})
+            client.async_execute(stderr=subprocess.DEVNULL, env={**os.environ, **lab.kernel_environment()})
         )  # what cells print does not come that way
     except DeadKernelError:
         cell = notebook.cells[at[-1]]

@@ -20,18 +20,14 @@ import nbformat
 
 from autograder import sandbox as box
 from autograder.diagnosis import panel
-from autograder.diagnosis.attempt import judge_missing, judged
-from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.explain import Report
+from autograder.grading.marking import forbidden_names, verdicts
 from autograder.grading.marking.follow_through import carried, failing_below, with_references
-from autograder.grading.marking.forbidden_names import bindings, builds_names, disguises, leaned_on, uses
 from autograder.grading.marking.handed import Handed, draw, read_ahead, show, without_absent
-from autograder.grading.marking.needed_cells import needed, supporting
+from autograder.grading.marking.needed_cells import to_run
 from autograder.grading.marking.scheme import MarkScheme
-from autograder.judging.judge import judge_choice
-from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import ExerciseRecord, Result
-from autograder.judging.values import EncodedValue
-from autograder.notebooks.roles import exercise_of, grade_id, is_answer, is_grade
+from autograder.judging.records import Result
+from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.notebooks.submission import rebuild
 from autograder.sandbox import untrusted
 
@@ -108,7 +104,7 @@ def _run_and_mark(
     last: bool,
 ) -> None:
     notebook, lost = marked.notebook, sandbox.lost
-    run = _to_run(scheme, notebook)
+    run = to_run(scheme.released, notebook)
     cells, absent = _cells(run, files)
     marked.notes += absent
     checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
@@ -119,7 +115,7 @@ def _run_and_mark(
             flags = [f"a cell {_ENDS[status]}" for status in ends if status in _ENDS]
             # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one
             # another there, through files or shared memory, and one would be shown what another was asked.
-            visible = _visible(scheme, submission, list(checks))
+            visible = verdicts.on_visible(scheme, submission, list(checks))
             if sandbox.lost != lost and not last:
                 return  # no hidden input was asked yet: all of it is done again
             shown.outputs, shown.visible, shown.flags, shown.ends = outputs, visible, flags, ends
@@ -128,12 +124,12 @@ def _run_and_mark(
             if end == "error" and grade_id(cell) and not is_answer(cell):
                 marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
         marked.notes += shown.flags
-        marked.reports = _reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
+        marked.reports = verdicts.reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
     _follow_through(scheme, sandbox, run, marked, budget, files)
     _quote(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
-    marked.flags += _forbidden(scheme, notebook)
+    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook)
 
 
 def _error(cell: Any) -> str:
@@ -175,29 +171,11 @@ def _follow_through(
         cells = [box.Cell(cell.id, without_absent(cell.source, files)[0]) for cell in cells]
         with sandbox.submission(cells, files, budget=budget) as submission:
             record = records[name]
-            seen = submission.observe_all([_question(record)], apart=True)[name]
-        result = _judged(record, [untrusted.clean_hidden(one) for one in seen])
+            seen = submission.observe_all([verdicts.question(record)], apart=True)[name]
+        result = verdicts.judged_from(record, [untrusted.clean_hidden(one) for one in seen])
         marked.reports[name] = carried(report, record, result.score, below, scheme.follow_through)
         if marked.reports[name].carried:
             marked.flags.append(f"{name}: {marked.reports[name].score:g} points with the reference's {', '.join(below)}")
-
-
-def _to_run(scheme: MarkScheme, notebook: Any) -> list[Any]:
-    """The cells to run: what the lesson gives and what the learner wrote, and its demonstrations where these lean on them."""
-    original = {cell.id: cell.source for cell in scheme.released.cells if cell.cell_type == "code" and grade_id(cell) is None}
-    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
-    shown, given, theirs = set(), [], []
-    for cell in code:
-        if original.get(cell.id) == cell.source:
-            shown.add(cell.id)
-        elif grade_id(cell) and not is_answer(cell):
-            given.append(cell.source)
-        else:
-            theirs.append(cell.source)
-    kept = supporting(given, {name: original[name] for name in shown})
-    left = {name: original[name] for name in shown - kept}
-    kept |= needed([*given, *(original[name] for name in kept)], theirs, left)
-    return [cell for cell in code if cell.id not in shown or cell.id in kept]
 
 
 def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cell], list[str]]:
@@ -213,77 +191,6 @@ def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cel
         told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
         cells.append(box.Cell(cell.id, source, LOCKED_S if own else math.inf))
     return cells, told
-
-
-def _visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:
-    """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
-    records = {name: scheme.visible.exercises[name] for name in names}
-    asked = [name for name, record in records.items() if not record.choices]
-    chosen = submission.values([name for name in names if name not in asked])
-    seen = submission.observe_all([_question(records[name]) for name in asked])
-    return {
-        name: judge_choice(record, _plain_text(chosen[name])) if record.choices else _judged(record, seen[name])
-        for name, record in records.items()
-    }
-
-
-def _reports(scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result]) -> dict[str, Report]:
-    """The report on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
-    asked = {name: scheme.hidden.exercises[name] for name, result in visible.items() if not _settled(result)}
-    seen = submission.observe_all([_question(record) for record in asked.values()], apart=True)
-    reports = {}
-    for name, result in visible.items():
-        if name not in asked:
-            reports[name] = make_report(result)
-            continue
-        hidden = _judged(asked[name], [untrusted.clean_hidden(one) for one in seen[name]])
-        if hidden.passed or result.passed:
-            reports[name] = make_report(hidden, reveal=False)
-        else:
-            result.score = hidden.score
-            reports[name] = make_report(result)
-    return reports
-
-
-def _settled(visible: Result) -> bool:
-    """Whether the hidden probes would only say the same as the visible ones, and take as long."""
-    ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
-    return bool(visible.exercise.choices) or (ended and visible.score == 0)
-
-
-def _question(record: ExerciseRecord) -> box.Question:
-    return box.Question(record.id, [case.probe for case in record.cases], record.timeout_s)
-
-
-def _judged(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
-    observations = list(seen)
-    if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
-        return judge_missing(record)
-    observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
-    return judged(record, observations)
-
-
-def _forbidden(scheme: MarkScheme, nb: Any) -> list[str]:
-    """A flag for each name that an exercise forbids: in its answer, the learner's own cells, and what the answer leans on."""
-    records = [record for record in scheme.hidden.exercises.values() if record.forbid]
-    code = [cell for cell in nb.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
-    own = [cell.source for cell in code if cell.id.startswith("extra-")]
-    others = {cell.source: bindings(cell.source) for cell in code if records}
-    flags = []
-    for record in records:
-        answers = [cell.source for cell in code if grade_id(cell) == record.id]
-        helpers = [source for answer in answers for source in leaned_on(answer, others, list(scheme.hidden.exercises))]
-        named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
-        flags += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
-        if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
-            flags.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
-    flags += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
-    return flags
-
-
-def _plain_text(tree: EncodedValue | None) -> str | None:
-    value = None if tree is None else tree.spec.get("s")
-    return value if isinstance(value, str) else None
 
 
 def _as_output(report: Report) -> Any:

@@ -8,7 +8,9 @@ those that it takes names from. Code that can reach any name, whatever it is cal
 import builtins
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import scopes
 
 # With these a program can ask for any name, so no reading of it is enough.
@@ -16,6 +18,24 @@ _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipyth
 _NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
 _IPYTHON = re.compile(r"=[ \t]*[!%]|^[ \t]*%", re.MULTILINE)  # in what is no Python, this may still run
 _CHANGES = re.compile(r"^[ \t]*(\w+)(?:\[[^\n]*\]|\.\w+)+[ \t]*(?:[-+*/@|&^%]|//|\*\*)?=(?!=)|^[ \t]*(\w+)\.\w+\(", re.MULTILINE)
+
+
+def to_run(released: Any, notebook: Any) -> list[Any]:
+    """The cells to run: what the lesson gives and what the learner wrote, and the demonstrations that these lean on."""
+    original = {cell.id: cell.source for cell in released.cells if cell.cell_type == "code" and grade_id(cell) is None}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
+    shown, given, theirs = set(), [], []
+    for cell in code:
+        if original.get(cell.id) == cell.source:
+            shown.add(cell.id)
+        elif grade_id(cell) and not is_answer(cell):
+            given.append(cell.source)
+        else:
+            theirs.append(cell.source)
+    kept = supporting(given, {name: original[name] for name in shown})
+    left = {name: original[name] for name in shown - kept}
+    kept |= needed([*given, *(original[name] for name in kept)], theirs, left)
+    return [cell for cell in code if cell.id not in shown or cell.id in kept]
 
 
 def needed(always: Iterable[str], theirs: Collection[str], demonstrations: Mapping[str, str]) -> set[str]:

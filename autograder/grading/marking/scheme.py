@@ -1,7 +1,4 @@
-"""What grading one assignment needs before the first submission: the course's secret, packs, references, limits.
-
-In: a course folder. Out: a `MarkScheme`, plain data that another machine can be sent. It holds the hidden probes.
-"""
+"""What marking one assignment needs, made once: the trusted notebook, both packs, limits, and the secret of the hidden one."""
 
 import ast
 import contextlib

@@ -75,6 +75,14 @@ def read(path: Path) -> list[Labelled]:
     return found
 
 
+def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
+    """The answers to the exercises that `words` name: a lesson, `lesson.exercise` or an exercise; all where there are none."""
+    lessons = {answer.lesson for answer in answers}
+    exercises = {name for answer in answers for name in (answer.exercise, f"{answer.lesson}.{answer.exercise}")}
+    wanted = {word if word in exercises | lessons else find_lesson(word).slug for word in words}
+    return [one for one in answers if not words or wanted & {one.lesson, one.exercise, f"{one.lesson}.{one.exercise}"}]
+
+
 def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
     """What the grader says of each answer, lesson by lesson."""
     for lesson in dict.fromkeys(answer.lesson for answer in answers):

@@ -43,6 +43,12 @@ REMADE_RATIO = Exercise(
             _ratio(2 * R * D + 2 * H * D + 2 * H * R),
         ),
         Misconception(
+            "averages_of_values",
+            "let each head average 64 numbers for a token; what it averages are latents, of 128 numbers",
+            "No value is made for a cached token: the averages are of $r$ = 128 numbers for each of 9 heads.",
+            _ratio(2 * R * G * D + 2 * H * D + 2 * H * D),
+        ),
+        Misconception(
             "values_made_too",
             "made the values again as well; $W_{UV}$ acts after the sum, once in a step",
             "Heads average latents. No value is made for a cached token.",

@@ -18,9 +18,9 @@ def _moment(draw: Draw, d):
 
 
 def _clear(W, moment):
-    """Whether float32 will find the directions: eigenvalues apart from one another, and no first entry near 0."""
-    values, V = np.linalg.eigh(W.T @ moment @ W)
-    return (values[1:] > 1.25 * values[:-1]).all() and values[0] > 0.02 * values[-1] and np.abs(V[0]).min() > 0.1
+    """Whether float32 will find the directions: eigenvalues apart from one another."""
+    values = np.linalg.eigvalsh(W.T @ moment @ W)
+    return bool((values[1:] > 1.25 * values[:-1]).all() and values[0] > 0.02 * values[-1])
 
 
 def _matrix(d_in, d_out):
@@ -33,11 +33,17 @@ def _matrix(d_in, d_out):
     return make
 
 
-def _signed(V):
-    return torch.where(V[:1] < 0, -V, V)
+def _two_groups(draw: Draw):
+    """Outputs of which the first has nothing in common with the others: most directions have an entry that is exactly 0."""
+    while True:
+        W, moment = np.zeros((5, 3)), np.zeros((5, 5))
+        W[:2, :1], W[2:, 1:] = draw.normal(2, 1).round(2), draw.normal(3, 2).round(2)
+        moment[:2, :2], moment[2:, 2:] = _moment(draw, 2), _moment(draw, 3)
+        if all(_clear(W, other) for other in (moment, np.eye(5), moment @ moment)):
+            return {"W": W, "moment": moment}
 
 
-def _principal(gram, *, signed=_signed):
+def _principal(gram, *, signed=lambda V: V):
     """The eigenvectors of `gram(W, moment)` as columns, from the largest eigenvalue."""
     return lambda W, moment: signed(torch.linalg.eigh(gram(W, moment))[1].flip(-1))
 
@@ -56,7 +62,6 @@ def _factors(directions):
 
 def _by_cholesky(W, moment):
     _, _, Vh = torch.linalg.svd(torch.linalg.cholesky(moment).mT @ W, full_matrices=False)
-    Vh = Vh * torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
     return W @ Vh.mT, Vh
 
 
@@ -65,14 +70,12 @@ def _by_root_and_inverse(W, moment):
     values, Q = torch.linalg.eigh(moment)
     root = Q @ torch.diag(values.sqrt()) @ Q.mT
     U, S, Vh = torch.linalg.svd(root @ W, full_matrices=False)
-    flip = torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
-    return torch.linalg.solve(root, U * S) * flip.mT, Vh * flip
+    return torch.linalg.solve(root, U * S), Vh
 
 
 def _not_unwhitened(W, moment):
     U, S, Vh = torch.linalg.svd(torch.linalg.cholesky(moment).mT @ W, full_matrices=False)
-    flip = torch.where(Vh[:, :1] < 0, -1.0, 1.0).to(Vh.dtype)
-    return U * S * flip.mT, Vh * flip
+    return U * S, Vh
 
 
 def _scaled_ups(W, moment):
@@ -90,18 +93,19 @@ OUTPUT_FACTORS = Exercise(
     reference=ref.output_factors,
     tensors=True,
     tolerance=EIGENVECTORS,
+    behaviour="attention_course.designs:best_of_each_rank",
     cases=(
         Case("three inputs, two outputs", _matrix(3, 2)),
-        Case("five and three", _matrix(5, 3)),
         Case("seven and three", _matrix(7, 3)),
+        Case("outputs in two groups that share no input", _two_groups),
     ),
     hints=(
         "You want to keep what matters of $y = xW$. Which matrix says how much the outputs vary in each direction, and how is it made "
         "of $W$ and $\\Sigma$?",
         "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$. Its eigenvectors are the directions; `torch.linalg.eigh` gives them as columns, the smallest "
-        "eigenvalue first. Turn the order round, mend the signs.",
-        "`torch.linalg.eigh(W.mT @ moment @ W)` gives the directions as columns $U$. Flip their order, multiply each column by the sign "
-        "of its first entry. `up` is $U$ transposed. What must `down` be, so that `down @ up` is $W$ and $U U^\\top = I$?",
+        "eigenvalue first. Turn the order round.",
+        "`torch.linalg.eigh(W.mT @ moment @ W)` gives the directions as columns $U$. Flip their order. `up` is $U$ transposed. What must "
+        "`down` be, so that `down @ up` is $W$? Remember that $U U^\\top = I$.",
     ),
     misconceptions=(
         Misconception(
@@ -114,13 +118,13 @@ OUTPUT_FACTORS = Exercise(
             "smallest_first",
             "put the **least** important direction first (`eigh` sorts ascending)",
             "Turn the columns round: `V.flip(-1)`.",
-            _factors(lambda W, moment: _signed(torch.linalg.eigh(_outputs(W, moment))[1])),
+            _factors(lambda W, moment: torch.linalg.eigh(_outputs(W, moment))[1]),
         ),
         Misconception(
-            "signs_turned",
-            "got the directions right, but some with the other sign",
-            "Make the first entry of each row of `up` positive, and make `down` of the same directions.",
-            _factors(_principal(_outputs, signed=lambda V: -_signed(V))),
+            "sign_of_zero",
+            "multiplied each direction by the sign of an entry: where that entry is exactly 0, so is its sign, and the direction is erased",
+            "The signs are free, so leave them. (If you want one rule for all: `torch.where(entry < 0, -1, 1)`.) `up @ up.mT` must be $I$.",
+            _factors(_principal(_outputs, signed=lambda V: V * V[:1].sign())),
         ),
         Misconception(
             "not_unwhitened",
@@ -147,7 +151,12 @@ OUTPUT_FACTORS = Exercise(
             After(lambda out, **_: (out[0], out[1].mT)),
         ),
     ),
-    variants=(Variant("cholesky_and_svd", _by_cholesky), Variant("root_and_inverse", _by_root_and_inverse)),
+    variants=(
+        Variant("cholesky_and_svd", _by_cholesky),
+        Variant("root_and_inverse", _by_root_and_inverse),
+        Variant("other_signs", _factors(_principal(_outputs, signed=lambda V: -V))),
+        Variant("signs_by_where", _factors(_principal(_outputs, signed=lambda V: torch.where(V[:1] < 0, -V, V)))),
+    ),
 )
 
 
@@ -206,6 +215,7 @@ LATENT_WEIGHTS = Exercise(
     recipe=Made(_latent),
     tensors=True,
     tolerance=EIGENVECTORS,
+    behaviour="attention_course.designs:products_of_a_latent",
     cases=(
         Case("two keys, one value, rank 2", _keys_and_values(4, 2, 1, 2)),
         Case("two keys, two values, rank 3", _keys_and_values(5, 2, 2, 3)),

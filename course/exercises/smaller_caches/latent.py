@@ -150,12 +150,12 @@ class _OneByOne(_Latents):
 
 
 LATENT_ATTENTION = Exercise(
-    "LatentAttention",
+    "LowRankAttention",
     title="A cache of latents, with rotary positions",
     points=3,
     difficulty=4,
     minutes=20,
-    reference=ref.LatentAttention,
+    reference=ref.LowRankAttention,
     recipe=Made(_with),
     tensors=True,
     tolerance=FLOAT32,
@@ -205,6 +205,12 @@ LATENT_ATTENTION = Exercise(
             "let queries and keys count from the same position, though the past stands before the new tokens",
             "Keys stand at 0 … stop - 1. Queries stand at the last of these positions: from `self.length`, read before you append.",
             Instead(key_positions=lambda self, start: torch.arange(start, start + self.length)),
+        ),
+        Misconception(
+            "all_keys_at_one_place",
+            "rotated all keys to one position, that of the newest token: a position of length 1 is used for every row, and nothing raises",
+            "Each key has a position of its own: `torch.arange(stop)` for all cached tokens.",
+            Instead(key_positions=lambda self, start: torch.tensor([self.length - 1])),
         ),
         Misconception(
             "base_ignored",

@@ -25,10 +25,12 @@ def _weights(S: Any) -> Any:
 
 
 def looks_at(output: Any) -> Any:
-    """For *it* and for *pear*: the place in the sentence of the word with the largest weight, and 1 if that is 0.9 at least.
+    """For *it* (which should look at *pear*) and for *pear* (at *sweet*): 2, 1 or 0.
+
+    2: with a weight of 0.9 at least; 1: most, but with less than 0.9; 0: another word gets as much or more.
 
     >>> looks_at((np.eye(2), np.eye(2)))
-    array([4, 0, 4, 0])
+    array([1, 0])
     """
     if not isinstance(output, tuple | list) or len(output) != 2:
         raise ValueError("expected two matrices, (W_Q, W_K).")
@@ -36,15 +38,20 @@ def looks_at(output: Any) -> Any:
     if W_Q.ndim != 2 or W_Q.shape != W_K.shape or len(W_Q) != 2 or W_Q.size == 0:
         raise ValueError(f"expected two matrices of one shape (2, d_k), got {W_Q.shape} and {W_K.shape}.")
     A = _weights(VECTORS @ W_Q @ (VECTORS @ W_K).T / np.sqrt(W_Q.shape[1]))
-    rows = A[[INDEX["it"], INDEX["pear"]]]
-    return np.stack([rows.argmax(-1), rows.max(-1) >= 0.9], axis=-1).astype(int).ravel()
+    found = []
+    for word, wanted in (("it", "pear"), ("pear", "sweet")):
+        row, j = A[INDEX[word]], INDEX[wanted]
+        others = np.delete(row, j).max()
+        found.append(0 if row[j] <= others else 1 if row[j] < 0.9 else 2)
+    return np.array(found)
 
 
-def packed_outputs(output: Any, *, documents: Any) -> Any:
-    """What the real tokens of a packed row receive under the mask `output`: attention over fixed queries, keys and values.
+def packed_rows(output: Any, *, documents: Any) -> Any:
+    """What the real tokens of a packed row may see: the rows of the mask `output`, with those of the blanks left out (False).
 
-    >>> packed_outputs(np.tri(2, dtype=bool), documents=np.array([0, -1]))[1]
-    array([0., 0., 0., 0.])
+    >>> packed_rows(np.tri(2, dtype=bool), documents=np.array([0, -1]))
+    array([[ True, False],
+           [False, False]])
     """
     documents = np.asarray(documents)
     n = len(documents)
@@ -53,9 +60,7 @@ def packed_outputs(output: Any, *, documents: Any) -> Any:
         raise ValueError(f"expected a boolean mask, got numbers of type {keep.dtype}. True means keep.")
     if keep.shape != (n, n):
         raise ValueError(f"expected a mask of shape (query, key) = ({n}, {n}), got {keep.shape}.")
-    Q, K, V = np.random.default_rng(0).standard_normal((3, n, 4))
-    received = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
-    return np.where(documents[:, None] >= 0, received, 0.0)  # what a blank receives does not matter
+    return keep & (documents >= 0)[:, None]  # what a blank sees does not matter
 
 
 def _arrays(output: object, names: tuple[str, ...]) -> list[Array]:
@@ -175,3 +180,35 @@ def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
         if got.shape != (heads, down.shape[1], width):
             raise ValueError(f"{name}: expected (head, d_c, width) = {(heads, down.shape[1], width)}, got {got.shape}.")
     return np.array([down.shape[1]]), down @ key, down @ value
+
+
+# ---------------------------------------------------------------------------------------------- lesson 12
+
+
+def best_of_each_rank(output: object, W: Array, moment: Array) -> dict[str, Array]:
+    """What two factors of `W` make at each rank, and the products of the rows of `up`: neither depends on signs.
+
+    >>> W = np.diag([1.0, 2.0])
+    >>> best_of_each_rank((W, np.eye(2)), W, np.eye(2))["rank 1"]
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    down, up = _arrays(output, ("down", "up"))
+    d_in, d_out = W.shape
+    for name, factor, expected in (("down", down, (d_in, d_out)), ("up", up, (d_out, d_out))):
+        if factor.shape != expected:
+            raise ValueError(f"expected {name} of shape {expected}, got {factor.shape}.")
+    return {f"rank {r}": down[:, :r] @ up[:r] for r in range(1, d_out + 1)} | {"up @ up.mT": up @ up.T}
+
+
+def products_of_a_latent(output: object, W_K: Array, W_V: Array, moment: Array, r: int) -> dict[str, Array]:
+    """The keys' and the values' weights that a latent stands for, and the products of the rows of `W_DKV`: no signs in them."""
+    names = "W_DKV", "W_UK", "W_UV"
+    parts = dict(zip(names, _arrays(output, names), strict=True))
+    shapes = {"W_DKV": (len(W_K), r), "W_UK": (r, W_K.shape[1]), "W_UV": (r, W_V.shape[1])}
+    for name, expected in shapes.items():
+        if parts[name].shape != expected:
+            raise ValueError(f"expected {name} of shape {expected}, got {parts[name].shape}.")
+    latent = parts["W_DKV"]
+    products = {f"W_DKV @ {name}": latent @ parts[name] for name in ("W_UK", "W_UV")}
+    return products | {"W_DKV @ W_DKV.mT": latent @ latent.T}
