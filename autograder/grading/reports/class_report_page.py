@@ -48,6 +48,7 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         duration=_duration,
         symbol=SYMBOL,
         word=WORD,
+        statuses=("pass", "part", "fail", "todo"),
     )
 
 
