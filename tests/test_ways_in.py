@@ -104,7 +104,7 @@ def test_the_first_cell_is_folded_and_locked() -> None:
     assert (cell.metadata.editable, cell.metadata.deletable) == (False, False)
     assert max(map(len, cell.source.splitlines())) <= LINE_LIMIT
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name, _, extra = re.search(r"%pip install (\S+)", cell.source)[1].rstrip("]").partition("[")  # type: ignore[index]
+    name, extra = re.search(r"%pip install ([\w-]+)\[(\w+)", cell.source).groups()  # type: ignore[union-attr]
     assert name == project["name"]
     assert extra in project["optional-dependencies"]
 
