@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from autograder.authoring.course import CourseError, course_root, did_you_mean, learners_course
 from autograder.judging import pack
 from autograder.notebooks.atomic_write import write_whole
@@ -127,6 +125,8 @@ def as_released(workspace: Path, lesson: str) -> Any:
 
 def load(path: Path) -> Any:
     """The notebook at `path`. Raises CourseError where it is missing or is not one."""
+    import nbformat  # slow to import, and a notebook's set-up cell imports this module
+
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -140,6 +140,8 @@ def load(path: Path) -> Any:
 
 def save(made: Any, path: Path) -> None:
     """Write a notebook so that `path` holds the old one or the new one at every moment."""
+    import nbformat
+
     write_whole(path, nbformat.writes(made) + "\n")
 
 

@@ -1,10 +1,8 @@
-"""Two layouts of the same rotation, and the permutation between them."""
+"""The permutation between the two layouts of the same rotation."""
 
 import torch
 
 from autograder import Case, Draw, Exercise, Misconception, Variant
-from course.exercises.positions import probes
-from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
 
 
@@ -96,126 +94,4 @@ INTERLEAVE_PERMUTATION = Exercise(
         ),
     ),
     variants=(Variant("comprehension", _comprehension), Variant("argsort_of_the_inverse", _sorted)),
-)
-
-
-# ---------------------------------------------------------------------------------------------- half-split rotation
-
-
-def _two_rows(draw: Draw):
-    return {"x": draw.normal(2, 6), "pos": probes.positions(draw, 2), "base": probes.base(draw)}
-
-
-def _heads(draw: Draw):
-    heads, n, half = draw.sizes(3, high=5)
-    return {"x": draw.normal(heads, n, 2 * half), "pos": probes.positions(draw, n, last=40), "base": probes.base(draw)}
-
-
-def _with(rotate, *, repeat=lambda a: torch.cat([a, a], dim=-1)):
-    """The usual two-term form `x cos + rotate(x) sin`, with its own idea of `rotate` and of how angles line up."""
-
-    def answer(x, pos, base):
-        angles = repeat(ref.rope_angles(pos, x.shape[-1], base))
-        return x * angles.cos() + rotate(x) * angles.sin()
-
-    return answer
-
-
-def _turned(x):
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([-b, a], dim=-1)
-
-
-def _unsigned(x):
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([b, a], dim=-1)
-
-
-def _left_interleaved(x, pos, base):
-    return ref.apply_rope(x[..., ref.interleave_permutation(x.shape[-1])], pos, base)
-
-
-def _there_and_back(x, pos, base):
-    perm = ref.interleave_permutation(x.shape[-1])
-    return ref.apply_rope(x[..., perm], pos, base)[..., perm.argsort()]
-
-
-def _permuted_the_wrong_way(x, pos, base):
-    perm = ref.interleave_permutation(x.shape[-1])
-    return ref.apply_rope(x[..., perm.argsort()], pos, base)[..., perm]
-
-
-def _complex(x, pos, base):
-    a, b = x.chunk(2, dim=-1)
-    angles = ref.rope_angles(pos, x.shape[-1], base).to(x.dtype)
-    z = torch.complex(a.contiguous(), b.contiguous()) * torch.polar(torch.ones_like(angles), angles)
-    return torch.cat([z.real, z.imag], dim=-1)
-
-
-ROTATE_HALF_ROPE = Exercise(
-    "rotate_half_rope",
-    title="The half-split layout",
-    points=1,
-    difficulty=2,
-    minutes=8,
-    reference=ref.rotate_half_rope,
-    tensors=True,
-    tolerance=ROTATION,
-    cases=(Case("two rows, three pairs", _two_rows), Case("heads", _heads, grad=("x",))),
-    hints=(
-        "The rotation is the one you wrote. Only the partners change. How do you cut the last axis into its two halves?",
-        "Either rotate the halves `x[..., :d // 2]` and `x[..., d // 2:]` into each other and `cat` the results; or go through "
-        "`apply_rope` with `interleave_permutation`, and come back.",
-        "The longer way in one line has three parts: index with the permutation, `apply_rope`, index with the permutation that "
-        "undoes it. (`perm.argsort()` undoes `perm`.)",
-    ),
-    misconceptions=(
-        Misconception(
-            "interleaved_pairs",
-            "rotated neighbours: that is `apply_rope` again",
-            "Here entry $i$ turns with entry $i + d/2$.",
-            ref.apply_rope,
-        ),
-        Misconception(
-            "left_interleaved",
-            "rotated rightly, but returned the result in the interleaved layout",
-            "What comes in half-split goes out half-split: index with the inverse, `perm.argsort()`, at the end.",
-            _left_interleaved,
-        ),
-        Misconception(
-            "permuted_the_wrong_way",
-            "went to the other layout with the inverse permutation, and back with the permutation",
-            "`x[..., perm]` **interleaves**. Rotate, then index with `perm.argsort()`.",
-            _permuted_the_wrong_way,
-        ),
-        Misconception(
-            "angles_repeated_in_place",
-            "paired the halves, but lined the angles up as $\\theta_0, \\theta_0, \\theta_1, \\theta_1, \\dots$, which fits neighbours",
-            "Partners $i$ and $i + d/2$ share an angle: $\\theta_0, \\theta_1, \\dots, \\theta_0, \\theta_1, \\dots$ (`cat`).",
-            _with(_turned, repeat=lambda a: a.repeat_interleave(2, dim=-1)),
-        ),
-        Misconception(
-            "rotated_backwards",
-            "rotated by $-p\\,\\theta_i$: the minus stands at the wrong half",
-            "The turned vector is `cat([-b, a])`: the **second** half, negated, comes first.",
-            _with(lambda x: -_turned(x)),
-        ),
-        Misconception(
-            "minus_forgotten",
-            "swapped the halves without a minus, which is no rotation: lengths change",
-            "The turned vector is `cat([-b, a])`.",
-            _with(_unsigned),
-        ),
-        Misconception(
-            "base_not_passed_on",
-            "did not hand `base` on: the angles are those of the default",
-            "Hand `base` on to `rope_angles` (or to `apply_rope`).",
-            lambda x, pos, base: ref.rotate_half_rope(x, pos),
-        ),
-    ),
-    variants=(
-        Variant("x_cos_plus_turned_sin", _with(_turned)),
-        Variant("there_and_back", _there_and_back),
-        Variant("complex_numbers", _complex),
-    ),
 )
