@@ -35,7 +35,7 @@ _WHAT_NEXT = {
     "readonly": "That place cannot be written: use a workspace of your own, with --workspace FOLDER.",
     "unable to open": "That place cannot be written: use a workspace of your own, with --workspace FOLDER.",
     "locked": "Another program writes to it: close other notebooks and terminals that use this workspace, then run it again.",
-    "damaged": "Close other programs that use it. If it is damaged, move it away: `attn check` makes a new one from your notebooks.",
+    "damaged": "Close other programs that use it. If it is damaged, move it away: `attn check` makes a new one.",
 }
 
 
