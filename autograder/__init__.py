@@ -33,18 +33,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOME = {
+_HOME = {  # all others are in `judging.exercise`
     "bring": "autograder.workspace.export",
     **dict.fromkeys(("Score", "check"), "autograder.workspace.in_cells.check"),
     **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells.beside_check"),
-    **dict.fromkeys(
-        ("After", "Before", "Call", "Case", "Code", "Draw", "Exercise"),
-        "autograder.judging.exercise",
-    ),
-    **dict.fromkeys(
-        ("Instead", "Made", "Misconception", "Of", "Property", "Script", "Tolerance", "Variant"),
-        "autograder.judging.exercise",
-    ),
 }
 
 __all__ = [
@@ -73,6 +65,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'autograder' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_HOME.get(name, "autograder.judging.exercise")), name)

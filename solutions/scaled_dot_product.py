@@ -1,4 +1,4 @@
-"""Lesson 03: scaled dot-product attention, self-attention, its index notation, softmax Jacobian and backward pass."""
+"""Lesson 03: scaled dot-product attention, self-attention, softmax Jacobian and backward pass."""
 
 import math
 
@@ -26,18 +26,6 @@ def scaled_scores(
     1.
     """
     return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
-
-
-def score_size() -> float:
-    r"""The standard deviation of the **unscaled** score $q \cdot k$ under the
-    conditions that the lesson states: a number without a unit.
-
-    >>> 0 < score_size() < 100
-    True
-
-    Source: Vaswani et al. (2017), section 3.2.1, footnote 4.
-    """
-    return 1.5 * 0.8 * math.sqrt(64)
 
 
 def sdpa(
@@ -135,32 +123,6 @@ def softmax_jacobian(s: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
     """
     a = torch.softmax(s, dim=-1)
     return torch.diag(a) - torch.outer(a, a)
-
-
-def sdpa_einsum(
-    Q: Float[Tensor, "query batch d_k"],
-    K: Float[Tensor, "key batch d_k"],
-    V: Float[Tensor, "key batch d_v"],
-) -> tuple[Float[Tensor, "query batch d_v"], Float[Tensor, "batch query key"]]:
-    r"""Scaled dot-product attention for **sequence-first** inputs:
-    $O_{ibc} = \sum_j A_{bij} V_{jbc}$, and the weights $A_{bij}$.
-
-    $A_{bij} = \mathrm{softmax}_j\big(\sum_a Q_{iba} K_{jba} / \sqrt{d_k}\big)$: `i`
-    counts queries, `j` keys, `b` the batch. The token axis comes **first** and the
-    batch second (the default layout of `nn.MultiheadAttention`), in `O` as well; the
-    weights come back batch first. Batch entries never mix.
-
-    >>> Q, K, V = torch.randn(2, 7, 3), torch.randn(5, 7, 3), torch.randn(5, 7, 4)
-    >>> O, A = sdpa_einsum(Q, K, V)
-    >>> O.shape, A.shape
-    (torch.Size([2, 7, 4]), torch.Size([7, 2, 5]))
-
-    Source: Vaswani et al. (2017), equation 1, in index notation; layout of
-    `torch.nn.MultiheadAttention(batch_first=False)`.
-    """
-    S = torch.einsum("iba,jba->bij", Q, K) / math.sqrt(Q.shape[-1])
-    A = torch.softmax(S, dim=-1)
-    return torch.einsum("bij,jbc->ibc", A, V), A
 
 
 def sdpa_backward(

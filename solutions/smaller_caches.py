@@ -138,7 +138,7 @@ def latent_weights(
     return down[:, :r], up[:r, :keys] * kappa, up[:r, keys:] * nu
 
 
-class LatentAttention:
+class LowRankAttention:
     r"""The attention of a layer of a Llama that caches latents, with rotary positions.
 
     `layer` holds `Wq`, `Wo`, `H`, `G` and `base` as for `GroupedAttention`, and in the

@@ -163,6 +163,7 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 def lab(place: Path) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a fresh workspace in `place`, with settings of its own: `(base URL, workspace)`."""
     from autograder.workspace import folder as workspace
+    from autograder.workspace import lab
 
     folder, home = workspace.prepare(place / "work"), place / "jupyter-home"
     home.mkdir()
@@ -171,7 +172,7 @@ def lab(place: Path) -> Iterator[tuple[str, Path]]:
     command += [f"--ServerApp.root_dir={folder}", "--IdentityProvider.token="]
     places = {f"JUPYTER_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     log = (home / "log.txt").open("w")
-    server = subprocess.Popen(command, cwd=folder, env={**workspace.lab_environment(folder), **places}, stdout=log, stderr=log)
+    server = subprocess.Popen(command, cwd=folder, env={**lab.lab_environment(folder), **places}, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         for _ in range(240):

@@ -32,8 +32,8 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.grading import grade
 from autograder.grading.grade import StudentRow
-from autograder.grading.marking.mark import SECRET_FILE
 from autograder.grading.marking.needed_cells import supporting
+from autograder.grading.marking.scheme import SECRET_FILE
 from autograder.grading.trials import twin
 from autograder.judging import pack
 
@@ -118,7 +118,7 @@ def _grade_class(tier: str, root: Path) -> Graded:
     observe = box.Submission._observe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("autograder.grading.workers.choose_tier", lambda **_: tier)
-        patch.setattr("autograder.sandbox.client.GRACE_S", 1.0)
+        patch.setattr("autograder.sandbox.submission.GRACE_S", 1.0)
         patch.setattr(
             box.Submission,
             "_observe",

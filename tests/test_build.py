@@ -13,6 +13,7 @@ import nbformat
 import numpy as np
 import pytest
 
+import autograder
 from autograder.authoring import build, course
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.authoring.read_lesson import read_lesson
@@ -21,6 +22,7 @@ from autograder.authoring.scaffold import new_lesson
 from autograder.judging import pack
 from autograder.judging.observe import same
 from autograder.notebooks.roles import exercise_of, is_answer, is_grade
+from autograder.plugins.preprocessors import INSTALL
 
 ROOT = course_root()
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in lessons()]
@@ -49,7 +51,8 @@ def test_a_release_holds_no_reference_code_no_model_answer_and_no_output(lesson:
     for line in _body_lines(lesson):
         assert line not in sources, line
     own = {cell.source for cell in read_lesson(lesson).cells if cell.cell_type == "code" and not is_answer(cell)}
-    assert {cell.source for cell in notebook.cells if cell.cell_type == "code" and not is_answer(cell)} <= own
+    given = {cell.source for cell in notebook.cells if cell.cell_type == "code" and not is_answer(cell) and cell.id != INSTALL}
+    assert given <= own
 
 
 def _body_lines(lesson: course.Lesson) -> set[str]:
@@ -159,6 +162,22 @@ def test_a_changed_lesson_is_found(scratch_clone: Path) -> None:
     assert build.check([find_lesson("start_here")])
 
 
+def test_a_lesson_is_built_anew_where_what_it_is_given_or_what_its_answers_import_changes(scratch_clone: Path) -> None:
+    changed = {}
+    some = [find_lesson(slug) for slug in ("soft_lookup", "masking", "kv_cache", "smaller_caches")]
+    before = {lesson.slug: build.source_digest(lesson) for lesson in some}
+    for name in ("course/given/attention_course/heads.npz", "course/given/attention_course/nile.py", "solutions/kv_cache.py"):
+        path = scratch_clone.parent / name
+        with path.open("ab") as file:
+            file.write(b"\n# another line\n")
+        now = {lesson.slug: build.source_digest(lesson) for lesson in some}
+        changed[path.name] = [slug for slug in now if now[slug] != before[slug]]
+        before = now
+    assert changed["heads.npz"] == ["masking"]
+    assert changed["nile.py"] == ["soft_lookup"]
+    assert changed["kv_cache.py"] == ["kv_cache", "smaller_caches"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -238,6 +257,28 @@ def test_the_wheel_holds_the_engine_alone_and_a_released_notebook_works_with_it(
     )
     # -P: the current folder is not searched first; -S would lose numpy
     subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=folder, timeout=60)
+
+
+def test_the_answers_are_a_library_of_their_own_that_names_the_course_as_what_it_needs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    subprocess.run([*command, str(ROOT.parent / "solutions")], check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    (facts,) = (tmp_path / "site").glob("*.dist-info/METADATA")
+    assert f"\nVersion: {autograder.__version__}\n" in facts.read_text(encoding="utf-8")
+    assert "\nRequires-Dist: attention-course\n" in facts.read_text(encoding="utf-8")
+    packed = sorted(path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.py"))
+    assert packed == sorted(path.relative_to(ROOT.parent).as_posix() for path in (ROOT.parent / "solutions").rglob("*.py"))
+    code = (
+        f"import sys; sys.path[:] = {[str(tmp_path / 'site'), str(ROOT / 'given')]!r} + "
+        f"[p for p in sys.path if p not in {[str(ROOT.parent), str(ROOT / 'given')]!r}]\n"
+        "import torch, solutions\nassert 'site' in solutions.__file__\n"
+        "module = solutions.LatentAttention(d_model=24, H=3, d=8, d_v=5, d_c=12, d_rope=4)\n"
+        "assert module(torch.randn(2, 7, 24)).shape == (2, 7, 24)\n"
+        "assert all(hasattr(solutions, name) for name in solutions.__all__)"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=tmp_path, timeout=120)
 
 
 def test_the_manifest_of_a_pack_is_plain_json() -> None:

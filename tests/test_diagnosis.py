@@ -14,7 +14,8 @@ from autograder.authoring.verify import grade, verify_exercise
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.leaning import leans_on
-from autograder.diagnosis.relations import relations, where_wrong
+from autograder.diagnosis.related.places import where_wrong
+from autograder.diagnosis.related.relations import relations
 from autograder.judging import pack
 from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Tolerance
@@ -102,7 +103,7 @@ def test_two_forgotten_factors_are_both_named() -> None:
 
 def test_a_factor_is_named_by_the_input_that_it_is() -> None:
     report = make_report(judged(COST, lambda n, d, layers: 2 * n * d * d * layers))
-    assert report.headline == "Your result is `d` times the right one, in every entry."
+    assert report.headline == "Your result is `d` times the right one."
     assert report.recorded is None, "a relation is no misconception of the list"
 
 

@@ -11,8 +11,8 @@ from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
 from autograder.grading.grade import grade_assignment, write_feedback
 from autograder.grading.grades import Grade
-from autograder.grading.marking.mark import make_mark_scheme, read_release
 from autograder.grading.marking.needed_cells import needed
+from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.trials import demo
 from autograder.notebooks.html_page import POLICY

@@ -8,7 +8,8 @@ import pytest
 
 from autograder import Case, Draw, Exercise
 from autograder import sandbox as box
-from autograder.grading.marking.mark import Marked, MarkScheme, mark
+from autograder.grading.marking.mark import Marked, mark
+from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging import pack
 from autograder.sandbox.tiers import choose_tier
 

@@ -24,7 +24,8 @@ from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.cli import main
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
-from autograder.grading.marking.mark import ATTEMPTS, MarkScheme, make_mark_scheme, mark, secret
+from autograder.grading.marking.mark import ATTEMPTS, mark
+from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
 from autograder.grading.trials import demo
 from autograder.judging import pack
 from autograder.notebooks.submission import UnreadableError, read, rebuild

@@ -15,7 +15,7 @@ from autograder.authoring.course import CourseError, lessons
 from autograder.diagnosis.explain import Report
 from autograder.notebooks.roles import grade_id
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress, submit, update
+from autograder.workspace import lab, progress, submit, update
 from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
 # ---------------------------------------------------------------- reset
@@ -270,6 +270,6 @@ def test_update_leaves_a_notebook_that_it_cannot_read_alone(
 def test_lab_says_that_an_update_waits(
     work: Path, next_version: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workspace, "open_lab", lambda *words, **options: 0)
+    monkeypatch.setattr(lab, "open_lab", lambda *words, **options: 0)
     assert attn(work, "lab") == 0
     assert f"new version of: {LESSON}. `attn update`" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.cli import learner_output, main
 from autograder.diagnosis.explain import Report
 from autograder.notebooks.roles import exercise_of
-from autograder.workspace import doctor, progress, rerun, watch
+from autograder.workspace import doctor, lab, progress, rerun, watch
 from autograder.workspace import folder as workspace
 from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
@@ -50,7 +50,7 @@ def test_check_without_a_target_checks_the_lessons_that_were_begun(
     assert attn(work, "check") == 2
     assert "attn lab" in capsys.readouterr().err
     set_answer(path, "average_pool", RIGHT)
-    assert rerun.started(work) == [LESSON]
+    assert rerun.started(work) == ([LESSON], [])
     assert attn(work, "check", "--json") == 1
     shown = capsys.readouterr()
     verdicts = {one["exercise"]: one["status"] for one in json.loads(shown.out)}
@@ -190,7 +190,7 @@ def test_every_command_of_the_readmes_table_for_learners_runs(
     assert {words[0] for words in commands} >= {"lab", "status", "check", "watch", "hint", "reset", "submit", "update", "doctor"}
     monkeypatch.chdir(work.parent)
     monkeypatch.setattr(workspace, "course_root", lambda: scratch_course)
-    monkeypatch.setattr(workspace, "open_lab", lambda *words, **options: 0)
+    monkeypatch.setattr(lab, "open_lab", lambda *words, **options: 0)
     monkeypatch.setattr(watch, "saves", lambda *words: iter(()))
     monkeypatch.setattr(book, "build", lambda *words: [Path("index.html")])
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))

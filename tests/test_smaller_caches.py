@@ -21,7 +21,7 @@ from solutions.latent import gqa_as_mla
 from solutions.positions import apply_rope
 from solutions.real_model import GroupedAttention
 from solutions.smaller_caches import (
-    LatentAttention,
+    LowRankAttention,
     latent_weights,
     output_factors,
     partial_rope,
@@ -30,33 +30,7 @@ from solutions.smaller_caches import (
     round_to_bits,
 )
 from tests.lesson_run import Run, run_offline
-
-DOUBLE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}  # float64 on both sides, another order of sums
-SINGLE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}  # angles by complex64 on one side
-H, G, D, D_MODEL, VOCAB = 6, 3, 4, 10, 23
-chunks = st.lists(st.integers(1, 4), min_size=1, max_size=4)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def a_layer(seed: int = 0, heads: int = H, groups: int = G) -> dict[str, Any]:
-    shapes = {"Wq": (D_MODEL, heads * D), "Wk": (D_MODEL, groups * D), "Wv": (D_MODEL, groups * D), "Wo": (heads * D, D_MODEL)}
-    shapes |= {"Wgate": (D_MODEL, 7), "Wup": (D_MODEL, 7), "Wdown": (7, D_MODEL)}
-    made: dict[str, Any] = {name: normal(*s, seed=seed + i) / s[0] ** 0.5 for i, (name, s) in enumerate(shapes.items())}
-    made |= {name: 1 + 0.1 * normal(D_MODEL, seed=seed + 9) for name in ("norm1", "norm2")}
-    return made | {"H": heads, "G": groups, "base": 100.0}
-
-
-def weights() -> dict[str, Any]:
-    layers = [a_layer(0), a_layer(20)]
-    return {"embed": normal(VOCAB, D_MODEL, seed=50), "norm": torch.ones(D_MODEL).double(), "eps": 1e-5, "layers": layers}
-
-
-def ids(n: int, batch: int = 1) -> Tensor:
-    return torch.randint(0, VOCAB, (batch, n), generator=torch.Generator().manual_seed(n))
-
+from tests.small_llama import D_MODEL, DOUBLE, D, G, a_layer, normal
 
 # ---------------------------------------------------------------------------------------------- low rank
 
@@ -125,7 +99,7 @@ def latent_layer(r: int) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize("r", [2, 5, 2 * G * D])
 def test_a_cache_of_latents_gives_what_its_products_give_in_any_chunks(r: int, sizes: list[int]) -> None:
     ours, merged = latent_layer(r)
-    x, latent = normal(2, 7, D_MODEL, seed=3), LatentAttention(ours, 9)
+    x, latent = normal(2, 7, D_MODEL, seed=3), LowRankAttention(ours, 9)
     found = torch.cat([latent(part) for part in x.split(sizes, dim=1)], dim=1)
     assert_close(found, GroupedAttention(merged, 9)(x), **DOUBLE)
     stored = latent.cache.append(x.new_zeros(2, 1, 1, r), x.new_zeros(2, 1, 1, 0))
@@ -135,11 +109,11 @@ def test_a_cache_of_latents_gives_what_its_products_give_in_any_chunks(r: int, s
 def test_at_full_rank_and_as_lesson_10_writes_it_a_latent_cache_is_exact() -> None:
     layer, x = a_layer(), normal(2, 7, D_MODEL, seed=3)
     expected = GroupedAttention(layer, 9)(x)
-    assert_close(LatentAttention(latent_layer(2 * G * D)[0], 9)(x), expected, **DOUBLE)
+    assert_close(LowRankAttention(latent_layer(2 * G * D)[0], 9)(x), expected, **DOUBLE)
     by_group = [layer[name].unflatten(-1, (G, D)).transpose(0, 1) for name in ("Wk", "Wv")]
     W_DKV, W_UK, W_UV = gqa_as_mla(*by_group, H=G)
     picked = {"W_DKV": W_DKV, "W_UK": W_UK.transpose(0, 1).flatten(1), "W_UV": W_UV.transpose(0, 1).flatten(1)}
-    assert_close(LatentAttention(layer | picked, 9)(x), expected, **DOUBLE)
+    assert_close(LowRankAttention(layer | picked, 9)(x), expected, **DOUBLE)
 
 
 # ---------------------------------------------------------------------------------------------- the lesson's numbers

@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from autograder.authoring.course import (
     spare_grammars,
 )
 from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import injected, modules_of
+from autograder.authoring.reference_source import files_of, injected
 from autograder.judging import pack
 
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
@@ -50,10 +49,10 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
             notebook.metadata["attn"] = {"built_from": digest}
             _write(notebook, target)
             yield f"{lesson.name}: executed"
-    with _nbgrader(root) as api:
-        for lesson in lessons:
-            _generate(api, lesson.name)
-            yield f"{lesson.name}: released"
+    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    for lesson in lessons:
+        _generate(api, lesson.name)
+        yield f"{lesson.name}: released"
 
 
 def check(lessons: Sequence[Lesson]) -> list[str]:
@@ -63,15 +62,15 @@ def check(lessons: Sequence[Lesson]) -> list[str]:
         fresh = Path(folder)
         for lesson in lessons:
             problems += _check_source(lesson, root, fresh)
-        with _nbgrader(root, to=fresh) as api:
-            for lesson in lessons:
-                _generate(api, lesson.name)
-                name = f"{lesson.name}/{lesson.name}.ipynb"
-                made, found = fresh / "release" / name, root / "release" / name
-                if not found.exists() or _plain(made) != _plain(found):
-                    problems.append(
-                        f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
-                    )
+        api = nbgrader_api(fresh, config=root / "nbgrader_config.py")
+        for lesson in lessons:
+            _generate(api, lesson.name)
+            name = f"{lesson.name}/{lesson.name}.ipynb"
+            made, found = fresh / "release" / name, root / "release" / name
+            if not found.exists() or _plain(made) != _plain(found):
+                problems.append(
+                    f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
+                )
     return problems
 
 
@@ -114,20 +113,11 @@ def write_pack(lesson: Lesson, folder: Path) -> Path:
 
 
 def source_digest(lesson: Lesson) -> str:
-    """A hash of all that an executed lesson depends on: its text, its answers and its exercises."""
-    root = course_root()
-    modules = dict.fromkeys([lesson.slug, *modules_of(lesson.path.read_text(encoding="utf-8"))])
-    answers = [path for module in modules for path in _module_files(references_folder(), module)]
-    files = [lesson.path, *answers, *_module_files(root / "exercises", lesson.slug)]
+    """A hash of all that an executed lesson depends on: its text, its exercises, its answers and what it is given."""
     digest = hashlib.sha256()
-    for path in files:
+    for path in files_of(lesson):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _module_files(folder: Path, slug: str) -> list[Path]:
-    single = folder / f"{slug}.py"
-    return [single] if single.exists() else sorted((folder / slug).rglob("*.py"))
 
 
 def _is_current(path: Path, digest: str) -> bool:
@@ -179,13 +169,6 @@ def _plain(path: Path) -> list[Any]:
 def _plain_cells(notebook: Any) -> list[Any]:
     """What must agree whatever machine executed the notebook: ids, kinds, texts, metadata."""
     return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
-
-
-@contextmanager
-def _nbgrader(root: Path, *, to: Path | None = None) -> Iterator[Any]:
-    """nbgrader's own API, configured as in the course folder; `to` redirects source, release and database."""
-    api = nbgrader_api(root if to is None else to, config=root / "nbgrader_config.py")
-    yield api
 
 
 def nbgrader_api(root: Path, *, config: Path) -> Any:

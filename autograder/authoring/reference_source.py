@@ -1,10 +1,14 @@
-"""The source of a reference, as a release needs it: read as text, its body between nbgrader's solution markers."""
+"""What a lesson takes from elsewhere: the source of a reference, as a release needs it, and the files it depends on."""
 
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import CourseError, references_folder, settings
+import jupytext
+
+from autograder.authoring.course import CourseError, Lesson, course_root, given_folders, references_folder, settings
 from autograder.notebooks.roles import is_answer
 
 _IMPORT = re.compile(r"^from (\w+)\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
@@ -37,9 +41,61 @@ def injected(cell: Any) -> str:
     return "\n\n\n".join(solution_source(match[2], name) for name in re.split(r"\s*,\s*", match[3]))
 
 
-def modules_of(text: str) -> list[str]:
-    """The modules of references that a lesson's text imports from."""
-    return re.findall(rf"^from {settings().references}\.(\w+) import", text, re.MULTILINE)
+def files_of(lesson: Lesson) -> list[Path]:
+    """All that an executed lesson depends on: its text, its exercises, and what it imports of the references and of what
+    lessons are given, with what that imports in turn. Data that lies beside a module under its name belongs to it."""
+    references = references_folder()
+    packages = {path.stem: path for folder in given_folders() for path in folder.iterdir()} | {references.name: references}
+    code = [cell.source for cell in jupytext.read(lesson.path).cells if cell.cell_type == "code"]
+    left = [name for source in code for name in _imports(source)] + [f"{references.name}.{lesson.slug}"]
+    asked, found = set[str](), dict[Path, None]()
+    while left:
+        name = left.pop()
+        for path, module in _modules(name, packages) if name not in asked else ():
+            source = path.read_text(encoding="utf-8")
+            inside = module if path.stem == "__init__" else module.rpartition(".")[0]
+            left += _imports(source, inside, lazy=name.removeprefix(f"{module}."))
+            left += _imports(source, inside) if path not in found else []
+            found |= dict.fromkeys(each for each in path.parent.glob(f"{path.stem}.*") if each.is_file())
+        asked.add(name)
+    exercises = course_root() / "exercises"
+    declared = [exercises / f"{lesson.slug}.py", *(exercises / lesson.slug).rglob("*.py")]
+    return [lesson.path, *sorted(found), *sorted(path for path in declared if path.exists())]
+
+
+def _modules(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str]]:
+    """The files that `import name` runs, each with the name of its module; `name` may go on into the last one."""
+    module, *parts = name.split(".")
+    place = packages.get(module)
+    while place is not None:
+        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if not path.exists():
+            return
+        yield path, module
+        place, module = (place / parts[0], f"{module}.{parts.pop(0)}") if parts and place.is_dir() else (None, "")
+
+
+def _imports(source: str, package: str = "", *, lazy: str = "") -> list[str]:
+    """The dotted names that `source` (a cell, or a module in `package`) imports; none where it is no plain Python.
+
+    With `lazy` that name alone, as a package's own `__getattr__` would import it: it tells type checkers from where.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    for_types = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    if not lazy:
+        tree.body = [node for node in tree.body if node not in for_types]
+    names = []
+    for node in ast.walk(tree) if not lazy else (each for block in for_types for each in ast.walk(block)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: 1 - node.level or None] if node.level else []
+            origin = [*above, *filter(None, [node.module])]
+            names += [".".join([*origin, alias.name]) for alias in node.names if lazy in ("", alias.name)]
+    return names
 
 
 def _marked(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:

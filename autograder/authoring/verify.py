@@ -59,7 +59,7 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
     for seed in seeds:
         where = f"seed {seed}"
         try:
-            record = pack.make_record(lesson, exercise, seed)
+            record = pack.make_record(lesson, exercise, seed, naming="listed")
         except ValueError as error:
             verdict.problems.append(f"{where}: {error}")
             caught, full = dict.fromkeys(caught, False), dict.fromkeys(full, False)

@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.cli.common import Add
+from autograder.cli.common import Add, one_thread
 
 
 def register(add: Add) -> None:
@@ -20,7 +21,12 @@ def register(add: Add) -> None:
     verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
     verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
     verify.add_argument("--json", action="store_true", help="print JSON")
-    verify.add_argument("--blind", type=Path, metavar="FILE", help="what is said of the labelled answers in FILE")
+    verify.add_argument(
+        "--blind",
+        type=Path,
+        metavar="FILE",
+        help="what is said of the labelled answers in FILE, or of those to the lessons and exercises named",
+    )
 
     style = add(
         "style", _style, "Say what a lesson's text still lacks: alternative texts, headings, short sentences, sources, symbols."
@@ -46,6 +52,8 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
+    if arguments.check:  # lessons that are executed have all threads: some of them time what they do
+        one_thread()
     from autograder.authoring import build, readme_tables, style
 
     chosen = _chosen(arguments.lessons)
@@ -74,6 +82,8 @@ def _style(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    one_thread()
+    from autograder.authoring.readme_tables import has_score
     from autograder.authoring.verify import Verdict, verify_lesson
 
     if arguments.blind is not None:
@@ -95,6 +105,9 @@ def _verify(arguments: argparse.Namespace) -> int:
         from autograder.cli.instructor_output import print_verdicts
 
         print_verdicts(verdicts, total)
+    if not arguments.lessons and not has_score(verdicts):
+        print("README.md: its mutation score is out of date: run `attn build`", file=sys.stderr)
+        return 1
     return 1 if any(v.problems for v in verdicts) else 0
 
 
@@ -105,7 +118,8 @@ def _blind(arguments: argparse.Namespace) -> int:
     from autograder.grading.trials import blind
     from autograder.sandbox.tiers import choose_tier
 
-    told = list(blind.ask(blind.read(arguments.blind), choose_tier()))
+    answers = blind.chosen(blind.read(arguments.blind), arguments.lessons)
+    told = list(blind.ask(answers, choose_tier()))
     if arguments.json:
         print(json.dumps([asdict(one) for one in told], indent=1))
     else:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import slips
-from autograder.diagnosis.diagnose import right_outputs
-from autograder.diagnosis.relations import where_wrong
+from autograder.diagnosis.outcome import right_outputs
+from autograder.diagnosis.related.places import where_wrong
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known, Mismatch, Result

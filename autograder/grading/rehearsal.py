@@ -12,7 +12,8 @@ import nbformat
 from autograder import sandbox as box
 from autograder.authoring.course import FILE, CourseError
 from autograder.grading import ledger
-from autograder.grading.marking.mark import MarkScheme, mark
+from autograder.grading.marking.mark import mark
+from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import grade_id, is_answer
 

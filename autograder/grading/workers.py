@@ -14,7 +14,8 @@ from typing import Any
 from autograder import __version__
 from autograder.authoring.course import CourseError
 from autograder.grading import rehearsal
-from autograder.grading.marking.mark import Marked, MarkScheme, Setup, given_paths, mark, setup_for
+from autograder.grading.marking.mark import Marked, mark
+from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
 from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Of
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception
 
 MOST_PAIRS = 120
 Answer = Callable[..., Any]
@@ -45,10 +45,17 @@ def _set(exercise: Exercise, step: Instead) -> Answer:
         raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
     if not isinstance(recipe, Made):
         return lambda **inputs: recipe(**inputs, **step.of(**inputs))
-    if any(isinstance(value, Of) for value in step.settings.values()):
+    if step.depends:
         return lambda **inputs: recipe.factory(**step.of(**inputs))(**inputs)
     made: Answer = recipe.factory(**step.settings)
     return made
+
+
+def apply_step(step: Before | After, to: Answer) -> Answer:
+    """`to` with one step more, before or after it."""
+    if isinstance(step, Before):
+        return lambda **inputs: to(**{**inputs, **step.change(**inputs)})
+    return lambda **inputs: step.change(to(**inputs), **inputs)
 
 
 def _applied(exercise: Exercise, answer: Any, to: Answer | None) -> Answer:
@@ -56,10 +63,8 @@ def _applied(exercise: Exercise, answer: Any, to: Answer | None) -> Answer:
     if isinstance(answer, Instead):
         return _set(exercise, answer)
     to = exercise.reference if to is None else to
-    if isinstance(answer, Before):
-        return lambda **inputs: to(**{**inputs, **answer.change(**inputs)})
-    if isinstance(answer, After):
-        return lambda **inputs: answer.change(to(**inputs), **inputs)
+    if isinstance(answer, Before | After):
+        return apply_step(answer, to)
     whole: Answer = answer
     return whole
 

@@ -62,14 +62,14 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
     return seen
 
 
-def observe_within(seconds: float, answer: Any, probe: Probe) -> Observation:
+def observe_within(seconds: float, answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
     """`observe` with a deadline, for the learner's own notebook: a hang becomes an observation.
 
     Works on every platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous
     exception and otherwise left behind. Grading does not rely on this; there the sandbox is killed from outside.
     """
     result: list[Observation] = []
-    thread = threading.Thread(target=lambda: result.append(observe(answer, probe)), daemon=True)
+    thread = threading.Thread(target=lambda: result.append(observe(answer, probe, dtype=dtype)), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive() and thread.ident is not None:
@@ -133,14 +133,10 @@ def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Obs
 
 
 def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[str, ...]:
-    names = [name for name, _ in before.spec.get("d", [])] if isinstance(values, dict) else []
-    specs_before, specs_after = dict(before.spec["d"]), dict(after.spec.get("d", []))
-    changed = []
-    for name in names:
-        old, new = EncodedValue(specs_before[name], before.arrays), EncodedValue(specs_after.get(name, {}), after.arrays)
-        if not same(old, new):
-            changed.append(name)
-    return tuple(changed)
+    if not isinstance(values, dict):
+        return ()
+    now, gone = after.items(), EncodedValue({})
+    return tuple(name for name, old in before.items().items() if not same(old, now.get(name, gone)))
 
 
 def same(one: EncodedValue, two: EncodedValue) -> bool:

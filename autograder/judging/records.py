@@ -36,6 +36,7 @@ class CaseRecord:
     expected: Observation
     mistakes: dict[str, Observation] = field(default_factory=dict)
     pairs: dict[str, Array] = field(default_factory=dict)  # fingerprints of two mistakes made at once
+    near: dict[str, Array] = field(default_factory=dict)  # and of programs that are one or two small slips from a right one
 
 
 @dataclass
@@ -59,6 +60,7 @@ class ExerciseRecord:
     difficulty: int = 2
     minutes: float = 7.0
     behaviour: str = ""
+    near: tuple[Known, ...] = ()  # the small slips that `CaseRecord.near` is made of
 
 
 @dataclass(frozen=True)

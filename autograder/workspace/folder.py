@@ -1,34 +1,17 @@
-"""The learner's own copy of the lessons: made once, never overwritten, opened in JupyterLab.
+"""The learner's own copy of the lessons: made once, never overwritten, and what is in it.
 
 Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack; `work/.attn/` holds progress, backups, and each lesson as it
 was released (`.attn/release`), which tells an answer from a blank and an edit from an update.
 """
 
 import filecmp
-import importlib.util
-import json
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import webbrowser
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
-from autograder.authoring.course import (
-    CourseError,
-    course_root,
-    did_you_mean,
-    given_here,
-    learners_course,
-    search_path,
-)
+from autograder.authoring.course import CourseError, course_root, did_you_mean, learners_course
 from autograder.judging import pack
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import grade_id, is_answer
@@ -36,14 +19,6 @@ from autograder.workspace import progress
 
 DEFAULT = Path("work")
 _BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
-# JupyterLab would ask, over the notebook, whether it may fetch its news: no lesson needs a network
-# what JupyterLab starts with here; the learner's own settings win
-LAB_CONFIG: dict[str, Any] = {
-    "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
-    "default_setting_overrides": {  # in a small window a long line goes on below, and nothing is cut off
-        "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
-    },
-}
 
 
 def locate(folder: Path | None) -> Path:
@@ -73,8 +48,9 @@ def prepare(folder: Path | None) -> Path:
     for name, source in pages().items():
         copy, kept = target / name, target / progress.MARKER / "release" / name
         if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # the learner's own is left alone
-            shutil.copyfile(source, copy)
-        shutil.copyfile(source, kept)
+            write_whole(copy, source.read_bytes())
+        if not (kept.exists() and filecmp.cmp(source, kept, shallow=False)):
+            write_whole(kept, source.read_bytes())
     return target
 
 
@@ -95,7 +71,7 @@ def _copy_files(source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if not (target / path.name).exists():
-            shutil.copyfile(path, target / path.name)
+            write_whole(target / path.name, path.read_bytes())  # a full disk leaves no half of a file
 
 
 def released() -> dict[str, Path]:
@@ -149,6 +125,8 @@ def as_released(workspace: Path, lesson: str) -> Any:
 
 def load(path: Path) -> Any:
     """The notebook at `path`. Raises CourseError where it is missing or is not one."""
+    import nbformat  # slow to import, and a notebook's set-up cell imports this module
+
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -162,6 +140,8 @@ def load(path: Path) -> Any:
 
 def save(made: Any, path: Path) -> None:
     """Write a notebook so that `path` holds the old one or the new one at every moment."""
+    import nbformat
+
     write_whole(path, nbformat.writes(made) + "\n")
 
 
@@ -275,57 +255,3 @@ def next_notebook(workspace: Path, lesson: str | None) -> Path:
         open_ones = [row["lesson"] for row in rows if not row["done"]]
         name = open_ones[0] if open_ones else rows[-1]["lesson"]
     return Path(name) / f"{name}.ipynb"
-
-
-def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
-    """Run JupyterLab in the workspace until it is closed; returns its exit status."""
-    if importlib.util.find_spec("jupyterlab") is None:
-        raise CourseError(
-            "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
-        )
-    if (running := _running(workspace)) is not None:
-        address = f"{running['url']}lab/tree/{target.as_posix()}?token={running['token']}"
-        print(f"JupyterLab is open on this folder already. Go on there: {address}", flush=True)
-        if browser:
-            webbrowser.open(address)
-        return 0
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
-    command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
-    if not browser:
-        command += ["--no-browser"]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command += ["--allow-root"]
-    with subprocess.Popen(command, cwd=workspace, env=lab_environment(workspace)) as server:
-        # Ctrl-C reaches the server too: it asks whether to shut down, and this process waits for what it decides.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            return server.wait()
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-
-def _running(workspace: Path) -> dict[str, Any] | None:
-    """The Jupyter server that serves this very folder, if one does."""
-    from jupyter_server.serverapp import list_running_servers
-
-    servers: list[dict[str, Any]] = list(list_running_servers())
-    return next((one for one in servers if Path(one.get("root_dir", "")).resolve() == workspace.resolve()), None)
-
-
-def lab_environment(workspace: Path) -> dict[str, str]:
-    """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
-    folder = workspace / progress.MARKER / "jupyter"
-    (folder / "labconfig").mkdir(parents=True, exist_ok=True)
-    for name, settings in LAB_CONFIG.items():
-        (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
-    others = os.environ.get("JUPYTER_CONFIG_PATH")
-    # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    found = {"PATH": path, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
-    return {**os.environ, **found, **kernel_environment()}
-
-
-def kernel_environment() -> dict[str, str]:
-    """What a kernel has to be told so that lessons can import what they are given; nothing where that is installed."""
-    folders = given_here()
-    return {"PYTHONPATH": search_path(*folders)} if folders else {}

@@ -1,8 +1,10 @@
-"""Returns the right number with an imaginary part, and a masked and a structured one."""
+"""Returns the right numbers with an imaginary part."""
 
 ANSWERS = {
-    "score_size": r"""
-def score_size():
-    return torch.complex(torch.tensor(9.6, dtype=torch.float64), torch.tensor(5.0, dtype=torch.float64))
+    "softmax_jacobian": r"""
+def softmax_jacobian(s):
+    a = torch.softmax(s, dim=-1)
+    J = torch.diag(a) - torch.outer(a, a)
+    return torch.complex(J, torch.full_like(J, 5.0))
 """
 }

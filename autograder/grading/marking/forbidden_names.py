@@ -9,7 +9,10 @@ import threading
 import unicodedata
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.scopes import scopes
 
 # what does the same work under another name
@@ -21,6 +24,24 @@ _ALSO = {
 _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
 _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
 _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
+    """A flag for each name that an exercise forbids: in its answer, the learner's own cells, and what the answer leans on."""
+    records = [record for record in exercises.values() if record.forbid]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
+    own = [cell.source for cell in code if cell.id.startswith("extra-")]
+    others = {cell.source: bindings(cell.source) for cell in code if records}
+    found = []
+    for record in records:
+        answers = [cell.source for cell in code if grade_id(cell) == record.id]
+        helpers = [source for answer in answers for source in leaned_on(answer, others, list(exercises))]
+        named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
+        found += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
+        if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
+            found.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
+    found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
+    return found
 
 
 def builds_names(source: str) -> bool:

@@ -7,12 +7,33 @@ may use a name that one of them left behind, by luck or by habit, and would work
 import builtins
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import scopes
 
 # With these a program can ask for any name, so no reading of it is enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
 _NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
+
+
+def to_run(released: Any, notebook: Any) -> list[Any]:
+    """The cells to run: what the lesson gives and what the learner wrote, and its demonstrations where these lean on them."""
+    original = {cell.id: cell.source for cell in released.cells if cell.cell_type == "code" and grade_id(cell) is None}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
+    shown, given, theirs = set(), [], []
+    for cell in code:
+        if original.get(cell.id) == cell.source:
+            shown.add(cell.id)
+        elif grade_id(cell) and not is_answer(cell):
+            given.append(cell.source)
+        else:
+            theirs.append(cell.source)
+    kept = supporting(given, {name: original[name] for name in shown})
+    shown -= kept
+    if needed([*given, *(original[name] for name in kept)], theirs, [original[name] for name in shown]):
+        return code
+    return [cell for cell in code if cell.id not in shown]
 
 
 def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterable[str]) -> bool:

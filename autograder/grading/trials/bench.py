@@ -16,7 +16,7 @@ from typing import Any
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, Lesson, course_root
-from autograder.grading.marking.mark import given_paths, read_release, setup_for
+from autograder.grading.marking.scheme import given_paths, read_release, setup_for
 from autograder.grading.trials import demo, twin
 from autograder.judging.exercise import Exercise
 from autograder.sandbox import Limits, choose_tier

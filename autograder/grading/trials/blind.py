@@ -24,7 +24,8 @@ import nbformat
 from autograder import sandbox as box
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.diagnosis.explain import Report
-from autograder.grading.marking.mark import MarkScheme, make_mark_scheme, mark, read_release
+from autograder.grading.marking.mark import mark
+from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
 from autograder.notebooks.roles import grade_id, is_answer
 
 _HEAD = re.compile(r"# %% (?P<lesson>\w+)\.(?P<exercise>\w+) (?P<kind>right|wrong)(?P<tags>(?: \w+)*): *(?P<truth>.+)")
@@ -72,6 +73,14 @@ def read(path: Path) -> list[Labelled]:
     if not found:
         raise CourseError(f"{path}: expected cells that begin with `# %% lesson.exercise right|wrong: …`, found none.")
     return found
+
+
+def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
+    """The answers to the exercises that `words` name: a lesson, `lesson.exercise` or an exercise; all where there are none."""
+    lessons = {answer.lesson for answer in answers}
+    exercises = {name for answer in answers for name in (answer.exercise, f"{answer.lesson}.{answer.exercise}")}
+    wanted = {word if word in exercises | lessons else find_lesson(word).slug for word in words}
+    return [one for one in answers if not words or wanted & {one.lesson, one.exercise, f"{one.lesson}.{one.exercise}"}]
 
 
 def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:

@@ -22,7 +22,7 @@ from autograder.authoring.verify import grade as grade_here
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport
 from autograder.grading.marking.follow_through import SHARE
-from autograder.grading.marking.mark import secret
+from autograder.grading.marking.scheme import secret
 from autograder.grading.trials import twin
 from autograder.judging import pack
 from autograder.judging.exercise import Exercise, Misconception

@@ -1,16 +1,16 @@
-"""Lesson 03 scaled_dot_product: why the scale, attention and self-attention, its indices, its gradients, a trained head."""
+"""Lesson 03 scaled_dot_product: why the scale, attention and self-attention, its gradients, a trained head."""
 
 from autograder import Exercise
-from course.exercises.scaled_dot_product.attention import SDPA, SDPA_EINSUM
+from course.exercises.scaled_dot_product.attention import SDPA
 from course.exercises.scaled_dot_product.gradients import SDPA_BACKWARD, SOFTMAX_JACOBIAN
-from course.exercises.scaled_dot_product.scores import SCALED_SCORES, SCORE_SIZE
+from course.exercises.scaled_dot_product.scores import SCALED_SCORES
 from course.exercises.scaled_dot_product.selfattention import CHOOSE_PROJECTIONS, HEAD_STATISTICS, SELF_ATTENTION
 
 PREDICT_ENTROPY = Exercise(
     "predict_entropy",
     title="Predict: what does the scale do to the weights?",
     points=0.5,
-    minutes=3,
+    minutes=2,
     choices={
         "a": "all three stay as they are: the softmax normalises the scale away",
         "b": "raw scores: towards one-hot; divided by √d: no change; divided by d: towards uniform",
@@ -27,7 +27,7 @@ PREDICT_GRADIENT = Exercise(
     "predict_gradient",
     title="Predict: how large is the gradient without the scale?",
     points=0.5,
-    minutes=3,
+    minutes=2,
     choices={
         "a": "smaller than with the scale at d = 64, and smaller still at d = 1024",
         "b": "larger than with the scale at d = 64, much smaller at d = 1024",
@@ -43,13 +43,11 @@ PREDICT_GRADIENT = Exercise(
 
 EXERCISES = (
     SCALED_SCORES,
-    SCORE_SIZE,
     SDPA,
     SELF_ATTENTION,
     CHOOSE_PROJECTIONS,
     PREDICT_ENTROPY,
     SOFTMAX_JACOBIAN,
-    SDPA_EINSUM,
     SDPA_BACKWARD,
     PREDICT_GRADIENT,
     HEAD_STATISTICS,

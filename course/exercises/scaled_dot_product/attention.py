@@ -1,4 +1,4 @@
-"""The attention itself, in matrix form and in index notation."""
+"""The attention itself."""
 
 import math
 
@@ -73,7 +73,7 @@ SDPA = Exercise(
     title="Scaled dot-product attention",
     points=2,
     difficulty=2,
-    minutes=8,
+    minutes=6,
     reference=ref.sdpa,
     recipe=_attend,
     tensors=True,
@@ -158,138 +158,5 @@ SDPA = Exercise(
         Variant("loop_over_queries", _loop),
         Variant("builtin_with_identity_values", _identity_values),
         Variant("scale_both_sides", lambda Q, K, V: _attend(Q * Q.shape[-1] ** -0.25, K * Q.shape[-1] ** -0.25, V, scale=1.0)),
-    ),
-)
-
-
-# ---------------------------------------------------------------------------------------------- einsum
-
-
-def _sequence_first_tiny(draw: Draw):
-    return {"Q": draw.normal(3, 2, 5), "K": draw.normal(5, 2, 5), "V": draw.normal(5, 2, 7)}
-
-
-def _sequence_first(draw: Draw):
-    n, m, b, d_k = draw.sizes(4, high=7)
-    return {"Q": draw.normal(n, b, d_k), "K": draw.normal(m, b, d_k), "V": draw.normal(m, b, 11)}
-
-
-def _sequence_first_square(draw: Draw):
-    n, d = draw.sizes(2, low=3, high=7)
-    return {name: draw.normal(n, n, d) for name in "QKV"}
-
-
-def _broken(Q, K, V, *, axis=-1, scale_axis=1):
-    """What the lesson shows. Its two mistakes: the softmax runs along the batch, and the scale is read off the batch too."""
-    S = torch.einsum("iba,jba->ijb", Q, K) / math.sqrt(Q.shape[scale_axis])
-    A = torch.softmax(S, dim=axis)
-    return torch.einsum("ijb,jbc->ibc", A, V), A.permute(2, 0, 1)
-
-
-def _repaired(Q, K, V, *, axis=1, scale_axis=-1):
-    return _broken(Q, K, V, axis=axis, scale_axis=scale_axis)
-
-
-def _indices(scores, output, *, axis=-1, scale=None):
-    """An answer made of two einsum specifications; the softmax runs along `axis` of the scores."""
-
-    def answer(Q, K, V):
-        S = torch.einsum(scores, Q, K) * (Q.shape[-1] ** -0.5 if scale is None else scale)
-        A = torch.softmax(S, dim=axis)
-        return torch.einsum(output, A, V), A
-
-    return answer
-
-
-def _transposes(Q, K, V):
-    O, A = ref.sdpa(*(X.transpose(0, 1) for X in (Q, K, V)))
-    return O.transpose(0, 1), A
-
-
-def _per_batch_entry(Q, K, V):
-    pairs = [ref.sdpa(Q[:, b], K[:, b], V[:, b]) for b in range(Q.shape[1])]
-    return torch.stack([O for O, _ in pairs], dim=1), torch.stack([A for _, A in pairs])
-
-
-SDPA_EINSUM = Exercise(
-    "sdpa_einsum",
-    title="Find the bug: named indices",
-    points=2,
-    kind="bug",
-    difficulty=3,
-    minutes=12,
-    reference=ref.sdpa_einsum,
-    recipe=_repaired,
-    tensors=True,
-    properties=WEIGHTS_ARE_WEIGHTS,
-    forbid=BUILTIN,
-    cases=(
-        Case("a batch of two", _sequence_first_tiny),
-        Case("other sizes", _sequence_first, grad=("Q", "K", "V")),
-        Case("as many tokens as batch entries", _sequence_first_square),
-    ),
-    hints=(
-        "The shapes are right, so ask what the shapes cannot show. Write beside each line which letter each axis of `S` stands for. "
-        "Along which letter must the weights sum to 1?",
-        "Print `A.sum(-1)` of the broken function: it is not 1. Then try a batch of one: what are all the weights, and why? "
-        "When that is mended, compare the size of the scores for two batches of different size.",
-        "The last axis of `S` is `b`, so `dim=-1` is the batch: let the scores end with the letter of the keys, or name their axis. "
-        "And `Q.shape[1]` counts the batch, where the scale wants the number of features.",
-    ),
-    misconceptions=(
-        Misconception(
-            "nothing_repaired",
-            "still have both mistakes: the softmax runs along the batch, and the scale is read off the batch",
-            "The scores end with the letter `b`, so their last axis is the batch. And axis 1 of `Q` is the batch too.",
-            _broken,
-        ),
-        Misconception(
-            "scale_not_repaired",
-            "mended the softmax; the scale is still $1/\\sqrt{B}$ for a batch of $B$",
-            "Read $d_k$ off the **last** axis of `Q`.",
-            Instead(scale_axis=1),
-        ),
-        Misconception(
-            "softmax_not_repaired",
-            "mended the scale; the softmax still runs along the batch, so the entries of a batch share out the 1",
-            "The weights of one query sum to 1 over the **keys**, the letter `j`.",
-            Instead(axis=-1),
-        ),
-        Misconception(
-            "batch_summed_in_scores",
-            "summed over the batch in the scores: every batch entry sees the same mixture",
-            "`b` must stay after the arrow. An index that is missing there is summed.",
-            _indices("iba,jba->ij", "ij,jbc->ibc"),
-        ),
-        Misconception(
-            "token_axis_taken_for_batch",
-            "took the first axis for the batch: your batch entries attend to each other at each position",
-            "These inputs are sequence-first: axis 0 counts tokens, axis 1 the batch. The letters of `Q` are `iba`, not `bia`.",
-            _indices("bia,bja->bij", "bij,bjc->bic"),
-        ),
-        Misconception(
-            "softmax_over_queries",
-            "normalised over the queries `i`",
-            "The weights of one query sum to 1 over the **keys** `j`: the softmax runs along the axis of `j`.",
-            _indices("iba,jba->bij", "bij,jbc->ibc", axis=1),
-        ),
-        Misconception(
-            "output_batch_first",
-            "returned the output batch first",
-            "The result has the layout of the inputs, (query, batch, d_v): end the specification with `->ibc`.",
-            After(lambda out, **_: (out[0].transpose(0, 1), out[1])),
-        ),
-        Misconception(
-            "unscaled",
-            "left out the scale $1/\\sqrt{d_k}$",
-            "An einsum multiplies and sums, nothing more: divide its result by $\\sqrt{d_k}$.",
-            _indices("iba,jba->bij", "bij,jbc->ibc", scale=1.0),
-        ),
-    ),
-    variants=(
-        Variant("repaired_in_place", lambda Q, K, V: _broken(Q, K, V, axis=1, scale_axis=-1)),
-        Variant("other_letters", _indices("nbk, mbk -> bnm", "bnm, mbv -> nbv")),
-        Variant("transposes_and_matmul", _transposes),
-        Variant("one_batch_entry_at_a_time", _per_batch_entry),
     ),
 )

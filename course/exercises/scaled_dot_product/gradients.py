@@ -42,6 +42,7 @@ SOFTMAX_JACOBIAN = Exercise(
     minutes=15,
     reference=ref.softmax_jacobian,
     tensors=True,
+    forbid=("torch.autograd", "autograd.", "jacobian(", "jacrev(", "jacfwd(", ".backward("),
     cases=(
         Case("three scores", _three_scores),
         Case("more scores", _more_scores),
@@ -167,7 +168,7 @@ def _autograd(Q, K, V, dO):
 SDPA_BACKWARD = Exercise(
     "sdpa_backward",
     title="The backward pass by hand",
-    points=3,
+    points=4,
     difficulty=5,
     minutes=30,
     reference=ref.sdpa_backward,

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import After, Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Misconception, Variant
 from solutions import scaled_dot_product as ref
 
 
@@ -26,12 +26,6 @@ def _dots(Q, K):
     return Q @ K.transpose(-2, -1)
 
 
-def _measured_size():
-    g = torch.Generator().manual_seed(0)
-    q, k = (size * torch.randn(50_000, 64, generator=g, dtype=torch.float64) for size in (1.5, 0.8))
-    return (q * k).sum(-1).std().item()
-
-
 def _loop(Q, K):
     S = torch.empty(*Q.shape[:-1], K.shape[-2], dtype=Q.dtype)
     for i in range(Q.shape[-2]):
@@ -45,8 +39,8 @@ SCALED_SCORES = Exercise(
     "scaled_scores",
     title="The cure: scores that do not grow",
     points=1,
-    difficulty=2,
-    minutes=7,
+    difficulty=1,
+    minutes=5,
     reference=ref.scaled_scores,
     tensors=True,
     cases=(
@@ -57,7 +51,7 @@ SCALED_SCORES = Exercise(
     hints=(
         "Which two axes of `K` have to trade places so that a matrix product gives one number per (query, key) pair? Count them "
         "from the end: a batch may stand in front.",
-        "You measured a variance of $d_k$. Dividing a variable by $c$ divides its variance by $c^2$. Which $c$ leaves a variance of 1?",
+        "The variance is $d_k$. Dividing a variable by $c$ divides its variance by $c^2$. Which $c$ leaves a variance of 1?",
         "Swap the last two axes of `K`, multiply `Q` by the result with `@`, then divide once. Read $d_k$ off the last axis, "
         "which is the feature axis for any number of leading axes.",
     ),
@@ -87,6 +81,12 @@ SCALED_SCORES = Exercise(
             After(lambda out, Q, K: out * math.sqrt(Q.shape[-1] / Q.shape[1])),
         ),
         Misconception(
+            "root_of_the_number_of_keys",
+            "divided by the root of the number of **keys**",
+            "The dot product sums over the features, not over the keys: $d_k$ is the last axis of `Q`.",
+            After(lambda out, Q, K: out * math.sqrt(Q.shape[-1] / K.shape[-2])),
+        ),
+        Misconception(
             "cosine",
             "divided by the norms of the vectors: these are cosines, which do lie in [-1, 1]",
             "Scaled scores keep the norms of queries and keys. Divide by $\\sqrt{d_k}$ and by nothing else.",
@@ -97,6 +97,13 @@ SCALED_SCORES = Exercise(
             "put the keys on the rows: your result is (key, query)",
             "One row per **query**: `Q` stands on the left of the product, and `K` is the one to transpose.",
             After(lambda out, **_: out.mT),
+        ),
+        Misconception(
+            "all_axes_turned",
+            "turned **all** axes of `K` round (`K.T`), which is right for plain matrices only",
+            "With a batch in front, swap the last two axes: `K.mT` or `K.transpose(-2, -1)`.",
+            lambda Q, K: Q @ K.permute(*reversed(range(K.ndim))) / math.sqrt(Q.shape[-1]),
+            raises=True,
         ),
         Misconception(
             "two_axes_only",
@@ -111,69 +118,5 @@ SCALED_SCORES = Exercise(
         Variant("scale_the_queries_first", lambda Q, K: (Q / math.sqrt(Q.shape[-1])) @ K.mT),
         Variant("loops", _loop),
         Variant("broadcast", lambda Q, K: (Q.unsqueeze(-2) * K.unsqueeze(-3)).sum(-1) * Q.shape[-1] ** -0.5),
-    ),
-)
-
-
-# ---------------------------------------------------------------------------------------------- estimate
-
-
-SCORE_SIZE = Exercise(
-    "score_size",
-    title="How large is a score?",
-    points=1,
-    kind="estimate",
-    difficulty=2,
-    minutes=5,
-    reference=ref.score_size,
-    tolerance=Tolerance(rtol=0.02, atol=0.0),  # a number worked out on paper; the nearest mistake is 14 % off
-    cases=(Case("the number", lambda draw: {}),),
-    hints=(
-        "What is the variance of **one** product $q_a k_a$, if $q_a$ and $k_a$ are independent and have mean 0?",
-        "The variance of one product is the product of the two variances. The score is a sum of 64 such terms, and variances of "
-        "independent terms add. The question is about the standard deviation.",
-        "The variance of the score is 64 times $1.5^2$ times $0.8^2$. Its root is what is asked; do not divide by $\\sqrt{d_k}$.",
-    ),
-    misconceptions=(
-        Misconception(
-            "d_for_its_root",
-            "let the standard deviation grow like $d_k$",
-            "It is the **variance** that grows like $d_k$; its root grows like $\\sqrt{d_k}$.",
-            lambda: 1.5 * 0.8 * 64,
-        ),
-        Misconception(
-            "variance",
-            "gave the variance",
-            "The standard deviation is its square root.",
-            lambda: (1.5 * 0.8) ** 2 * 64,
-        ),
-        Misconception(
-            "scaled",
-            "gave the size of the **scaled** score",
-            "Before the division it is larger by the factor $\\sqrt{d_k} = 8$.",
-            lambda: 1.5 * 0.8,
-        ),
-        Misconception(
-            "unit_entries",
-            "took the entries to have variance 1",
-            "The entries of the query have standard deviation 1.5, those of the key 0.8. A product has the product of the two.",
-            lambda: math.sqrt(64),
-        ),
-        Misconception(
-            "added_deviations",
-            "added the two standard deviations",
-            "Query and key are **multiplied**: the standard deviation of a product of independent variables of mean 0 is the product.",
-            lambda: (1.5 + 0.8) * math.sqrt(64),
-        ),
-        Misconception(
-            "added_variances",
-            "added the variances of query and key, as one does for a **sum** of the two",
-            "$q_a k_a$ is a product; its variance is $1.5^2 \\cdot 0.8^2$. Sums come in only over the features.",
-            lambda: math.sqrt(1.5**2 + 0.8**2) * math.sqrt(64),
-        ),
-    ),
-    variants=(
-        Variant("from_the_variance", lambda: math.sqrt(64 * 1.5**2 * 0.8**2)),
-        Variant("a_measurement", _measured_size),
     ),
 )

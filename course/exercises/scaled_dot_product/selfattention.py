@@ -73,9 +73,9 @@ def _joined(X, W_Q, W_K, W_V):
 SELF_ATTENTION = Exercise(
     "self_attention",
     title="Self-attention",
-    points=2,
-    difficulty=2,
-    minutes=8,
+    points=1,
+    difficulty=1,
+    minutes=4,
     reference=ref.self_attention,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -96,6 +96,13 @@ SELF_ATTENTION = Exercise(
             "handed over the tokens themselves: `W_V` has no effect",
             "What a token is found by and what it hands over are two things: the values are `X @ W_V`.",
             _with(_q, _k, lambda X, *W: X),
+        ),
+        Misconception(
+            "values_are_the_matrix",
+            "handed over `W_V` itself as the values",
+            "Values are made from the tokens: `X @ W_V`.",
+            lambda X, W_Q, W_K, W_V: ref.sdpa(X @ W_Q, X @ W_K, W_V),
+            raises=True,
         ),
         Misconception(
             "keys_not_projected",
@@ -208,8 +215,8 @@ HEAD_STATISTICS = Exercise(
     title="Measure a trained head",
     points=2,
     kind="use",
-    difficulty=3,
-    minutes=12,
+    difficulty=2,
+    minutes=8,
     reference=ref.head_statistics,
     recipe=Made(_statistics),
     tensors=True,
@@ -305,10 +312,10 @@ def _wide():
 CHOOSE_PROJECTIONS = Exercise(
     "choose_projections",
     title="Make it look",
-    points=2,
+    points=3,
     kind="design",
     difficulty=4,
-    minutes=15,
+    minutes=20,
     reference=ref.choose_projections,
     behaviour="attention_course.designs:looks_at",
     tensors=True,
@@ -316,41 +323,59 @@ CHOOSE_PROJECTIONS = Exercise(
     hints=(
         "Take $W_K$ to be the identity, so that keys are the words' vectors in the plane. The query of *it* is then an arrow: in which "
         "direction does *pear* lie farther out than every other word? And for the query of *pear*: in which direction does *sweet*?",
-        "*It* is $(1, 0)$, so its query is the first row of $W_Q$: let it point along $(1, 0)$. *Pear* is $(2, -1)$, so its query is "
-        "twice the first row **minus** the second. Choose the second row so that this points along $(0, -1)$.",
-        "With the first row $(1, 0)$, the second must be $(2, 1)$, for $2\\,(1, 0) - (2, 1) = (0, -1)$. If the right words win but "
-        "the weights are too small, make all queries longer.",
+        "*It* is $(1, 0)$, so its query is the first row of $W_Q$. *Pear* is $(2, -1)$, so its query is twice the first row **minus** the "
+        "second. Draw the two directions that you want; the second row follows from the first.",
+        "*Pear* lies farthest out along $(1, 0)$, *sweet* along $(0, -1)$. Solve $2 r_1 - r_2 = (0, -1)$ for the second row. If the right "
+        "words win but with too little weight, make all queries longer.",
     ),
     misconceptions=(
         Misconception(
-            "identity",
-            "left the scores symmetric and small: *it* prefers *pear*, but not by 0.9, and *pear* finds itself",
-            "Choose $W_Q$ so that $W_Q W_K^\\top$ is not symmetric, and large enough.",
-            _pair([[1.0, 0.0], [0.0, 1.0]]),
-        ),
-        Misconception(
-            "symmetric",
-            "made sharp weights by a symmetric form: *it* finds *pear*, but *pear* finds itself",
-            "*Pear* has to ask for something that it is not itself. Let the queries point elsewhere than the keys.",
+            "pear_misses",
+            "made *it* give *pear* at least 0.9 (the 2 in front); but *pear* does not look most at *sweet* (the 0 behind it)",
+            "*Pear* has to ask for something that it is not itself: its query is twice the first row of $W_Q$ minus the second.",
             _pair([[12.0, 0.0], [0.0, 1.0]]),
         ),
         Misconception(
-            "too_weak",
-            "made the right words win, but with weights below 0.9",
+            "pear_weak",
+            "made *it* give *pear* at least 0.9; *pear* looks most at *sweet*, but with less than 0.9 (the 1)",
+            "Make the query of *pear* longer, or turn it so that *sweet* is farther ahead of the others.",
+            _pair([[12.0, 0.0], [24.0, 1.0]]),
+        ),
+        Misconception(
+            "it_misses",
+            "made *pear* give *sweet* at least 0.9 (the 2 behind); but *it* does not look most at *pear* (the 0 in front)",
+            "The query of *it* is the first row of $W_Q$: point it where *pear* lies farthest out.",
+            _pair([[-12.0, 0.0], [-24.0, 12.0]]),
+        ),
+        Misconception(
+            "it_weak",
+            "made *pear* give *sweet* at least 0.9; *it* looks most at *pear*, but with less than 0.9 (the 1)",
+            "Make the query of *it* longer: the differences of the scores grow with it.",
+            _pair([[1.0, 0.0], [2.0, 12.0]]),
+        ),
+        Misconception(
+            "both_weak",
+            "made the right words win, but both with weights below 0.9 (the two 1s)",
             "Multiply $W_Q$ by a larger number: the differences of the scores grow with it.",
             _pair([[1.0, 0.0], [2.0, 1.0]]),
         ),
         Misconception(
-            "swapped",
-            "would have it right with `W_Q` and `W_K` swapped, or with $W_Q W_K^\\top$ transposed",
-            "Return $(W_Q, W_K)$ in this order: the first makes the queries. And rows are tokens: the query of $(1, 0)$ is the first **row** of $W_Q$.",
-            lambda: ref.choose_projections()[::-1],
+            "it_weak_and_pear_misses",
+            "made *it* look most at *pear*, but with less than 0.9 (the 1); and *pear* does not look most at *sweet* (the 0)",
+            "Longer queries make the weights sharper. And *pear* must ask for something that it is not itself: is $W_Q W_K^\\top$ symmetric?",
+            _pair([[1.0, 0.0], [0.0, 1.0]]),
         ),
         Misconception(
-            "it_only",
-            "made *it* look at *pear*, but *pear* at *pear*, not surely",
-            "The query of *pear* is twice the first row of $W_Q$ minus the second. Choose the second row.",
-            _pair([[6.0, 0.0], [11.0, 1.0]]),
+            "it_misses_and_pear_weak",
+            "made *pear* look most at *sweet*, but with less than 0.9 (the 1); and *it* does not look most at *pear* (the 0)",
+            "The query of *it* is the first row of $W_Q$: point it where *pear* lies farthest out. Then make both queries longer.",
+            _pair([[-1.0, 0.0], [-2.0, 1.0]]),
+        ),
+        Misconception(
+            "neither",
+            "made neither look where it should: for *it* another word than *pear* wins, for *pear* another than *sweet*",
+            "Return $(W_Q, W_K)$ in this order. Rows are tokens: the query of $(1, 0)$ is the first **row** of $W_Q$.",
+            lambda: ref.choose_projections()[::-1],
         ),
     ),
     variants=(

@@ -150,12 +150,12 @@ class _OneByOne(_Latents):
 
 
 LATENT_ATTENTION = Exercise(
-    "LatentAttention",
+    "LowRankAttention",
     title="A cache of latents, with rotary positions",
     points=3,
     difficulty=4,
     minutes=20,
-    reference=ref.LatentAttention,
+    reference=ref.LowRankAttention,
     recipe=Made(_with),
     tensors=True,
     tolerance=FLOAT32,

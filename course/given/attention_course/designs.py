@@ -25,10 +25,12 @@ def _weights(S: Any) -> Any:
 
 
 def looks_at(output: Any) -> Any:
-    """For *it* and for *pear*: the place in the sentence of the word with the largest weight, and 1 if that is 0.9 at least.
+    """For *it* (which should look at *pear*) and for *pear* (at *sweet*): 2, 1 or 0.
+
+    2: with a weight of 0.9 at least; 1: most, but with less than 0.9; 0: another word gets as much or more.
 
     >>> looks_at((np.eye(2), np.eye(2)))
-    array([4, 0, 4, 0])
+    array([1, 0])
     """
     if not isinstance(output, tuple | list) or len(output) != 2:
         raise ValueError("expected two matrices, (W_Q, W_K).")
@@ -36,15 +38,20 @@ def looks_at(output: Any) -> Any:
     if W_Q.ndim != 2 or W_Q.shape != W_K.shape or len(W_Q) != 2 or W_Q.size == 0:
         raise ValueError(f"expected two matrices of one shape (2, d_k), got {W_Q.shape} and {W_K.shape}.")
     A = _weights(VECTORS @ W_Q @ (VECTORS @ W_K).T / np.sqrt(W_Q.shape[1]))
-    rows = A[[INDEX["it"], INDEX["pear"]]]
-    return np.stack([rows.argmax(-1), rows.max(-1) >= 0.9], axis=-1).astype(int).ravel()
+    found = []
+    for word, wanted in (("it", "pear"), ("pear", "sweet")):
+        row, j = A[INDEX[word]], INDEX[wanted]
+        others = np.delete(row, j).max()
+        found.append(0 if row[j] <= others else 1 if row[j] < 0.9 else 2)
+    return np.array(found)
 
 
-def packed_outputs(output: Any, *, documents: Any) -> Any:
-    """What the real tokens of a packed row receive under the mask `output`: attention over fixed queries, keys and values.
+def packed_rows(output: Any, *, documents: Any) -> Any:
+    """What the real tokens of a packed row may see: the rows of the mask `output`, with those of the blanks left out (False).
 
-    >>> packed_outputs(np.tri(2, dtype=bool), documents=np.array([0, -1]))[1]
-    array([0., 0., 0., 0.])
+    >>> packed_rows(np.tri(2, dtype=bool), documents=np.array([0, -1]))
+    array([[ True, False],
+           [False, False]])
     """
     documents = np.asarray(documents)
     n = len(documents)
@@ -53,9 +60,7 @@ def packed_outputs(output: Any, *, documents: Any) -> Any:
         raise ValueError(f"expected a boolean mask, got numbers of type {keep.dtype}. True means keep.")
     if keep.shape != (n, n):
         raise ValueError(f"expected a mask of shape (query, key) = ({n}, {n}), got {keep.shape}.")
-    Q, K, V = np.random.default_rng(0).standard_normal((3, n, 4))
-    received = _weights(np.where(keep, Q @ K.T / 2, -np.inf)) @ V
-    return np.where(documents[:, None] >= 0, received, 0.0)  # what a blank receives does not matter
+    return keep & (documents >= 0)[:, None]  # what a blank sees does not matter
 
 
 def _arrays(output: object, names: tuple[str, ...]) -> list[Array]:

@@ -1,0 +1,169 @@
+"""Known mistakes, and programs near a right one, that do what was seen: alone, two at once, one here and another there.
+
+In: an exercise with what its mistakes do, and the judged cases. Out: a `Diagnosis`, or None. A name is certain only where it
+explains every case, and where so much was seen that it can be no coincidence.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from autograder.diagnosis.outcome import Case, same_in, same_value, values
+from autograder.judging.exercise import Tolerance
+from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
+from autograder.judging.pack import PAIR
+from autograder.judging.records import Diagnosis, ExerciseRecord, Known
+from autograder.judging.values import Array
+
+NEARLY = Tolerance(1e-4, 1e-6)
+LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
+
+
+def one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """A known mistake that does in every case what was seen."""
+    for known in exercise.known:
+        programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
+        if any(_explains(name, cases, exercise.tolerance) for name in programs):
+            return named(cases, known)
+    return None
+
+
+def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """Two known mistakes at once."""
+    by_id = {known.id: known for known in exercise.known}
+    pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
+    if not pairs:
+        return None
+    seen = [fingerprint(result.observation) for _, result in cases]
+    matching = [name for name in pairs if _pair_explains(name, cases, seen, exercise.tolerance)]
+    if not matching:
+        return None
+    both = [set(name.split(PAIR)) for name in matching]
+    sure = all(pair == both[0] for pair in both)  # one pair, perhaps in either order
+    common = set.intersection(*both)  # where several pairs do the same, what they share is said
+    names = [by_id[name] for name in matching[0].split(PAIR) if name in common or not common]
+    return named(cases, *names, certain=sure)
+
+
+def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
+    """Whether the two mistakes give in every case just what was seen; a case in which they raise says nothing."""
+    shown = False
+    for (record, result), numbers in zip(cases, seen, strict=True):
+        stored = record.pairs.get(name)
+        if stored is None:
+            if record.pairs and result.observation.failure is None:
+                return False  # here the two of them raise
+            continue
+        if numbers is None or not alike(stored, numbers, tolerance):
+            return False
+        shown = shown or not result.passed
+    return shown
+
+
+def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Diagnosis | None:
+    """A right program, or a listed mistake, with one small slip (`alone`), or two, that does what was seen."""
+    names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != alone]
+    if not names or all(result.observation.failure is not None for _, result in cases if not result.passed):
+        return None
+    fits, shown = np.ones(len(names), bool), np.zeros(len(names), bool)
+    tolerance, lost = _exact(cases, exercise.tolerance), np.full(LENGTH, np.nan, np.float32)
+    for record, result in cases:
+        numbers = fingerprint(result.observation)
+        rows = np.stack([record.near.get(name, lost) for name in names])
+        there = ~np.isnan(rows[:, 0])
+        same = np.zeros(len(names), bool) if numbers is None else alike_each(rows, numbers, tolerance)
+        fails = result.observation.failure is not None
+        fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
+        shown |= there & (not result.passed)
+    found = np.flatnonzero(fits & shown)
+    left = evidence(cases) - math.log2(len(names))
+    if len(found) == 0 or left < LIKELY:
+        return None
+    by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
+    return named(cases, *(by_id[part] for part in names[found[0]].split(PAIR)), certain=left >= SURE)
+
+
+def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
+    """As near as two ways to compute the same come: an exercise may forgive more, a name may not."""
+    arrays = [array for _, result in cases if result.observation.value for array in result.observation.value.arrays]
+    double = all(array.dtype.kind != "f" or array.dtype.itemsize == 8 for array in arrays)
+    rtol, atol = (1e-7, 1e-10) if double else (1e-5, 1e-6)
+    return Tolerance(min(tolerance.rtol, rtol), min(tolerance.atol, atol))
+
+
+def evidence(cases: Sequence[Case]) -> float:
+    """How many bits what was seen is worth, roughly: so much does it take for a coincidence among as many programs."""
+    bits = 0.0
+    for record, result in cases:
+        if not result.passed:
+            want, got = values(record.expected), values(result.observation)
+            wrong = [value for path, value in got.items() if path not in want or not same_value(want[path], value, NEARLY)]
+            bits += sum(_bits(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
+    return bits
+
+
+def _bits(value: Array) -> float:
+    if value.dtype.kind == "b":
+        return value.size / 3
+    numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))[:8]
+    whole = numbers == np.round(numbers)
+    return float(np.where(whole, np.log2(1 + np.abs(numbers)), 18.0).sum())
+
+
+def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """Two mistakes, of which each explains some of the failing cases and none is contradicted by the others."""
+    useful = {}
+    for known in exercise.known:
+        hit = {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}
+        if hit:
+            useful[known.id] = (known, hit)
+    failing = {i for i, (_, result) in enumerate(cases) if not result.passed}
+    fits = []
+    for (one, hit_one), (two, hit_two) in itertools.combinations(useful.values(), 2):
+        touched = {i for i, (record, _) in enumerate(cases) if one.id in record.mistakes or two.id in record.mistakes}
+        if hit_one | hit_two == failing == touched:
+            fits.append((one, two))
+    if len(fits) != 1:
+        return None
+    one, two = fits[0]
+    apart = not any(one.id in record.mistakes and two.id in record.mistakes for record, _ in cases)
+    return named(cases, one, two, certain=apart)
+
+
+def most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """A known mistake that explains more than half of what fails: never for certain."""
+    failing = sum(not result.passed for _, result in cases)
+    best: tuple[int, Known] | None = None
+    for known in exercise.known:
+        explained = sum(_shows(known.id, case, exercise.tolerance) for case in cases)
+        if 2 * explained > failing and (best is None or explained > best[0]):
+            best = (explained, known)
+    return named(cases, best[1], certain=False) if best else None
+
+
+def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance) -> bool:
+    """Whether the mistake `name` does in every case just what was seen."""
+    shown = 0
+    for record, result in cases:
+        mistake = record.mistakes.get(name)
+        if not (result.passed if mistake is None else same_in(record, mistake, result.observation, tolerance)):
+            return False
+        shown += mistake is not None
+    return shown > 0
+
+
+def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
+    record, result = case
+    return not result.passed and name in record.mistakes and same_in(record, record.mistakes[name], result.observation, tolerance)
+
+
+def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnosis:
+    """The mistakes in a sentence."""
+    # other mistakes can end in the same exception, so a name that rests on exceptions alone is never certain
+    raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
+    sure = certain and not raised
+    lead = "You" if sure else "This looks as if you"
+    says = ", and you ".join(known.says for known in names)
+    return Diagnosis(f"{lead} {says}.", " ".join(known.fix for known in names), names, sure)

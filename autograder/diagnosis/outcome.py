@@ -1,0 +1,75 @@
+"""What came out of a case, part by part, and whether it is what something else would give."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from autograder.diagnosis.related.relation import leaves
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import close, compare
+from autograder.judging.observation import Observation
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+
+Case = tuple[CaseRecord, CaseResult]
+
+
+def values(seen: Observation) -> dict[str, object]:
+    """The parts of what was returned, by their paths."""
+    return {} if seen.value is None else dict(leaves(seen.value))
+
+
+def same_value(want: object, got: object, tolerance: Tolerance) -> bool:
+    """Whether two parts are the same, within the tolerance."""
+    if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        return want.shape == got.shape and bool(close(want, got, tolerance).all())
+    return type(want) is type(got) and want == got
+
+
+def wrong_at(path: str, case: Case, tolerance: Tolerance) -> bool:
+    """Whether the part at `path` is expected in the case, and not there or wrong."""
+    want, got = values(case[0].expected), values(case[1].observation)
+    return path in want and not (path in got and same_value(want[path], got[path], tolerance))
+
+
+def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tuple[list[str], list[str]]:
+    """The paths of a result's parts that are right in every case, and those that are not; two empty lists for a single output."""
+    right, wrong = set[str](), set[str]()
+    for record, result in zip(exercise.cases, results, strict=True):
+        want, got = values(record.expected), values(result.observation)
+        if set(want) != set(got) or len(want) < 2:
+            return [], []
+        for path, value in want.items():
+            (right if same_value(value, got[path], exercise.tolerance) else wrong).add(path)
+    return sorted(right - wrong), sorted(wrong)
+
+
+def same_in(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+    """`same_outcome`, but where an exception is expected it does not matter what was returned instead."""
+    if record.expected.failure is not None and mistake.failure is None:
+        return seen.failure is None
+    return same_outcome(mistake, seen, tolerance)
+
+
+def same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+    """Whether `seen` is what the mistake does: the same value and gradients, or the same exception for the same reason."""
+    if mistake.failure is not None or seen.failure is not None:
+        if mistake.failure is None or seen.failure is None:
+            return False
+        same_kind = (mistake.failure.kind, mistake.failure.type) == (seen.failure.kind, seen.failure.type)
+        return same_kind and (not mistake.failure.message or reason(mistake.failure.message) == reason(seen.failure.message))
+    if mistake.mutated and set(mistake.mutated) != set(seen.mutated) and _unchanged_value(mistake, seen, tolerance):
+        return False
+    if any((grad is None) != (seen.grads.get(name) is None) for name, grad in mistake.grads.items()):
+        return False
+    return compare(mistake, Observation(seen.value, seen.grads, mistake.mutated), tolerance, (), finite=False) is None
+
+
+def _unchanged_value(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+    """Whether the mistake's value says nothing, so that only what it changes in place tells it from a right answer."""
+    return compare(Observation(mistake.value), Observation(seen.value), tolerance, (), finite=False) is None
+
+
+def reason(message: str) -> str:
+    """An exception's message without the sizes in it."""
+    return re.sub(r"\d+(?:\.\d+)?", "#", message)[:160]

@@ -1,0 +1,182 @@
+"""Explanations in parts: for each output, for each gradient, two factors at once, a known mistake and something beyond it.
+
+In: an exercise and the judged cases, none of which raised. Out: a `Diagnosis`, or None.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from autograder.diagnosis.mistakes import named
+from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
+from autograder.diagnosis.related.relation import Relation, sizes
+from autograder.diagnosis.related.relations import relations
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import close
+from autograder.judging.observation import Observation
+from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known
+from autograder.judging.values import Array
+
+ENOUGH = 4  # that many entries cannot agree by chance
+VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
+
+
+def by_output(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """A known mistake or a relation for each wrong part of the result; gradients only where all parts are right."""
+    parts: list[tuple[str, Known | Relation]] = []
+    paths = dict.fromkeys(path for record, _ in cases for path in values(record.expected))
+    wrong_paths = [path for path in paths if any(wrong_at(path, case, exercise.tolerance) for case in cases)]
+    for path in wrong_paths:
+        part = _part(exercise, path, cases)
+        if part is None:
+            return None
+        parts.append((path, part))
+    if not parts:
+        return _gradient(exercise, cases)
+    names = list(dict.fromkeys(part for _, part in parts if isinstance(part, Known)))
+    single = len(paths) == 1
+    said, fixes = [], []
+    for part in dict.fromkeys(part for _, part in parts):
+        at = [path for path, other in parts if other == part]
+        where = "" if single or len(at) == len(paths) else "In " + " and ".join(_output(path) for path in at) + " "
+        if isinstance(part, Known):
+            said.append(f"{where}you {part.says}." if where else f"You {part.says}.")
+        else:
+            said.append(f"{where.strip()}, what you return {part.says}." if where else f"Your result {part.says}.")
+        fixes.append(part.fix)
+    return Diagnosis(" ".join(said), " ".join(dict.fromkeys(fixes)), tuple(names), certain=True)
+
+
+def _output(path: str) -> str:
+    return f"output `{path}`" if path else "your result"
+
+
+def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case]) -> Known | Relation | None:
+    """What explains the part of the result at `path` in every case in which it is wrong."""
+    wrong = [case for case in cases if wrong_at(path, case, exercise.tolerance)]
+    many_paths = len(values(cases[0][0].expected)) > 1
+    if many_paths:  # for a single output the whole was compared before
+        for known in exercise.known:
+            if all(_known_at(known.id, path, case, exercise.tolerance) for case in wrong):
+                return known
+    return _common(
+        [
+            _related(values(record.expected).get(path), values(result.observation).get(path), record, exercise)
+            for record, result in wrong
+        ]
+    )
+
+
+def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
+    mistake, got = case[0].mistakes.get(name), values(case[1].observation)
+    if mistake is None or path not in got:
+        return False
+    would = values(mistake)
+    return path in would and same_value(would[path], got[path], tolerance)
+
+
+def _related(want: object, got: object, record: CaseRecord, exercise: ExerciseRecord) -> Iterator[Relation]:
+    if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        yield from relations(got, want, sizes(record.probe.inputs), exercise.tolerance)
+
+
+def _common(each: Sequence[Iterator[Relation]]) -> Relation | None:
+    """The first relation of the first case that holds in all of them."""
+    if not each:
+        return None
+    first, *others = (list(dict.fromkeys(found)) for found in each)
+    return next((relation for relation in first if all(relation in other for other in others)), None)
+
+
+def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """All values are right: what is it with the gradients?"""
+    names = dict.fromkeys(name for record, _ in cases for name in record.expected.grads)
+    said, fixes = [], []
+    for name in names:
+        pairs = [(record.expected.grads.get(name), result.observation.grads.get(name), record) for record, result in cases]
+        both = [(want, got, record) for want, got, record in pairs if want is not None and got is not None]
+        if len(both) < sum(want is not None for want, _, _ in pairs):
+            return None  # none arrives: the message says so
+        wrong = [(want, got, record) for want, got, record in both if not same_value(want, got, exercise.tolerance)]
+        if not wrong:
+            continue
+        relation = _common([_related(want, got, record, exercise) for want, got, record in wrong])
+        if relation is None:
+            return None
+        said.append(f"Your values are right, but the gradient with respect to `{name}` {relation.says}.")
+        fixes.append(relation.fix)
+    return Diagnosis(" ".join(said), " ".join(dict.fromkeys(fixes)), (), certain=True) if said else None
+
+
+def _arrays(seen: Observation) -> list[Array] | None:
+    found = list(values(seen).values())
+    if not found or not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiu" for value in found):
+        return None
+    return [np.asarray(value, dtype=np.float64) for value in found]
+
+
+def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | None:
+    """Two mistakes that each change a factor (or a summand): together they change both."""
+    rows = []
+    for record, result in failing:
+        want, got = _arrays(record.expected), _arrays(result.observation)
+        if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
+            return None
+        options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
+        shapes = [a.shape for a in want]
+        rows.append((want, got, {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}))
+    common = [known for known in exercise.known if all(known.id in options for _, _, options in rows)]
+    if sum(a.size for want, _, _ in rows for a in want) < ENOUGH and len(rows) < 2:
+        return None
+    fits = []
+    for one, two in itertools.combinations_with_replacement(common, 2):
+        if one is not two and (
+            _all(rows, one, two, np.multiply, exercise.tolerance) or _all(rows, one, two, np.add, exercise.tolerance)
+        ):
+            fits.append((one, two))
+    if len(fits) != 1:
+        return None
+    return named(failing, *fits[0])
+
+
+def _all(
+    rows: Sequence[tuple[list[Array], list[Array], dict[str, list[Array]]]],
+    one: Known,
+    two: Known,
+    join: np.ufunc,
+    tolerance: Tolerance,
+) -> bool:
+    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
+    with np.errstate(all="ignore"):
+        return all(
+            bool(close(join(a, b), join(g, w), wide).all()) and bool(np.isfinite(join(g, w)).all())
+            for want, got, options in rows
+            for w, g, a, b in zip(want, got, options[one.id], options[two.id], strict=True)
+        )
+
+
+def mistake_and_relation(exercise: ExerciseRecord, failing: Sequence[Case], tolerance: Tolerance) -> Diagnosis | None:
+    """A known mistake, and beyond it a simple relation to what it does."""
+    fits: list[tuple[Known, Relation]] = []
+    for known in exercise.known:
+        each = []
+        for record, result in failing:
+            mistake = record.mistakes.get(known.id)
+            would, got = (values(mistake) if mistake else {}), values(result.observation)
+            if len(would) != 1 or len(got) != 1:
+                break
+            (want,), (seen,) = would.values(), got.values()
+            if not isinstance(want, np.ndarray) or want.size < ENOUGH:
+                break
+            each.append(_related(want, seen, record, exercise))
+        if len(each) != len(failing):
+            continue
+        relation = _common(each)
+        if relation is not None and not relation.says.startswith(VAGUE):
+            fits.append((known, relation))
+    if len(fits) != 1:
+        return None
+    known, relation = fits[0]
+    head = f"This looks as if you {known.says}; and beside that, what comes out {relation.says.replace('the right one', 'what that gives')}."
+    return Diagnosis(head, f"{known.fix} {relation.fix}", (known,), certain=False)

@@ -1,0 +1,68 @@
+"""What a relation is, when two arrays count as the same, and the sizes that a factor may be called by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import close
+from autograder.judging.values import Array, EncodedValue
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`says` completes "Your result …" (or "…, and it …"), `fix` is the next step. Equal relations of two cases are one."""
+
+    says: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number that the inputs of a case hold: `symbol` is how the learner may call it."""
+
+    symbol: str
+    value: float
+
+
+def sizes(inputs: EncodedValue) -> tuple[Size, ...]:
+    """The lengths of the axes of a case's inputs and the positive numbers among them, each under its name."""
+    found: dict[str, float] = {}
+    for path, leaf in inputs.leaves():
+        name = _name(path)
+        if "a" in leaf:
+            shape = inputs.arrays[leaf["a"]].shape
+            for axis, length in enumerate(shape):
+                found.setdefault(f"the length of axis {axis - len(shape)} of `{name}`", float(length))
+        elif isinstance(leaf.get("s"), int | float) and not isinstance(leaf["s"], bool) and leaf["s"] > 0:
+            found.setdefault(f"`{name}`", float(leaf["s"]))
+    return tuple(Size(symbol, value) for symbol, value in found.items() if value != 1)
+
+
+def _name(path: str) -> str:
+    words = [part.strip("'\"") for part in path.strip("[]").split("][")]
+    named = [word for word in words if not word.isdigit() and word not in ("init", "weights", "calls")]
+    return named[-1] if named else path
+
+
+def near(a: Array, b: Array, tolerance: Tolerance) -> bool:
+    """Whether all entries agree; a relation adds an operation or two, so it is given ten times the tolerance."""
+    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
+    return a.shape == b.shape and bool(close(a, b, wide).all())
+
+
+def leaves(value: EncodedValue) -> Mapping[str, Any]:
+    """Each leaf of a value by its path: an array, a number, a word."""
+    found: dict[str, Any] = {}
+    for path, leaf in value.leaves():
+        if "a" in leaf:
+            found[path] = value.arrays[leaf["a"]]
+        elif "f" in leaf:
+            found[path] = np.asarray(float(leaf["f"]))
+        elif isinstance(leaf.get("s"), int | float) and not isinstance(leaf.get("s"), bool):
+            found[path] = np.asarray(leaf["s"])
+        else:
+            found[path] = leaf.get("s")
+    return found

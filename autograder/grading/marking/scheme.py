@@ -1,0 +1,121 @@
+"""What marking one assignment needs, made once: the trusted notebook, both packs, limits, and the secret of the hidden one."""
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder import __version__
+from autograder import sandbox as box
+from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
+from autograder.authoring.read_lesson import read_lesson
+from autograder.authoring.reference_source import injected
+from autograder.grading.marking.follow_through import Policy
+from autograder.judging import pack
+from autograder.notebooks.roles import grade_id, is_answer
+
+SECRET_FILE = ".secret"
+MIN_SECRET = 32
+
+
+def secret(root: Path) -> str:
+    """The course's secret, from which hidden probes are drawn; made at first use, readable by the owner alone."""
+    path = root / SECRET_FILE
+    if not path.exists():
+        aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # another grader was first: its secret is everybody's
+                os.link(aside, path)  # whole or not at all
+        finally:
+            aside.unlink(missing_ok=True)
+    found = path.read_text(encoding="ascii").strip()
+    if len(found) < MIN_SECRET:
+        raise CourseError(
+            f"{path}: expected a secret of at least {MIN_SECRET} characters, got {len(found)}: whoever guesses it can compute "
+            "the hidden inputs. Restore it from a backup, or remove the file: the next run makes a new one, and marks may change."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a sandbox must have ready before the first submission: modules, limits, folders of given packages."""
+
+    preload: tuple[str, ...]
+    limits: box.Limits
+    given: tuple[str, ...] = ()
+
+    def sandbox(self, tier: str) -> box.Sandbox:
+        """A sandbox in `tier`, not started yet."""
+        return box.Sandbox(tier, self.limits, self.preload, self.given)
+
+
+@dataclass(frozen=True)
+class MarkScheme:
+    """What grading one assignment needs, as plain data that another machine can be sent: trusted notebook, packs, limits."""
+
+    assignment: str
+    released: Any
+    visible: pack.Pack
+    hidden: pack.Pack
+    limits: box.Limits
+    given: tuple[str, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)  # the source of each exercise's reference
+    follow_through: Policy = "full"
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that marks depend on, the grader's version included: equal schemes give equal marks."""
+        parts = [__version__, json.dumps(self.released, sort_keys=True), json.dumps(asdict(self.limits), sort_keys=True)]
+        parts += [json.dumps(dict(self.references), sort_keys=True), self.follow_through]
+        return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
+
+    @cached_property
+    def setup(self) -> "Setup":
+        """What its sandboxes must have ready."""
+        return setup_for(self.released, self.limits, self.given)
+
+
+def read_release(root: Path, assignment: str) -> Any:
+    """The released notebook of `assignment` in the course at `root`."""
+    return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
+
+
+def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
+    """The modules that the locked cells of a release import are imported once, and not again for each submission."""
+    locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
+    found: dict[str, None] = {}
+    for node in (node for source in locked for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            found |= dict.fromkeys(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found[node.module] = None
+    return Setup(tuple(found), limits, tuple(given))
+
+
+def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
+    """The scheme for `assignment` of the course at `root`."""
+    lesson = find_lesson(assignment)
+    hidden = lesson.pack(seed=pack.seed_from(secret(root), lesson.slug))
+    visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
+    references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
+    found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
+    return MarkScheme(assignment, *found, settings().follow_through)
+
+
+def given_paths() -> tuple[str, ...]:
+    """The folders of the packages that this course gives its lessons."""
+    return tuple(map(str, given_folders()))

@@ -1,0 +1,86 @@
+"""Who has handed something in, and what: the folders of `submitted/`, read as untrusted data."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from autograder.authoring.course import CourseError, did_you_mean
+from autograder.grading import ledger
+from autograder.grading.ledger import StudentRow
+from autograder.grading.marking.scheme import MarkScheme
+from autograder.notebooks.archives import shown
+from autograder.notebooks.submission import UnreadableError, load
+
+MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and most systems end at 255
+
+
+@dataclass(frozen=True)
+class Job:
+    """A submission as read: its bytes (None where `why` says what is the matter), when it was handed in, and its key."""
+
+    student: str
+    data: bytes | None
+    why: str
+    problem: str | None
+    timestamp: datetime | None
+    note: str
+    key: str
+
+
+def is_name(student: str) -> bool:
+    """Whether the gradebook can hold `student`: a folder may have any name."""
+    return student.isprintable() and len(student) <= 128 and len(student.encode()) <= MAX_FOLDER
+
+
+def unnameable(student: str, points: float) -> StudentRow:
+    """The row of somebody whom the gradebook cannot hold."""
+    label = ascii(student)[1:-1][:128]
+    wanted = f"at most 128 printable characters and {MAX_FOLDER} bytes"
+    problem = f"expected a folder named after the student, in {wanted}. Rename it and grade again."
+    return StudentRow(label, 0.0, points, problem=problem)
+
+
+def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
+    """What `student` handed in, or why it cannot be read."""
+    folder = root / "submitted" / student / assignment
+    data, why, problem = None, "", None
+    path = folder / f"{assignment}.ipynb"
+    if not os.path.lexists(path):
+        others = sorted(each.name for each in folder.glob("*.ipynb"))
+        named = ", ".join(map(shown, others[:5])) or "no notebook"
+        problem = f"expected {path.name}, found {named}. Rename it and grade again."
+        why = problem
+    else:
+        try:
+            data = load(path)
+        except UnreadableError as error:
+            why = str(error)
+    timestamp, note = handed_in(folder / "timestamp.txt")
+    return Job(student, data, why, problem, timestamp, note, ledger.key(scheme.digest, data, str(timestamp)))
+
+
+def handed_in(path: Path) -> tuple[datetime | None, str]:
+    """When nbgrader's exchange received the submission, or why its note cannot be used."""
+    from nbgrader.utils import parse_utc
+
+    if not os.path.lexists(path):
+        return None, ""
+    try:
+        return parse_utc(load(path)[:100].decode("ascii").strip()), ""
+    except (UnreadableError, ValueError, ArithmeticError, TypeError):  # dateutil reads what a student may have written
+        return None, "timestamp.txt holds no date: counted as handed in on time"
+
+
+def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
+    """Whose submissions to grade: all, or `students`. Raises CourseError where there are none, or one has none."""
+    found = sorted(folder.parent.name for folder in (root / "submitted").glob(f"*/{assignment}") if folder.is_dir())
+    if not found:
+        raise CourseError(
+            f"expected submissions in {root}/submitted/<student>/{assignment}, found none. Collect first: nbgrader collect."
+        )
+    for student in students or ():
+        if student not in found:
+            raise CourseError(f"expected a submission of {assignment} by {student!r}, found none.{did_you_mean(student, found)}")
+    return list(students) if students else found

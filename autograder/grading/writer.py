@@ -1,0 +1,91 @@
+"""The one hand that writes: gradebook, graded notebook, feedback, and last the ledger."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.grading import ledger
+from autograder.grading.gradebook import Gradebook
+from autograder.grading.ledger import ExerciseRow, StudentRow
+from autograder.grading.marking.mark import Marked
+from autograder.grading.marking.scheme import read_release
+from autograder.grading.reports.feedback import Pages
+from autograder.grading.submitted import Job
+from autograder.notebooks.atomic_write import write_whole
+
+
+class Writer:
+    """The one hand that writes: gradebook, graded notebook, feedback, and last the ledger."""
+
+    def __init__(self, root: Path, api: Any, assignment: str, book: Gradebook, *, feedback: bool):
+        from nbgrader.preprocessors import LimitOutput
+
+        self.root, self.assignment, self.book = root, assignment, book
+        self.released = read_release(root, assignment)
+        self.points = 0.0
+        self._coursedir = api.coursedir
+        self._limit = LimitOutput(parent=api)
+        self._pages = Pages(self.released) if feedback else None
+        self.waiting: list[tuple[str, StudentRow]] = []
+        self.done: list[str] = []
+
+    def known(self) -> dict[str, tuple[str, StudentRow]]:
+        """Who is graded already and need not be again, with the key: the gradebook and the files are there."""
+        there = self.book.students()
+        found = {}
+        for key, row, _ in ledger.entries(self.root, self.assignment):
+            kinds = ["autograded", *(["feedback"] if self._pages else [])]
+            if row.student in there and all(self._path(kind, row.student).exists() for kind in kinds):
+                found[row.student] = (key, row)
+        return found
+
+    def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
+        """Write the outcome of `job`; what could not be graded becomes a row that says why."""
+        try:
+            marked = future.result()
+        except Exception as error:  # a lost cluster worker, a sandbox that no longer starts: the others go on
+            row = StudentRow(job.student, 0.0, self.points, problem=f"not graded: {str(error)[:300]}. Grade again.")
+            self.done.append(job.student)
+            return row
+        row = StudentRow(job.student, 0.0, self.points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
+        row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
+        row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
+        for name, report in marked.reports.items():
+            row.exercises[name] = ExerciseRow(
+                report.score, report.points, report.status, report.headline, report.recorded, report.carried
+            )
+        row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
+        notebook, _ = self._limit.preprocess(marked.notebook, {})
+        self.book.put(job.student, notebook, job.timestamp)
+        mode = 0o664 if self._coursedir.groupshared else 0o444
+        write_whole(self._path("autograded", job.student), nbformat.v4.writes(notebook) + "\n", mode=mode)
+        if self._pages is not None:
+            try:
+                page = self._pages.page(
+                    job.student, notebook, self.book.marks(job.student), self.book.grade(job.student), row.notes
+                )
+                write_whole(self._path("feedback", job.student), page)
+            except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on
+                row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
+        self.waiting.append((job.key, row))
+        self.done.append(job.student)
+        return row
+
+    def flush(self) -> None:
+        """Commit what waits, then remember it as done."""
+        self.book.commit()
+        for key, row in self.waiting:
+            ledger.write(self.root, self.assignment, key, row)
+        self.waiting.clear()
+
+    def _path(self, kind: str, student: str) -> Path:
+        return place(self._coursedir, kind, student, self.assignment)
+
+
+def place(coursedir: Any, kind: str, student: str, assignment: str) -> Path:
+    """Where nbgrader expects the `kind` ("autograded" or "feedback") of a student's file."""
+    folder = getattr(coursedir, f"{kind}_directory")
+    suffix = ".html" if kind == "feedback" else ".ipynb"
+    return Path(coursedir.format_path(folder, student, assignment)) / f"{assignment}{suffix}"

@@ -1,0 +1,188 @@
+"""Small edits of calls, attributes and statements: `min` for `max`, a step left out, the results in another order.
+
+In: a node of a program's tree. Out: `Slip`s: how rare it is, the change, what is said of it.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from autograder.judging.near.source import Slip, quote
+
+_RENAMED = {
+    "max": ("min",), "min": ("max",), "amax": ("amin",), "amin": ("amax",), "sum": ("mean",), "mean": ("sum",), "all": ("any",),
+    "any": ("all",), "argmax": ("argmin",), "argmin": ("argmax",), "tril": ("triu",), "triu": ("tril",), "cos": ("sin",),
+    "sin": ("cos",), "maximum": ("minimum",), "minimum": ("maximum",), "floor": ("ceil", "round"), "ceil": ("floor", "round"),
+    "repeat_interleave": ("repeat",), "repeat": ("tile",), "tile": ("repeat",), "var": ("std",), "std": ("var",),
+    "zeros": ("ones",), "ones": ("zeros",), "zeros_like": ("ones_like",), "ones_like": ("zeros_like",), "log2": ("log",),
+    "log": ("log2", "log10"),
+    "sqrt": ("square",), "softmax": ("log_softmax",), "clip": ("abs",), "searchsorted": ("digitize",), "stack": ("concatenate",),
+}  # fmt: skip
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def of_call(node: ast.Call) -> Iterator[Slip]:
+    """What can go wrong with a call: its function, its arguments, or that it is there at all."""
+    name = _called(node)
+    for other in _RENAMED.get(name, ()):
+        yield 1, lambda n, other=other: _renamed(n, other), f"took `{other}` where `{name}` belongs, in {quote(node)}"
+    module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES
+    if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys"):
+        yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
+    elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):
+        yield 1, lambda n: n.args[0], f"left out `{name}`, in {quote(node)}"
+    if len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
+        yield (
+            3,
+            lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords),
+            f"exchanged {quote(node.args[0])} and {quote(node.args[1])} in `{name}`",
+        )
+        if name in ("max", "min", "maximum", "minimum"):
+            yield (
+                1,
+                lambda n: n.args[1],
+                f"took {quote(node.args[1])} always, where the {name[:3]}imum with {quote(node.args[0])} belongs",
+            )
+    if name == "where" and len(node.args) == 3:
+        for kept in (1, 2):
+            yield (
+                1,
+                lambda n, kept=kept: n.args[kept],
+                f"took {quote(node.args[kept])} everywhere, whatever {quote(node.args[0])} says",
+            )
+        yield (
+            2,
+            lambda n: ast.Call(n.func, [n.args[0], n.args[2], n.args[1]], n.keywords),
+            f"took the two ways of {quote(node)} the wrong way round",
+        )
+    for number, keyword in enumerate(node.keywords):
+        if keyword.arg in ("axis", "dim"):
+            for axis in (0, -1, -2, 1, None):
+                value = ast.Constant(axis)
+                if ast.unparse(value) != ast.unparse(keyword.value):
+                    over = "over everything" if axis is None else f"over axis {axis}"
+                    yield (
+                        0, lambda n, number=number, value=value: _with_keyword(n, number, value),
+                        f"took `{name}` {over} instead of axis {ast.unparse(keyword.value)}",
+                    )  # fmt: skip
+        elif keyword.arg in (
+            "keepdims",
+            "keepdim",
+            "dtype",
+            "device",
+            "ddof",
+            "correction",
+            "unbiased",
+            "enable_gqa",
+            "diagonal",
+            "offset",
+        ):
+            yield (
+                2,
+                lambda n, number=number: ast.Call(n.func, n.args, n.keywords[:number] + n.keywords[number + 1 :]),
+                f"left out `{keyword.arg}=` in `{name}`",
+            )
+    if name == "range":
+        count = ast.unparse(node.args[-1]) if len(node.args) < 3 else ""
+        if count:
+            at = len(node.args) - 1
+            for step, words in ((1, "one step too many"), (-1, "one step too few")):
+                yield 3, lambda n, at=at, step=step: _stepped(n, at, step), f"let the loop over {quote(node)} run {words}"
+    if name in ("var", "std"):
+        key = "ddof" if isinstance(node.func, ast.Attribute) and ast.unparse(node.func).startswith("np") else "correction"
+        for less in (0, 1):
+            yield (
+                2,
+                lambda n, key=key, less=less: _with_option(n, key, less),
+                f"divided by {'n' if less == 0 else 'n − 1'} in `{name}`",
+            )
+
+
+_OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
+_NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
+_MODULES = ("np", "torch", "math", "F", "numpy", "nn")
+
+
+def _renamed(node: ast.Call, name: str) -> ast.Call:
+    func = (
+        ast.Attribute(node.func.value, name, ast.Load()) if isinstance(node.func, ast.Attribute) else ast.Name(name, ast.Load())
+    )
+    return ast.Call(func, node.args, node.keywords)
+
+
+def _with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
+    keywords = [*node.keywords]
+    keywords[number] = ast.keyword(keywords[number].arg, value)
+    return ast.Call(node.func, node.args, keywords)
+
+
+def _with_option(node: ast.Call, key: str, value: object) -> ast.Call:
+    kept = [keyword for keyword in node.keywords if keyword.arg not in ("ddof", "correction", "unbiased")]
+    return ast.Call(node.func, node.args, [*kept, ast.keyword(key, ast.Constant(value))])  # type: ignore[arg-type]  # a number
+
+
+def _stepped(node: ast.Call, at: int, step: int) -> ast.Call:
+    args = [*node.args]
+    args[at] = ast.BinOp(args[at], ast.Add(), ast.Constant(step))
+    return ast.Call(node.func, args, node.keywords)
+
+
+def of_statement(node: ast.stmt) -> Iterator[Slip]:
+    """A step left out, a branch always or never taken, results in another order."""
+    if isinstance(node, ast.AugAssign):
+        target = quote(node.target)
+        yield 1, lambda n: ast.Pass(), f"left out the step {quote(node)}"
+        yield (
+            1,
+            lambda n: ast.Assign([_stored(n.target)], n.value),
+            f"overwrote {target} where it should be changed by {quote(node.value)}",
+        )
+    elif isinstance(node, ast.Assign):
+        target = ast.unparse(node.targets[0])
+        if "." in target or "[" in target:
+            yield 1, lambda n: ast.Pass(), f"did not set `{target}`"
+        elif isinstance(node.targets[0], ast.Name) and any(
+            isinstance(part, ast.Name) and part.id == target for part in ast.walk(node.value)
+        ):
+            yield 1, lambda n: ast.Pass(), f"left out the step {quote(node)}"
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        if "__init__" not in ast.unparse(node):
+            yield 1, lambda n: ast.Pass(), f"left out the step {quote(node)}"
+    elif isinstance(node, ast.If):
+        yield 2, lambda n: n.orelse or ast.Pass(), f"left out what is to be done if {quote(node.test)}"
+        yield 2, lambda n: n.body, f"did always what is to be done only if {quote(node.test)}"
+    elif isinstance(node, ast.Raise):
+        yield 1, lambda n: ast.Pass(), f"raised no error: {quote(node)}"
+    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) <= 4:
+        yield from _of_results(node.value)
+
+
+def _stored(target: Any) -> Any:
+    return target
+
+
+def _of_results(results: ast.Tuple) -> Iterator[Slip]:
+    count = len(results.elts)
+    for one in range(count):
+        yield 1, lambda n, one=one: ast.Return(n.value.elts[one]), f"returned {quote(results.elts[one])} alone, without the rest"
+        for two in range(one + 1, count):
+            first, second = quote(results.elts[one]), quote(results.elts[two])
+            said = f"returned the results in another order: {first} and {second} have changed places"
+            yield 0, lambda n, one=one, two=two: ast.Return(_exchanged(n.value, one, two)), said
+
+
+def _exchanged(results: ast.Tuple, one: int, two: int) -> ast.Tuple:
+    parts = [*results.elts]
+    parts[one], parts[two] = parts[two], parts[one]
+    return ast.Tuple(parts, ast.Load())
+
+
+def of_attribute(node: ast.Attribute, inside: dict[int, ast.AST]) -> Iterator[Slip]:
+    """A transpose left out, an infinity that is 0."""
+    if node.attr in ("T", "mT", "real"):
+        yield 0, lambda n: n.value, f"did not transpose {quote(node.value)}"
+    if node.attr == "inf" and not isinstance(inside.get(id(node)), ast.UnaryOp):
+        yield 3, lambda n: ast.Constant(0.0), "put 0 where infinity belongs"

@@ -1,0 +1,241 @@
+"""Programs that are one or two small slips from a right one, and what they do: so that a slip is named that nobody listed.
+
+In: an exercise, and its cases with what is expected and what the listed mistakes do. Out: fingerprints for each case, by the
+slips that were made. A slip is a small edit of the text of the reference, of another right answer or of a listed mistake
+(`edits`), or one that can be made anywhere (`anywhere`). Of programs that do the same the commonest slip is kept, and a slip
+that does what a listed mistake does is that mistake.
+"""
+
+import functools
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.behaviour import shown
+from autograder.judging.compose import apply_step
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Tolerance
+from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
+from autograder.judging.near.anywhere import slips
+from autograder.judging.near.edits import edits
+from autograder.judging.near.source import Edit, Source, source_of
+from autograder.judging.observe import observe, observe_within
+from autograder.judging.records import CaseRecord, Known
+from autograder.judging.values import Array, decode
+
+JOIN = "+"
+ASKED_ALONE, ASKED_TWICE = 1000, 1200  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 250, 250
+# processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
+SHARES = ((0.03, 1.0), (0.1, 0.3), (0.3, 0.1), (1.0, 0.03))
+SLOW = 0.1  # seconds: a longer variant is not edited
+SAME = Tolerance(1e-7, 1e-9)
+SECONDS = 2.0
+ADVICE = "A right program with this one change returns exactly what you return. Find the place in yours."
+
+Answer = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A program whose text can be edited; `wrap` makes the answer of it, `listed` is the mistake that it already makes."""
+
+    source: Source
+    wrap: Callable[[Any], Answer]
+    listed: str | None = None
+
+
+@dataclass(frozen=True)
+class Try:
+    """A slip to be tried: an edit of the text of `start`, a step anywhere, or (with `listed`) what the start does already."""
+
+    rank: float
+    says: str
+    start: Start | None = None
+    edit: Edit | None = None
+    step: Any = None
+
+    @property
+    def listed(self) -> str | None:
+        """The listed mistake that it is, if it is nothing more."""
+        return self.start.listed if self.start is not None and self.edit is None else None
+
+
+@dataclass
+class _Found:
+    """The programs found so far: the table of their fingerprints has a row of `LENGTH` numbers for each case."""
+
+    cases: Sequence[CaseRecord]
+    exercise: Exercise
+    watched: bool = False  # where a program might not end
+    buckets: dict[bytes, list[Array]] = field(default_factory=dict)
+    kept: dict[str, list[Array | None]] = field(default_factory=dict)
+
+    def look(self, make: Callable[[], Answer]) -> list[Array | None] | None:
+        """What the program does in each case; None where there is none, or it fails in the first."""
+        try:
+            answer = make()
+        except Exception:  # an edited text may be no program at all
+            return None
+        watch = functools.partial(observe_within, SECONDS) if self.watched else observe
+        rows: list[Array | None] = []
+        for record in self.cases:
+            if record.expected.failure is not None:
+                rows.append(None)
+                continue
+            seen = shown(self.exercise.behaviour, watch(answer, record.probe, dtype="float64"), record.probe)
+            rows.append(fingerprint(seen))
+            if len(rows) == 1 and rows[0] is None:
+                return None
+        return rows
+
+    def add(self, rows: Sequence[Array | None]) -> bool:
+        """Whether no program before did the same."""
+        table = np.stack([np.full(LENGTH, np.nan, np.float32) if row is None else row for row in rows])
+        key = np.nan_to_num(table[:, 0], nan=-1).tobytes()
+        others = self.buckets.setdefault(key, [])
+        lost = np.isnan(table[:, 0])
+        if others:
+            many = np.stack(others)  # (programs, cases, LENGTH)
+            same = np.ones(len(others), bool)
+            for case in np.flatnonzero(~lost):
+                same &= alike_each(many[:, case], table[case], SAME)
+            if same.any():
+                return False
+        others.append(table)
+        return True
+
+
+def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
+    """For each program, by the ids of its slips: its fingerprints; and the slips in words."""
+    taken = _seconds(exercise.reference, cases)
+    scale = next((share for seconds, share in SHARES if taken <= seconds), 0.0)
+    starts = [start for start in _starts(exercise) if _quick(start, cases, max(SLOW, 2 * taken))]
+    found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
+    _add_known(found, cases)
+    ids: dict[str, str] = {}  # what is said -> id
+    anywhere = [Try(slip.rank, slip.says, step=slip.step) for slip in _steps(exercise, cases[0])]
+    candidates = [
+        Try(edit.rank, edit.says, start, edit) for start in starts if start.listed is None for edit in edits(start.source)
+    ]
+    alone: list[Try] = []
+    for each in sorted([*candidates, *anywhere], key=lambda one: one.rank)[: int(ASKED_ALONE * scale)]:
+        rows = found.look(functools.partial(_program, exercise, each))
+        if rows is not None and found.add(rows):
+            alone.append(each)
+            if len(found.kept) < KEPT_ALONE:
+                found.kept.setdefault(_id(each, ids), rows)
+    for one, two in itertools.islice(_twice(starts, anywhere, alone), int(ASKED_TWICE * scale)):
+        if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
+            break
+        rows = found.look(functools.partial(_program, exercise, one, two))
+        if rows is not None and found.add(rows):
+            found.kept.setdefault(f"{_id(one, ids)}{JOIN}{_id(two, ids)}", rows)
+    used = {part for label in found.kept for part in label.split(JOIN)}
+    return found.kept, tuple(Known(name, says, ADVICE) for says, name in ids.items() if name in used)
+
+
+def _quick(start: Start, cases: Sequence[CaseRecord], limit: float) -> bool:
+    """Whether the program runs at all without its surroundings, and is no slow one."""
+    try:
+        return _seconds(start.wrap(start.source.build([])), cases) <= limit
+    except Exception:
+        return False
+
+
+def _seconds(answer: Answer, cases: Sequence[CaseRecord]) -> float:
+    """The processor time of one round through the cases, the better of two."""
+
+    def once() -> float:
+        begun = time.thread_time()
+        for record in cases:
+            observe(answer, record.probe, dtype="float64")
+        return time.thread_time() - begun
+
+    return min(once(), once())
+
+
+def _id(each: Try, ids: dict[str, str]) -> str:
+    return each.listed or ids.setdefault(each.says, f"~{len(ids)}")
+
+
+def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
+    """The right answer, the listed mistakes and their pairs: programs that do the same are no news."""
+    listed = dict.fromkeys(name for record in cases for name in record.mistakes)
+    pairs = dict.fromkeys(name for record in cases for name in record.pairs)
+    found.add([fingerprint(record.expected) for record in cases])
+    for name in listed:
+        found.add([fingerprint(record.mistakes.get(name, record.expected)) for record in cases])
+    for name in pairs:
+        found.add([record.pairs.get(name) for record in cases])
+
+
+def _starts(exercise: Exercise) -> Iterator[Start]:
+    """The programs whose text is edited: the right answers first, then the listed mistakes."""
+    for answer in (exercise.reference, *(variant.answer for variant in exercise.variants)):
+        if (source := source_of(answer)) is not None:
+            yield Start(source, lambda program: program)
+    recipe = exercise.recipe
+    setting = source_of(recipe.factory if isinstance(recipe, Made) else recipe) if recipe is not None else None
+    if setting is not None:
+        yield Start(setting, lambda program: _set(recipe, program, Instead()))
+    for mistake in exercise.misconceptions:
+        for answer in mistake.answers().values():
+            yield from _starts_of(exercise, mistake, answer, setting)
+
+
+def _starts_of(exercise: Exercise, mistake: Misconception, answer: Any, setting: Source | None) -> Iterator[Start]:
+    if isinstance(answer, Instead):
+        if setting is not None:
+            yield Start(setting, lambda program: _set(exercise.recipe, program, answer), mistake.id)
+    elif isinstance(answer, Before | After):
+        if (source := source_of(exercise.reference)) is not None:
+            yield Start(source, lambda program: apply_step(answer, program), mistake.id)
+    elif (source := source_of(answer)) is not None:
+        yield Start(source, lambda program: program, mistake.id)
+
+
+def _set(recipe: Any, program: Any, step: Instead) -> Answer:
+    """The recipe, edited, with the settings of `step`."""
+    if not isinstance(recipe, Made):
+        return lambda **inputs: program(**inputs, **step.of(**inputs))
+    if step.depends:
+        return lambda **inputs: program(**step.of(**inputs))(**inputs)
+    made: Answer = program(**step.settings)
+    return made
+
+
+def _steps(exercise: Exercise, record: CaseRecord) -> list[Any]:
+    inputs = decode(record.probe.inputs, dtype="float64")
+    if isinstance(exercise.reference, type) or not isinstance(inputs, dict) or record.expected.value is None:
+        return []
+    return list(slips(inputs, decode(record.expected.value)))
+
+
+def _program(exercise: Exercise, *slips: Try) -> Answer:
+    """The program that makes all of `slips`, which share a start if they have one."""
+    start = next((each.start for each in slips if each.start is not None), None)
+    made = [each.edit for each in slips if each.edit is not None]
+    answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(made))
+    for step in sorted((each.step for each in slips if each.step is not None), key=lambda step: isinstance(step, After)):
+        answer = apply_step(step, answer)
+    return answer
+
+
+def _twice(starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try]) -> Iterator[tuple[Try, Try]]:
+    """Two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
+    found: list[tuple[float, Try, Try]] = []
+    for start in starts:
+        if start.listed is not None:
+            first = Try(0.0, "", start)
+            found += [(edit.rank, first, Try(edit.rank, edit.says, start, edit)) for edit in edits(start.source)]
+            found += [(slip.rank, first, slip) for slip in anywhere]
+    for one, two in itertools.combinations(alone, 2):
+        apart = one.start is not None and two.start is not None and one.start is not two.start
+        if not apart and not (one.edit is not None and two.edit is not None and one.edit.node is two.edit.node):
+            found.append((one.rank + two.rank + 1.0, one, two))
+    for _, one, two in sorted(found, key=lambda each: each[0]):
+        yield one, two

@@ -1,0 +1,164 @@
+"""The text of a program as syntax trees, its own and those of the functions it calls; and the program with that text edited.
+
+In: a function, lambda or class that Python code defines. Out: a `Source`. Small edits of it, one or two at a time, make the
+programs that learners write when they slip, so that a slip is known by what it does, in every exercise, listed in none.
+"""
+
+import ast
+import copy
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+MOST_HELPERS = 6
+
+LONG = 56  # of a longer piece of code the beginning is quoted
+
+Change = Callable[..., Any]
+Slip = tuple[int, Change, str]  # how rare (0 is common), what is done to a node, what is said
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`change` is made to `node` of the tree of `function`; `says` completes "You …". A low `rank` is common."""
+
+    function: str
+    node: ast.AST
+    change: Change
+    says: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program as syntax trees: its own under its name, and those of its helpers; `home` holds the names that they use."""
+
+    name: str
+    trees: dict[str, ast.stmt]
+    home: dict[str, Any]
+
+    @property
+    def loops(self) -> bool:
+        """Whether an edit of it may run for ever."""
+        return any(isinstance(node, ast.While) for tree in self.trees.values() for node in ast.walk(tree))
+
+    def build(self, edits: Sequence[Edit]) -> Any:
+        """The program with `edits` made. Raises whatever Python says of a program that is none."""
+        home = dict(self.home)
+        touched = dict.fromkeys(edit.function for edit in edits)
+        for name in dict.fromkeys([*touched, self.name]):
+            tree = _apply(self.trees[name], [edit for edit in edits if edit.function == name])
+            module = ast.Module([tree], type_ignores=[])
+            exec(compile(module, "<a slip>", "exec"), home)  # the course's own text, edited here; nothing of a learner's
+        return home[self.name]
+
+
+def quote(node: ast.AST) -> str:
+    """The code of a node, or its beginning."""
+    text = ast.unparse(node)
+    return f"`{text}`" if len(text) <= LONG else f"`{text[: LONG - 2]}…`"
+
+
+def source_of(program: Any) -> Source | None:
+    """The trees of a function, lambda or class and of the helpers in its own module, or None where there is no text."""
+    if not isinstance(program, FunctionType | type):
+        return None
+    tree = _tree(program)
+    if tree is None:
+        return None
+    home = _home(program)
+    trees = {tree.name: tree}
+    waiting: list[ast.AST] = [tree]
+    while waiting and len(trees) <= MOST_HELPERS:
+        for node in ast.walk(waiting.pop(0)):
+            name = node.id if isinstance(node, ast.Name) else ""
+            helper = home.get(name)
+            if isinstance(helper, FunctionType) and name not in trees and _near(helper, program):
+                found = _tree(helper)
+                if found is not None and found.name == name:
+                    trees[name] = found
+                    waiting.append(found)
+    return Source(tree.name, trees, home)
+
+
+def _near(helper: FunctionType, program: Any) -> bool:
+    """Whether the helper is of the same package as the program, and not of a library."""
+    return (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
+
+
+def _home(program: Any) -> dict[str, Any]:
+    if isinstance(program, FunctionType):
+        closed = inspect.getclosurevars(program).nonlocals if program.__closure__ else {}
+        return {**program.__globals__, **closed}
+    methods = [member for member in vars(program).values() if isinstance(member, FunctionType)]
+    return dict(methods[0].__globals__) if methods else {}
+
+
+def _tree(program: Any) -> Any:
+    """The definition of a function or class, without documentation and annotations; a lambda is given a name."""
+    if getattr(program, "__name__", "") == "<lambda>":
+        return _lambda(program)
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(program))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    return _Bare().visit(tree) if isinstance(tree, ast.FunctionDef | ast.ClassDef) else None
+
+
+def _lambda(program: FunctionType) -> ast.FunctionDef | None:
+    """The one lambda among those of a line that compiles to the same code."""
+    try:
+        with open(program.__code__.co_filename, encoding="utf-8") as file:
+            whole = ast.parse(file.read())
+    except (OSError, SyntaxError):
+        return None
+    for node in ast.walk(whole):
+        if isinstance(node, ast.Lambda) and node.lineno == program.__code__.co_firstlineno:
+            made = eval(compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<a slip>", "eval"), {})
+            if made.__code__.co_code == program.__code__.co_code and made.__code__.co_consts == program.__code__.co_consts:
+                body: list[ast.stmt] = [ast.Return(node.body)]
+                return ast.fix_missing_locations(ast.FunctionDef("answer", node.args, body, [], lineno=1, col_offset=0))
+    return None
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes away what does nothing: docstrings, annotations."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self.generic_visit(node)
+        node.returns = None
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            argument.annotation = None
+        if len(node.body) > 1 and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+            node.body = node.body[1:]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        return node if node.value is None else ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def _apply(tree: ast.stmt, edits: Sequence[Edit]) -> ast.stmt:
+    changed: ast.stmt = _copied(tree, {id(edit.node): edit.change for edit in edits})
+    return changed
+
+
+def _copied(node: Any, changes: dict[int, Change]) -> Any:
+    """A copy of the tree in which the nodes of `changes` are changed; a statement may become none or several."""
+    if isinstance(node, list):
+        parts = [_copied(part, changes) for part in node]
+        return [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    if not isinstance(node, ast.AST):
+        return node
+    new = node.__class__.__new__(node.__class__)
+    for name, value in vars(node).items():
+        setattr(new, name, _copied(value, changes) if isinstance(value, ast.AST | list) else value)
+    change = changes.get(id(node))
+    if change is None:
+        return new
+    made = change(new)
+    for one in made if isinstance(made, list) else [made]:
+        ast.fix_missing_locations(ast.copy_location(one, new))
+    return made

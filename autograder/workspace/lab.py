@@ -1,0 +1,92 @@
+"""JupyterLab on a workspace: how it starts, what it starts with, and what its kernels can import."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError, given_here, search_path
+from autograder.workspace import progress
+
+# What JupyterLab starts with here; the learner's own settings win.
+# It would ask, over the notebook, whether it may fetch its news: no lesson needs a network.
+LAB_CONFIG: dict[str, Any] = {
+    "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
+    "default_setting_overrides": {  # in a small window a long line goes on below, and nothing is cut off
+        "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
+    },
+}
+
+
+def for_editors(workspace: Path) -> None:
+    """Write what VS Code should know of the workspace: this environment's kernel, and the extensions that show notebooks.
+
+    A file that is there is left as it is.
+    """
+    known: dict[str, Any] = {
+        "settings.json": {"python.defaultInterpreterPath": sys.prefix, "jupyter.notebookFileRoot": "${fileDirname}"},
+        "extensions.json": {"recommendations": ["ms-python.python", "ms-toolsai.jupyter"]},
+    }
+    (workspace / ".vscode").mkdir(exist_ok=True)
+    for name, content in known.items():
+        if not (path := workspace / ".vscode" / name).exists():
+            path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
+    """Run JupyterLab in the workspace until it is closed; returns its exit status."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise CourseError(
+            "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
+        )
+    if (running := _running(workspace)) is not None:
+        address = f"{running['url']}lab/tree/{target.as_posix()}?token={running['token']}"
+        print(f"JupyterLab is open on this folder already. Go on there: {address}", flush=True)
+        if browser:
+            webbrowser.open(address)
+        return 0
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
+    command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
+    if not browser:
+        command += ["--no-browser"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command += ["--allow-root"]
+    with subprocess.Popen(command, cwd=workspace, env=lab_environment(workspace)) as server:
+        # Ctrl-C reaches the server too: it asks whether to shut down, and this process waits for what it decides.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return server.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _running(workspace: Path) -> dict[str, Any] | None:
+    """The Jupyter server that serves this very folder, if one does."""
+    from jupyter_server.serverapp import list_running_servers
+
+    servers: list[dict[str, Any]] = list(list_running_servers())
+    return next((one for one in servers if Path(one.get("root_dir", "")).resolve() == workspace.resolve()), None)
+
+
+def lab_environment(workspace: Path) -> dict[str, str]:
+    """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
+    folder = workspace / progress.MARKER / "jupyter"
+    (folder / "labconfig").mkdir(parents=True, exist_ok=True)
+    for name, settings in LAB_CONFIG.items():
+        (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = {"PATH": path, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
+    return {**os.environ, **found, **kernel_environment()}
+
+
+def kernel_environment() -> dict[str, str]:
+    """What a kernel has to be told so that lessons can import what they are given; nothing where that is installed."""
+    folders = given_here()
+    return {"PYTHONPATH": search_path(*folders)} if folders else {}

@@ -1,0 +1,170 @@
+"""Slips that no list has: small edits of a right program, alone, two at a time, and beside a listed mistake."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder import Case, Draw, Exercise, Misconception
+from autograder.authoring.verify import grade
+from autograder.diagnosis.explain import make_report
+from autograder.judging import pack
+from autograder.judging.near.edits import edits
+from autograder.judging.near.source import source_of
+from autograder.judging.records import Diagnosis, ExerciseRecord
+
+
+def weights(s: Any) -> Any:
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def attend(Q: Any, K: Any, V: Any) -> Any:
+    """A docstring is no code."""
+    scores = Q @ K.T / np.sqrt(Q.shape[-1])
+    return weights(scores) @ V
+
+
+def tables(draw: Draw) -> dict[str, Any]:
+    n, m, d, v = draw.sizes(4)
+    return {"Q": draw.normal(n, d), "K": draw.normal(m, d), "V": draw.normal(m, v)}
+
+
+def _uniform(Q: Any, K: Any, V: Any) -> Any:
+    return np.full((len(Q), len(K)), 1 / len(K)) @ V
+
+
+ATTEND = Exercise(
+    "attend",
+    title="Attend",
+    points=1,
+    reference=attend,
+    cases=(Case("one", tables), Case("two", tables)),
+    hints=("a", "b", "c"),
+    misconceptions=(Misconception("uniform", "weighed all keys alike", "Use the scores.", _uniform),),
+)
+
+
+def sizes(draw: Draw) -> dict[str, Any]:
+    return dict(zip(("n", "d", "layers"), draw.sizes(3, low=3, high=17), strict=True))
+
+
+def count(n: int, d: int, layers: int) -> int:
+    return 2 * n * d * layers
+
+
+COUNT = Exercise(
+    "count",
+    title="Count",
+    points=1,
+    reference=count,
+    cases=tuple(Case(name, sizes) for name in ("one", "two", "three")),
+    hints=("a", "b", "c"),
+)
+
+
+@functools.cache
+def records() -> dict[str, ExerciseRecord]:
+    return dict(pack.make("a_lesson", "A lesson", (ATTEND, COUNT), naming="near").exercises)
+
+
+def said(exercise: Exercise, answer: Callable[..., Any]) -> Diagnosis | None:
+    return grade(records()[exercise.id], answer).diagnosis
+
+
+def softmax(s: Any, axis: int = -1) -> Any:
+    e = np.exp(s - s.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda Q, K, V: softmax(Q @ K.T) @ V, ["did not divide by `np.sqrt(Q.shape[-1])`"]),
+        (lambda Q, K, V: softmax(Q @ K.T / Q.shape[-1]) @ V, ["left out `sqrt`"]),
+        (lambda Q, K, V: softmax(Q @ K.T / V.shape[-1] ** 0.5) @ V, ["took `V` where `Q` belongs"]),
+        (lambda Q, K, V: (softmax(Q @ K.T / Q.shape[-1] ** 0.5) @ V).T, ["returned the transpose"]),
+        (lambda Q, K, V: softmax(Q @ K.T / Q.shape[-1] ** 0.5), ["left out the product with `V`"]),
+        (lambda Q, K, V: -softmax(Q @ K.T) @ V, ["did not divide by `np.sqrt(Q.shape[-1])`", "with the opposite sign"]),
+        (lambda Q, K, V: _uniform(Q, K, V).T, ["weighed all keys alike", "returned the transpose"]),
+    ],
+)
+def test_a_slip_that_nobody_listed_is_named(answer: Callable[..., Any], words: list[str]) -> None:
+    found = said(ATTEND, answer)
+    assert found is not None
+    assert found.certain
+    assert [word for word in words if word not in found.headline] == []
+    assert len(found.known) == len(words)
+
+
+def test_a_listed_mistake_keeps_its_own_name() -> None:
+    found = said(ATTEND, lambda Q, K, V: np.repeat(V.mean(0)[None], len(Q), axis=0))
+    assert found is not None
+    assert [known.id for known in found.known] == ["uniform"]
+
+
+def test_an_answer_that_is_wrong_all_over_has_no_name() -> None:
+    found = said(ATTEND, lambda Q, K, V: np.cos(Q @ K.T) @ np.exp(V))
+    assert found is None or not found.known
+
+
+def test_a_forgotten_factor_is_named() -> None:
+    found = said(COUNT, lambda n, d, layers: 2 * n * d)
+    assert found is not None
+    assert "layers" in found.headline
+
+
+def test_a_small_number_proves_nothing() -> None:
+    """Among hundreds of programs some return 1: a name would be a guess."""
+    found = said(COUNT, lambda n, d, layers: 1)
+    assert found is None or not found.certain
+
+
+def test_edits_leave_the_program_alone_and_quote_it() -> None:
+    source = source_of(attend)
+    assert source is not None
+    assert set(source.trees) == {"attend", "weights"}, "the helper of the same module is edited too"
+    before = source.build([])
+    made = edits(source)
+    given = tables(Draw(0))
+    assert np.array_equal(before(**given), attend(**given))
+    for edit in made:
+        assert "docstring" not in edit.says
+    assert np.array_equal(source.build([])(**given), attend(**given)), "an edit is made to a copy"
+
+
+def test_a_program_without_text_has_no_edits() -> None:
+    assert source_of(np.exp) is None
+    assert source_of(eval("lambda x: x")) is None
+
+
+def _never_ends(n: int) -> int:
+    steps = 0
+    while n > 1:
+        n, steps = n // 2, steps + 1
+    return steps
+
+
+def test_an_edit_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.judging.near.programs.SECONDS", 0.05)
+    monkeypatch.setattr("autograder.judging.near.programs.ASKED_TWICE", 0)
+    asked = Exercise(
+        "halves", "Halves", 1, _never_ends, (Case("one", lambda draw: {"n": draw.integer(100, 200)}),), hints=("a", "b", "c")
+    )
+    record = pack.make_record("a_lesson", asked, 0, naming="near")
+    assert record.near
+
+
+def test_what_is_near_survives_the_file_and_is_in_the_visible_pack_alone(tmp_path: Path) -> None:
+    made = pack.Pack("a_lesson", "A lesson", records())
+    path = tmp_path / f"a_lesson{pack.SUFFIX}"
+    pack.save(made, path)
+    again = pack.load(path)
+    assert again.digest == made.digest
+    assert again.exercises["attend"].near == made.exercises["attend"].near
+    result = grade(again.exercises["attend"], lambda Q, K, V: softmax(Q @ K.T) @ V)
+    assert "did not divide by `np.sqrt(Q.shape[-1])`" in make_report(result).headline
+    assert not any(case.near for case in pack.make("a_lesson", "A lesson", (ATTEND,), seed=1).exercises["attend"].cases)
