@@ -19,7 +19,7 @@ from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Spec
 from autograder.sandbox.wire import WireError
 
-KINDS = ("raised", "blank", "missing", "construct", "weights", "timeout", "crashed")
+KINDS = ("raised", "blank", "missing", "weights", "timeout", "crashed")
 ERRORS = frozenset(
     [name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)]
     + ["AxisError", "LinAlgError", "OutOfMemoryError", "OutputTooLarge", "UFuncTypeError", "TorchRuntimeError"]
