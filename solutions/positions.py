@@ -8,18 +8,6 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 
-def sdpa(
-    Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"], V: Float[Tensor, "... key d_v"]
-) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights of scaled dot-product attention (lesson 03). The lesson's set-up cell gives it to the learner.
-
-    >>> sdpa(torch.zeros(1, 3), torch.eye(2, 3), torch.tensor([[2.0], [6.0]]))[0]
-    tensor([[4.]])
-    """
-    A = torch.softmax(Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1]), dim=-1)
-    return A @ V, A
-
-
 def permutation_gap(
     f: Callable[[Tensor], Tensor],
     X: Float[Tensor, "n d"],

@@ -46,7 +46,6 @@ from solutions.positions import (
     rope_angles,
     rotary_mha,
     rotate_half_rope,
-    sdpa,
     turned_score,
 )
 
@@ -76,8 +75,10 @@ def at(*pos: float) -> Tensor:
 
 
 def rope_sdpa(q: Tensor, k: Tensor, v: Tensor, pos_q: Tensor, pos_k: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention with turned queries and keys, and values as they are."""
-    return sdpa(apply_rope(q, pos_q), apply_rope(k, pos_k), v)
+    """Output and weights of attention with turned queries and keys, and values as they are."""
+    S: Tensor = apply_rope(q, pos_q) @ apply_rope(k, pos_k).mT / math.sqrt(q.shape[-1])
+    A = torch.softmax(S, dim=-1)
+    return A @ v, A
 
 
 def roles_of(A: Tensor, periods: Tensor) -> Tensor:
@@ -315,11 +316,6 @@ def test_the_last_token_alone_needs_its_own_position() -> None:
     assert (rope_sdpa(q[-1:], k, v, pos[:1], pos)[0] - whole[-1:]).abs().max() > 0.1
 
 
-def test_the_given_sdpa_is_the_builtin() -> None:
-    q, k, v = normal(2, 3, 6), normal(2, 5, 6, seed=1), normal(2, 5, 4, seed=2)
-    assert_close(sdpa(q, k, v)[0], F.scaled_dot_product_attention(q, k, v), **DOUBLE)
-
-
 # ---------------------------------------------------------------------------------------------- layouts
 
 
@@ -380,6 +376,8 @@ def test_bfloat16_merges_positions_beyond_256() -> None:
     rounding = torch.finfo(torch.bfloat16).eps / 2  # half a unit in the last of 8 bits: the text's "0.4 per cent"
     assert rounding == pytest.approx(0.004, abs=1e-4)
     assert 750 * rounding == pytest.approx(3, abs=0.1)
+    clock_1 = 1000 * 10_000 ** (-2 / 64)  # of a head of 64, at position 1000
+    assert clock_1 == pytest.approx(750, abs=0.5)
 
 
 def test_with_the_sizes_of_llama_2_eighteen_pairs_never_completed_a_turn() -> None:

@@ -8,8 +8,8 @@ from autograder.diagnosis.panel import SYMBOL, WORD
 from autograder.grading.ledger import StudentRow
 from autograder.grading.reports.class_report import View, score
 from autograder.grading.reports.templates import template
+from autograder.notebooks.html_page import POLICY
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 FORMGRADER = "http://localhost:8888/formgrader"
 MANY = 8  # misconceptions, students and names shown before the fold
 BINS = 10
@@ -48,6 +48,7 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         duration=_duration,
         symbol=SYMBOL,
         word=WORD,
+        statuses=("pass", "part", "fail", "todo"),
     )
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -54,11 +54,6 @@ def _rotary(*, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones
         return _merge(A @ V) @ Wo, A
 
     return answer
-
-
-def _numbered_from_zero(X, Wq, Wk, Wv, Wo, H, pos):
-    far = torch.arange(len(pos))
-    return ref.rotary_mha(X, Wq, Wk, Wv, Wo, H, 2 * far)
 
 
 def _one_head_after_another(X, Wq, Wk, Wv, Wo, H, pos):
@@ -135,6 +130,12 @@ ROTARY_MHA = Exercise(
             "turned the queries and not the keys",
             "The turns leave a difference only if both are turned.",
             Instead(turn_k=False),
+        ),
+        Misconception(
+            "positions_ignored",
+            "numbered the rows 0, 1, 2, … and did not look at `pos`",
+            "A row's place in the tensor is not its position in the text. Hand `pos` on to `apply_rope`.",
+            Before(lambda pos, **_: {"pos": torch.arange(len(pos))}),
         ),
         Misconception(
             "nothing_turned",

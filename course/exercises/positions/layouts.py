@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import positions as ref
 
 
@@ -14,12 +14,12 @@ def _several(draw: Draw):
     return {"d": 2 * draw.integer(3, 32), "heads": draw.integer(2, 5)}
 
 
-def _inverse(d, heads=1):
-    return torch.arange(heads * d).view(heads, d // 2, 2).transpose(1, 2).flatten()
-
-
-def _partners_swapped(d, heads=1):
-    return ref.interleave_permutation(d, heads).view(-1, 2).flip(-1).flatten()
+def _permutation(d, heads=1, *, back=False, partners=(0, 1), offset=True, halves=lambda d, heads: (heads, 2, d // 2)):
+    """The permutation with one part replaced by a mistake, so that two mistakes at once are recognised too."""
+    shape = halves(d, heads)
+    table = torch.arange(heads * d).view(*((shape[0], shape[2], 2) if back else shape)).transpose(1, 2)
+    table = table.flatten(1) if back else table[..., list(partners)].flatten(1)
+    return table.flatten() if offset else table.flatten() % d
 
 
 def _mirrored(d, heads=1):
@@ -28,20 +28,12 @@ def _mirrored(d, heads=1):
     return (one + d * torch.arange(heads)[:, None]).flatten()
 
 
-def _across_heads(d, heads=1):
-    return ref.interleave_permutation(heads * d)
-
-
-def _first_head_only(d, heads=1):
-    return ref.interleave_permutation(d).repeat(heads)
-
-
 def _comprehension(d, heads=1):
     return torch.tensor([h * d + i + s * (d // 2) for h in range(heads) for i in range(d // 2) for s in (0, 1)])
 
 
 def _sorted(d, heads=1):
-    return torch.argsort(_inverse(d, heads))
+    return torch.argsort(_permutation(d, heads, back=True))
 
 
 INTERLEAVE_PERMUTATION = Exercise(
@@ -51,6 +43,7 @@ INTERLEAVE_PERMUTATION = Exercise(
     difficulty=3,
     minutes=10,
     reference=ref.interleave_permutation,
+    recipe=_permutation,
     tensors=True,
     cases=(Case("one head", _one_head), Case("several heads", _several)),
     hints=(
@@ -66,13 +59,13 @@ INTERLEAVE_PERMUTATION = Exercise(
             "inverse",
             "built the way back, from interleaved to half-split: 0, 2, 4, …, 1, 3, 5, …",
             "Indexing **gathers**: `perm[c]` says where column `c` comes from. Start 0, d/2, 1, d/2 + 1, …",
-            _inverse,
+            Instead(back=True),
         ),
         Misconception(
             "partners_swapped",
             "put the second member of each pair first, which turns every rotation around",
             "Entry $i$ stays the first of its pair, entry $i + d/2$ the second.",
-            _partners_swapped,
+            Instead(partners=(1, 0)),
         ),
         Misconception(
             "mirrored_pairs",
@@ -84,13 +77,13 @@ INTERLEAVE_PERMUTATION = Exercise(
             "across_heads",
             "split the whole row in half, across the heads: members of one pair come from different heads",
             "Each head is half-split by itself. Rearrange `d` columns at a time.",
-            _across_heads,
+            Instead(halves=lambda d, heads: (1, 2, heads * d // 2)),
         ),
         Misconception(
             "head_offset_missing",
             "repeated the indices of the first head for all heads",
             "Head $h$ starts at column $h \\cdot d$: add that to its indices.",
-            _first_head_only,
+            Instead(offset=False),
         ),
     ),
     variants=(Variant("comprehension", _comprehension), Variant("argsort_of_the_inverse", _sorted)),

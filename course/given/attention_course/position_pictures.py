@@ -87,7 +87,7 @@ def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
 
 def learning_to_copy(two: History, one: History, best: int) -> None:
     """The loss of two layers and of one; what the heads of the two layers look at. Head `best` of layer 0 is drawn thick."""
-    fig, (left, right) = figure(2, height=3.3, width=5.2)
+    fig, (left, right) = figure(2, height=2.9, width=3.8)
     for history, colour, name, at in ((two, COLOURS[0], "two layers", (250, 1.1)), (one, COLOURS[1], "one layer", (290, 3.6))):
         left.plot(*zip(*[row[:2] for row in history], strict=True), color=colour)
         left.text(*at, name, color=colour)
@@ -112,7 +112,7 @@ def snapshots(history: History, best: Sequence[int], steps: Sequence[int]) -> Mo
 
     def draw(step: int) -> Any:
         weights = next(w for s, _, _, w in history if s == step)
-        fig, axes = figure(2, height=3.9, width=4.4)
+        fig, axes = figure(2, height=3.3, width=3.6)
         for layer, ax in enumerate(axes):
             title = f"step {step}: layer {layer}, head {best[layer]}"
             heatmap(ax, weights[layer][0, best[layer]], title=title, vmax=1, numbers=False)
