@@ -122,7 +122,7 @@ def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, lis
         Try(edit.rank, edit.says, start, edit) for start in starts if start.listed is None for edit in edits(start.source)
     ]
     alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
-    listed, seen = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, Start | None]]()
+    listed, seen = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
     for each in sorted([*candidates, *anywhere], key=lambda one: one.rank)[: int(ASKED_ALONE * scale)]:
         rows = found.look(functools.partial(_program, exercise, each))
         if rows is None:
@@ -132,8 +132,8 @@ def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, lis
             alone.append(each)
             if len(found.kept) < KEPT_ALONE:
                 found.kept.setdefault(_id(each, ids), rows)
-        elif before in listed and (before, each.start) not in seen:
-            seen.add((before, each.start))
+        elif before in listed and (before, id(each.start)) not in seen:
+            seen.add((before, id(each.start)))
             alone.append(replace(each, rank=LISTED, listed=before))
     for one, two in itertools.islice(_twice(starts, anywhere, alone), int(ASKED_TWICE * scale)):
         if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
