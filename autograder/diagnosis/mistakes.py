@@ -110,9 +110,14 @@ def evidence(cases: Sequence[Case]) -> float:
     for record, result in cases:
         if not result.passed:
             want, got = values(record.expected), values(result.observation)
-            wrong = [value for path, value in got.items() if path not in want or not same_value(want[path], value, NEARLY)]
+            wrong = [value for path, value in got.items() if not _right(want.get(path), value)]
             bits += sum(_bits(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
     return bits
+
+
+def _right(want: object, got: object) -> bool:
+    kinds = {value.dtype.kind for value in (want, got) if isinstance(value, np.ndarray)}
+    return len(kinds) == 1 and same_value(want, got, NEARLY)
 
 
 def _bits(value: Array) -> float:

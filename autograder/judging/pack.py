@@ -107,7 +107,7 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     made = case.make(draw)
     inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
     if exercise.tensors:
-        inputs = _as_tensors(inputs)
+        inputs = _as_tensors(inputs, np.float64 if case.double else np.float32)
     probe = Probe(inputs)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
@@ -168,7 +168,7 @@ def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Toleran
     return True
 
 
-def _as_tensors(tree: EncodedValue) -> EncodedValue:
+def _as_tensors(tree: EncodedValue, dtype: type[np.floating[Any]]) -> EncodedValue:
     def mark(spec: Spec) -> Spec:
         if "a" in spec:
             return {"a": spec["a"], "k": "tensor"}
@@ -179,7 +179,7 @@ def _as_tensors(tree: EncodedValue) -> EncodedValue:
             return {"d": [[key, mark(item)] for key, item in spec["d"]]}
         return spec
 
-    return EncodedValue(mark(tree.spec), [a.astype(np.float32) if a.dtype.kind == "f" else a for a in tree.arrays])
+    return EncodedValue(mark(tree.spec), [a.astype(dtype) if a.dtype.kind == "f" else a for a in tree.arrays])
 
 
 def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -50,6 +51,16 @@ def _forbidden_giant(draw: Draw):
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
 
 
+def _far_below_zero(draw: Draw):
+    """All scores lie near -2560, exact in single precision: a fill that is meant to be low is higher than they are."""
+    d_v = draw.sizes(1, low=5, high=7)[0]
+    Q, K = np.zeros((2, 4)), draw.normal(3, 4)
+    Q[:, 0], K[:, 0] = 128.0, -40.0 + draw.rng.permutation(3) / 64
+    keep = torch.ones(2, 3).bool().numpy()
+    keep[:, draw.integer(0, 2)] = False
+    return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
+
+
 def _scores(Q, K):
     return Q @ K.mT / math.sqrt(Q.shape[-1])
 
@@ -69,6 +80,16 @@ def _of_weights(change):
 
     def answer(Q, K, V, keep):
         A = change(torch.softmax(_scores(Q, K), dim=-1), keep)
+        return A @ V, A
+
+    return answer
+
+
+def _low_fill(low):
+    """The fill is not low enough; rows in which nothing may be seen are right."""
+
+    def answer(Q, K, V, keep):
+        A = torch.softmax(_scores(Q, K).masked_fill(~keep, low), dim=-1) * keep
         return A @ V, A
 
     return answer
@@ -135,6 +156,7 @@ MASKED_SDPA = Exercise(
         Case("queries that may see nothing", _empty_rows, edge=0.2),
         Case("gradients where queries see nothing", _empty_rows, grad=("Q", "K", "V"), edge=0.2),
         Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
+        Case("allowed keys with scores far below zero", _far_below_zero, edge=0.1),
     ),
     hints=(
         "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
@@ -200,6 +222,13 @@ MASKED_SDPA = Exercise(
             "have it right wherever something may be seen; but a row of only $-\\infty$ becomes NaN",
             "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
             _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY)),
+        ),
+        Misconception(
+            "not_low_enough",
+            "filled with a number that is not low enough: where the allowed scores lie lower still, the forbidden key gets all the weight",
+            "Fill with $-\\infty$ (`-math.inf`): no score is lower.",
+            _of_scores(lambda S, keep: S.masked_fill(~keep, -100.0), lambda O, A: (O, A)),
+            also=(_low_fill(-100.0), _low_fill(-1000.0)),
         ),
         Misconception(
             "minus_1e9",

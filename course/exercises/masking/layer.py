@@ -29,13 +29,29 @@ def _square(draw: Draw):
     return _layer(draw, (n,), n, n, n)
 
 
+def _small(draw: Draw):
+    """Variances of about 1e-5: as large as what is added to them."""
+    inputs = _layer(draw, (), 3, 7, 5)
+    return inputs | {"X": inputs["X"] * 0.003}
+
+
 def _with(
-    *, axis=-1, correction=0, shift=0, values=True, add_normalised=False, eps=1e-5, subtract=True, causal=True, divide=True
+    *,
+    axis=-1,
+    correction=0,
+    shift=0,
+    values=True,
+    add_normalised=False,
+    eps=1e-5,
+    outside=0.0,
+    subtract=True,
+    causal=True,
+    divide=True,
 ):
     def answer(X, W_Q, W_K, W_V):
         n = X.shape[-2]
         mean = X.mean(dim=axis, keepdim=True) if subtract else 0.0
-        size = (X.var(dim=axis, keepdim=True, correction=correction) + eps).sqrt() if divide else 1.0
+        size = (X.var(dim=axis, keepdim=True, correction=correction) + eps).sqrt() + outside if divide else 1.0
         Z = (X - mean) / size
         S = ref.scaled_scores(Z @ W_Q, Z @ W_K)
         if causal:
@@ -75,7 +91,12 @@ CAUSAL_LAYER = Exercise(
     recipe=Made(_with),
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through a normalisation; mistakes are 1e-1 and more
-    cases=(Case("three tokens", _three_tokens, grad=("X",)), Case("a batch", _batch), Case("equal sizes", _square)),
+    cases=(
+        Case("three tokens", _three_tokens, grad=("X",)),
+        Case("a batch", _batch),
+        Case("equal sizes", _square),
+        Case("small tokens", _small, edge=0.1),
+    ),
     hints=(
         "The weights are right, so the future does not come in through them. What else in the layer combines several tokens?",
         "Ask of each line: if I change the **last** token, does this number change for the first one? Print `leakage` of the part "
@@ -134,6 +155,12 @@ CAUSAL_LAYER = Exercise(
             "divide by $d_{model} - 1$ in the variance",
             "`correction=0`, as in the original.",
             Instead(correction=1),
+        ),
+        Misconception(
+            "added_to_the_deviation",
+            "added 1e-5 to the standard deviation, not to the variance",
+            "It belongs under the root: `(variance + 1e-5).sqrt()`. For tokens with a small variance the two differ much.",
+            Instead(eps=0.0, outside=1e-5),
         ),
         Misconception(
             "added_to_the_normalised_token",
