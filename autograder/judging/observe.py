@@ -34,7 +34,7 @@ def script_to_data(script: Script) -> dict[str, Any]:
 
 def script_from_data(data: dict[str, Any]) -> Script:
     """The inverse of `script_to_data`."""
-    calls = tuple(Call(*call[:3], raises=_exception(call[3]) if call[3:] else None) for call in data["calls"])
+    calls = tuple(Call(call[0], call[1], call[2], _exception(call[3] if call[3:] else None)) for call in data["calls"])
     return Script(data["init"], data["weights"], calls)
 
 

@@ -28,8 +28,8 @@ from autograder.judging.values import Array, decode
 
 JOIN, NEW = "+", "~"
 LISTED = -1.0  # a listed mistake is commoner than any other slip
-ASKED_ALONE, ASKED_TWICE = 1000, 1200  # programs that are run, with one slip and with two
-KEPT_ALONE, KEPT_TWICE = 200, 350
+ASKED_ALONE, ASKED_TWICE = 1000, 1400  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 200, 450
 # processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
 SHARES = ((0.03, 1.0), (0.1, 0.3), (0.3, 0.1), (1.0, 0.03))
 SLOW = 0.1  # seconds: a longer variant is not edited
