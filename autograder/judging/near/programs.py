@@ -26,13 +26,14 @@ from autograder.judging.observe import observe, observe_within
 from autograder.judging.records import CaseRecord, Known
 from autograder.judging.values import Array, decode
 
+OF_VARIANTS = 3  # rarer slips are tried in the reference alone
 JOIN, NEW = "+", "~"
 LISTED = -1.0  # a listed mistake is commoner than any other slip
-ASKED_ALONE, ASKED_TWICE = 1000, 1400  # programs that are run, with one slip and with two
+ASKED_ALONE, ASKED_TWICE = 600, 900  # programs that are run, with one slip and with two
 KEPT_ALONE, KEPT_TWICE = 200, 450
 # processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
-SHARES = ((0.03, 1.0), (0.1, 0.3), (0.3, 0.1), (1.0, 0.03))
-SLOW = 0.1  # seconds: a longer variant is not edited
+SHARES = ((0.003, 1.0), (0.006, 0.5), (0.012, 0.25), (0.025, 0.12), (0.05, 0.06), (0.2, 0.02))
+SLOW = 0.02  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
 ADVICE = "A right program with this one change returns exactly what you return. Find the place in yours."
@@ -118,8 +119,12 @@ def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, lis
     _add_known(found, cases)
     ids: dict[str, str] = {}  # what is said -> id
     anywhere = [Try(slip.rank, slip.says, step=slip.step) for slip in _steps(exercise, cases[0])]
+    right = [start for start in starts if start.listed is None]
     candidates = [
-        Try(edit.rank, edit.says, start, edit) for start in starts if start.listed is None for edit in edits(start.source)
+        Try(edit.rank, edit.says, start, edit)
+        for start in right
+        for edit in edits(start.source)
+        if start is right[0] or edit.rank <= OF_VARIANTS
     ]
     alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
     listed, seen = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
