@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from solutions import bench
+from solutions.bench import clock, parts
 from solutions.bench import report as reports
 from solutions.bench.__main__ import main
 from solutions.bench.cases import Case, Goal, Settings, decode, generate, latent_decode, prefill
-from solutions.bench.clock import interleaved, ratio, rotated
+from solutions.bench.clock import Work, ceilings, interleaved, ratio, rotated
 
 CPU = torch.device("cpu")
 SMALL = bench.preset(CPU, quick=True, context=(512,), prompt=512, heads=8, kv_heads=2, head_dim=32, latent=64, latent_heads=(8,))
@@ -49,7 +50,8 @@ def test_a_quick_run_measures_every_case_and_every_contender_is_right(quick: tup
 
 
 def test_the_table_names_every_case_and_contender(quick: tuple[dict[str, Any], Path]) -> None:
-    text = "\n".join(reports.lines(quick[0]))
+    text = "\n".join([*reports.lines(quick[0]), *reports.summary(quick[0])])
+    assert all(name in text for name in ("gemv", "sum", "dot", "matmul"))
     for case in quick[0]["cases"]:
         assert f"{case['name']}  {bench.title(case['sizes'])}" in text
         assert all(row["name"] in text for row in case["contenders"])
@@ -174,7 +176,7 @@ def test_goals_say_whether_they_are_reached_and_how_far() -> None:
 
 
 def test_only_sizes_that_mean_something_have_goals() -> None:
-    cuda = bench.preset(torch.device("cuda"))
+    cuda = bench.preset(torch.device("cuda"), span=2**31)
     assert (cuda.dtype, cuda.context, cuda.heads, cuda.kv_heads) == (torch.bfloat16, (32_768,), 32, 8)
     large = bench.preset(CPU, heads=2, kv_heads=1, head_dim=8, latent=8, rope=2)
     assert large.context == (4096, 16_384)
@@ -186,18 +188,132 @@ def test_only_sizes_that_mean_something_have_goals() -> None:
 
 def test_rounds_are_interleaved_and_every_set_of_inputs_has_its_turn() -> None:
     seen: list[tuple[str, int]] = []
-    calls = {name: lambda i, name=name: seen.append((name, i)) for name in ("one", "two")}
-    times = interleaved(calls, CPU, sets=3, seconds=0.0)
+    calls = {name: Work(lambda i, name=name: seen.append((name, i)), sets) for name, sets in (("one", 3), ("two", 2))}
+    times = interleaved(calls, CPU, seconds=0.0)
     assert [len(times[name]) for name in calls] == [3, 3]
     turns = [name for i, (name, _) in enumerate(seen) if i == 0 or seen[i - 1][0] != name]
     assert turns[-6:] == ["one", "two"] * 3
-    assert {i for _, i in seen} == {0, 1, 2}
+    assert set(seen) == {("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 1)}
 
 
-def test_rotated_inputs_are_several_times_as_large_as_a_cache() -> None:
-    sets = rotated(lambda seed: (torch.full((2**23,), float(seed)),), CPU)
-    assert sum(x.nbytes for (x,) in sets) >= 2**28
-    assert [float(x[0]) for (x,) in sets] == list(range(8))
+def test_inputs_are_copied_in_their_layout_until_no_cache_holds_them() -> None:
+    x = torch.arange(120.0).view(2, 6, 10)[:, :4]  # a view of a cache with room left
+    sets = rotated((x,), 2**12)
+    assert sum(y.nbytes for (y,) in sets) >= 2**12
+    assert len({y.data_ptr() for (y,) in sets}) == len(sets) == 13
+    assert all(y.equal(x) and y.stride() == x.stride() for (y,) in sets)
+
+
+def test_a_case_reads_far_more_than_a_last_level_cache_holds() -> None:
+    assert 2**30 >= clock.span(CPU) >= 2**28  # where there are 2 GB of memory
+    assert bench.preset(CPU).span == clock.span(CPU)
+    for case in (decode(SMALL, "MQA", 1, 1, 512), latent_decode(SMALL, 8, 1, 512), generate(SMALL, layers=2, d_model=64)):
+        assert len(case.sets) * case.bytes >= SMALL.span
+
+
+def test_the_ceilings_read_all_of_the_span_in_turn_with_several_readers() -> None:
+    works, work = ceilings(CPU, torch.float32, 2**20)
+    assert list(works) == ["gemv", "sum", "dot", "matmul"]
+    assert {name: (works[name].sets, work[name]) for name in ("gemv", "sum", "dot")} == dict.fromkeys(
+        ("gemv", "sum", "dot"), (8, 2**17)
+    )
+    for name in ("sum", "dot"):
+        assert float(works[name].call(7)) in (2**15, 2**14)  # ones, written: a page of zeros need not be read
+
+
+def test_the_floor_is_the_fastest_reader_whichever_that_is() -> None:
+    rates = {"gemv": 4.0, "sum": 2.0, "dot": 1.0, "matmul": 1e9}
+    for fastest in ("gemv", "sum", "dot"):
+        assert bench.floor(16, 16, {**rates, fastest: 8.0}) == 2.0
+    assert bench.floor(16, 16, {**rates, "matmul": 2.0}) == 8.0
+
+
+@pytest.mark.parametrize("where", ["mps", "xpu"])
+def test_a_device_that_answers_before_it_has_computed_is_waited_for(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+    device = torch.device(where)
+    monkeypatch.setattr(torch.get_device_module(device), "synchronize", lambda: happened.append("wait"))
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: happened.append("look") or float(len(happened)))
+    clock._Pass(Work(lambda i: happened.append("work")), device).seconds(2)
+    assert happened == ["wait", "look", "work", "work", "wait", "look"]
+
+
+class _Cuda:
+    """What the clock uses of `torch.cuda`, for a machine without it: each call takes `took` milliseconds, graphs are noted."""
+
+    took, replayed, captured, refused = 0.1, 0, 0, False
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+    def record(self) -> None: ...
+    def synchronize(self) -> None: ...
+    def wait_stream(self, _: Any) -> None: ...
+
+    def elapsed_time(self, _: Any) -> float:
+        return _Cuda.took
+
+    def replay(self) -> None:
+        _Cuda.replayed += 1
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> type[_Cuda]:
+    """`torch.cuda` as `_Cuda`."""
+    _Cuda.took, _Cuda.replayed, _Cuda.captured, _Cuda.refused = 0.1, 0, 0, False
+
+    def graph(_: Any) -> _Cuda:
+        _Cuda.captured += 1
+        if _Cuda.refused:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return _Cuda()
+
+    for name, value in {"Event": _Cuda, "Stream": _Cuda, "CUDAGraph": _Cuda, "stream": _Cuda, "graph": graph}.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.cuda, "current_stream", _Cuda)
+    return _Cuda
+
+
+@pytest.mark.parametrize(("milliseconds", "captured"), [(0.1, 1), (50.0, 0)])
+def test_calls_so_short_that_launches_matter_are_replayed_from_a_graph(
+    milliseconds: float, captured: int, cuda: type[_Cuda]
+) -> None:
+    cuda.took, calls = milliseconds, []
+    times = interleaved({"one": Work(calls.append, 5)}, torch.device("cuda"), seconds=0.0)
+    assert cuda.captured == captured  # whatever the batch
+    assert (cuda.replayed > 0) == bool(captured)
+    assert times["one"][0] > 0
+    if captured:
+        assert calls[-5:] == [0, 1, 2, 3, 4]  # the graph is one pass over all sets
+
+
+def test_a_call_of_which_no_graph_can_be_captured_is_timed_with_its_launches(cuda: type[_Cuda]) -> None:
+    cuda.refused = True
+    with pytest.warns(UserWarning, match="timed with its launches"):
+        interleaved({"one": Work(lambda i: None)}, torch.device("cuda"), seconds=0.0)
+    assert (cuda.captured, cuda.replayed) == (1, 0)
+
+
+def test_results_are_shown_and_written_as_they_come(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def two(settings: Settings) -> Any:
+        yield dataclasses.replace(_case(ours=lambda x: x.clone()), name="first", goals=())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "cases", two)
+    assert main(["--quick", "--device", "cpu", "--json", str(tmp_path / "r.json")]) == 130
+    said = capsys.readouterr()
+    assert "first  B=1, n=2" in said.out
+    assert "interrupted" in said.err
+    assert [case["name"] for case in json.loads((tmp_path / "r.json").read_text())["cases"]] == ["first"]
+
+
+def test_the_parts_of_a_decode_step_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parts.main(["--quick"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("rows from memory") == said.count("rows near by") == 4
+    assert said.count("share of the floor") == 2
 
 
 def test_a_ratio_is_the_median_of_the_rounds_own() -> None:

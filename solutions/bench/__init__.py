@@ -1,9 +1,9 @@
 """Speed of the reference package beside what else a user would pick: prefill, decode, latent attention, cached generation.
 
 Everything is measured in one process in interleaved rounds, so that ratios mean something on a noisy machine, and beside the
-machine's own ceilings: bytes per second of a matrix-vector product, FLOPs per second of a matrix product. The *floor* of a
-case is the time that its least bytes and FLOPs take at these ceilings. Each contender's result is compared with float64
-before it is timed.
+machine's own ceilings: bytes per second of the fastest of some plain readers of memory, FLOPs per second of a matrix product.
+The *floor* of a case is the time that its least bytes and FLOPs take at these ceilings. Each contender's result is compared
+with float64 before it is timed.
 
 Source of the floor: Williams, Waterman, Patterson (2009), "Roofline".
 """
@@ -21,8 +21,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from solutions.bench import clock
+from solutions.bench.alternatives import wide
 from solutions.bench.cases import Case, Settings, cases
-from solutions.bench.clock import Call, Times, ceilings, interleaved, median, ratio
+from solutions.bench.clock import Times, Work, ceilings, interleaved, median, ratio
 
 # The norm of the error over the norm of the result. Half precision rounds queries, weights and output once each or more.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 3e-2}
@@ -38,6 +40,7 @@ def preset(device: torch.device, *, quick: bool = False, **given: Any) -> Settin
     `given` replaces single settings. On CUDA: Llama 3's heads and DeepSeek's latents in bfloat16 over 32k tokens.
     """
     base: dict[str, Any] = {"device": device, "dtype": torch.bfloat16 if device.type == "cuda" else torch.float32}
+    base["span"] = given.get("span") or (2**20 if quick else clock.span(device))
     if quick:
         base |= {"context": (96,), "prompt": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "latent": 32, "rope": 8}
         base |= {"latent_heads": (4,), "flex": False, "seconds": 0.0}
@@ -56,24 +59,37 @@ def _threads(wanted: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def run(settings: Settings, *, threads: int | None = None, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+Report = dict[str, Any]
+
+
+def run(
+    settings: Settings,
+    *,
+    threads: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    show: Callable[[Report], None] = lambda report: None,
+) -> Report:
     """The report: machine, settings, ceilings, and for each case its floor and all contenders' times; ready for JSON.
 
-    Seconds, bytes, FLOPs throughout. `say` is told the name of each case as it starts.
+    Seconds, bytes, FLOPs throughout. `say` is told the name of each case as it starts, `show` gets the report as it stands
+    before the first case and after each.
 
     Raises WrongResultError where a contender's result is not the float64 one within its dtype's tolerance.
     """
     with torch.no_grad(), _threads(threads):
-        calls, work = ceilings(settings.device, settings.dtype)
-        rows, probes = [], {name: list[float]() for name in calls}
+        probes, work = ceilings(settings.device, settings.dtype, settings.span)
+        report: Report = {"machine": _machine(settings), "ceilings": {}, "cases": []}
+        seen = {name: list[float]() for name in probes}
+        show(report)
         for case in cases(settings):
             say(f"{case.name} {title(case.sizes)}")
-            row, times = _measure(case, settings, calls, work)
-            rows.append(row)
-            for name in calls:
-                probes[name] += times[name]
-        rates = {name: work[name] / median(probes[name]) for name in calls}
-        return {"machine": _machine(settings), "ceilings": rates, "cases": rows}
+            row, times = _measure(case, settings, probes, work)
+            for name in probes:
+                seen[name] += times[name]
+            report["ceilings"] = {name: work[name] / median(seen[name]) for name in probes}
+            report["cases"].append(row)
+            show(report)
+        return report
 
 
 def title(sizes: Mapping[str, int]) -> str:
@@ -89,21 +105,19 @@ def _machine(s: Settings) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "dtype": str(s.dtype).removeprefix("torch."),
+        "span": s.span,
         "torch": torch.__version__,
     }
 
 
-def _measure(case: Case, s: Settings, ceiling: Mapping[str, Call], work: Mapping[str, float]) -> tuple[dict[str, Any], Times]:
+def _measure(case: Case, s: Settings, probes: Mapping[str, Work], work: Mapping[str, float]) -> tuple[dict[str, Any], Times]:
     rows = _checked(case, TOLERANCE[s.dtype])
-    calls = dict(ceiling)
+    calls = dict(probes)
     for name in (row["name"] for row in rows if "skipped" not in row):
-        calls[name] = partial(_on_set, case, case.contenders[name])
-    graph = case.sizes["B"] == 1 and not case.name.startswith("prefill")
-    times = interleaved(calls, s.device, sets=len(case.sets), seconds=s.seconds, graph=graph)
-    readers = [name for name in ceiling if name != "matmul"]
+        calls[name] = Work(partial(_on_set, case, case.contenders[name]), len(case.sets))
+    times = interleaved(calls, s.device, seconds=s.seconds)
     floors = [
-        max(min(case.bytes * times[name][i] / work[name] for name in readers), case.flops * matmul / work["matmul"])
-        for i, matmul in enumerate(times["matmul"])
+        floor(case.bytes, case.flops, {name: work[name] / times[name][i] for name in probes}) for i in range(len(times["matmul"]))
     ]
     for row in rows:
         if own := times.get(row["name"]):
@@ -111,6 +125,18 @@ def _measure(case: Case, s: Settings, ceiling: Mapping[str, Call], work: Mapping
             row |= {"of_floor": ratio(floors, own), "times_ours": ratio(own, times[rows[0]["name"]])}
     least = {"bytes": case.bytes, "flops": case.flops, "floor": median(floors), "rounds": len(floors)}
     return {"name": case.name, "sizes": case.sizes, **least, "contenders": rows, "goals": _goals(case, rows)}, times
+
+
+def floor(bytes_: int, flops: int, rates: Mapping[str, float]) -> float:
+    """Seconds that nothing should beat: so many bytes at the rate of the fastest reader, or so many FLOPs at `matmul`'s.
+
+    >>> floor(60, 8, {"gemv": 10.0, "sum": 20.0, "dot": 30.0, "matmul": 2.0})
+    4.0
+    >>> floor(300, 8, {"gemv": 10.0, "sum": 20.0, "dot": 30.0, "matmul": 2.0})
+    10.0
+    """
+    fastest = max(rate for name, rate in rates.items() if name != "matmul")
+    return max(bytes_ / fastest, flops / rates["matmul"])
 
 
 def _on_set(case: Case, compute: Callable[..., Tensor], i: int) -> Tensor:
@@ -123,7 +149,7 @@ def _checked(case: Case, tolerance: float) -> list[dict[str, Any]]:
     for name, compute in case.contenders.items():
         call = partial(_on_set, case, compute, 0)
         try:
-            error = float((call().double() - expected).norm() / expected.norm())
+            error = float((wide(call()) - expected).norm() / expected.norm())
         except (RuntimeError, NotImplementedError) as problem:  # out of memory, not for these shapes, no compiler
             if not rows:
                 raise

@@ -17,10 +17,12 @@ def _parser() -> argparse.ArgumentParser:
     kind = argparse.ArgumentParser(
         prog="python -m solutions.bench", description="The reference package's attention beside what else one would pick."
     )
-    kind.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or instead of the table")
+    kind.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE after each case, or instead of the table"
+    )
     kind.add_argument("--plot", type=Path, metavar="FILE", help="draw the times relative to the floor (.png, .svg, .pdf)")
     kind.add_argument("--quick", action="store_true", help="sizes too small to judge speed by: does everything run, and agree?")
-    kind.add_argument("--device", help="cpu or cuda (default: the course's, see ATTN_DEVICE)")
+    kind.add_argument("--device", help="cpu, cuda or mps (default: the course's, see ATTN_DEVICE)")
     kind.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], help="default: bfloat16 on CUDA, else float32")
     kind.add_argument("--threads", type=int, help="threads of a CPU (default: PyTorch's own choice)")
     kind.add_argument("--batch", type=int, nargs="+", help="sequences in a decode step; several sizes may be given")
@@ -36,13 +38,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; returns the exit status: 0 well, 2 wrong use."""
+    """Run the benchmark; returns the exit status: 0 well, 2 wrong use, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     try:
         return _run(arguments)
     except (ValueError, bench.WrongResultError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted; what is above was measured", file=sys.stderr)
+        return 130
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -55,8 +60,25 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = bench.preset(where, quick=arguments.quick, **given)
     if settings.heads % settings.kv_heads:
         raise ValueError(f"--kv-heads: expected a divisor of --heads = {settings.heads}, got {settings.kv_heads}.")
-    report = bench.run(settings, threads=arguments.threads, say=_progress())
-    _write(arguments, report, reports.lines)
+    file = Path(arguments.json) if arguments.json not in (None, "-") else None
+    shown = 0
+
+    def show(report: Any) -> None:  # as it comes: who interrupts a run of an hour keeps what was measured
+        nonlocal shown
+        lines = reports.lines(report)
+        if arguments.json != "-":
+            print("\n".join(lines[shown:]), flush=True)
+        shown = len(lines)
+        if file and report["cases"]:
+            file.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+    report = bench.run(settings, threads=arguments.threads, say=_progress(), show=show)
+    if arguments.json == "-":
+        print(json.dumps(report, indent=1))
+        return 0
+    print("\n".join(["", *reports.summary(report)]))
+    if file:
+        print(f"wrote {file}", file=sys.stderr)
     if arguments.plot:
         reports.plot(report, arguments.plot)
         print(f"wrote {arguments.plot}", file=sys.stderr)
@@ -72,16 +94,6 @@ def _refuse_impossible(given: dict[str, Any]) -> None:
 
 def _progress() -> Callable[[str], None]:
     return lambda line: print(f"measuring {line}", file=sys.stderr, flush=True) if sys.stderr.isatty() else None
-
-
-def _write(arguments: argparse.Namespace, report: Any, lines: Callable[[Any], list[str]]) -> None:
-    if arguments.json == "-":
-        print(json.dumps(report, indent=1))
-        return
-    print("\n".join(lines(report)))
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
-        print(f"wrote {arguments.json}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from solutions import Attention, LatentAttention
 from solutions.grouped_query import repeat_kv
+from solutions.latent import per_head
 
 
 def _keep(q: Tensor, k: Tensor) -> Tensor:
@@ -25,13 +26,21 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(scores, dim=-1) @ v
 
 
+def wide(x: Tensor) -> Tensor:
+    """`x` in float64, on the CPU where its device has none (Apple's)."""
+    there: Tensor = (x.cpu() if x.device.type == "mps" else x).double()
+    return there
+
+
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """`naive` in float64, one head of one sequence at a time: on long inputs all of them would not fit."""
-    out, r = torch.empty(*q.shape[:-1], v.shape[-1], dtype=torch.float64, device=q.device), q.shape[1] // k.shape[1]
-    for b in range(q.shape[0]):
-        for h in range(q.shape[1]):
-            one = (x.double()[None, None] for x in (q[b, h], k[b, h // r], v[b, h // r]))
-            out[b, h] = naive(*one)[0, 0]
+    r = q.shape[1] // k.shape[1]
+    heads = [
+        naive(*(wide(x)[None, None] for x in (q[b, h], k[b, h // r], v[b, h // r])))[0, 0]
+        for b in range(q.shape[0])
+        for h in range(q.shape[1])
+    ]
+    out: Tensor = torch.stack(heads).unflatten(0, q.shape[:2])
     return out
 
 
@@ -69,14 +78,14 @@ def flex(*, causal: int | None = None) -> Callable[[Tensor, Tensor, Tensor], Ten
 
 
 def _asks(module: LatentAttention, q: Tensor, r: Tensor) -> Tensor:
-    return torch.cat([q @ module.W_UK.mT, r], dim=-1)  # (batch, head, 1, row)
+    return torch.cat([per_head(q, module.W_UK.mT), r], dim=-1)  # (batch, head, 1, row)
 
 
 def latent_asks_left(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) -> Tensor:
     """The absorbed step by two matrix products, the few asks on the left of both."""
     S = (_asks(module, q, r).flatten(1, 2) * module.scale) @ rows.mT
     U = torch.softmax(S, dim=-1) @ rows[..., : module.d_c]
-    out: Tensor = U.unflatten(1, (q.shape[1], 1)) @ module.W_UV
+    out: Tensor = per_head(U.unflatten(1, (q.shape[1], 1)), module.W_UV)
     return out
 
 
@@ -85,7 +94,7 @@ def latent_sdpa(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor, *, 
     asks, keys = _asks(module, q, r), rows[:, None]
     asks = asks if enable_gqa else asks.transpose(1, 2)
     U = sdpa(asks, keys, keys[..., : module.d_c], scale=module.scale, enable_gqa=enable_gqa)
-    out: Tensor = (U if enable_gqa else U.transpose(1, 2)) @ module.W_UV
+    out: Tensor = per_head(U if enable_gqa else U.transpose(1, 2), module.W_UV)
     return out
 
 
@@ -98,14 +107,14 @@ def latent_naive(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) ->
 
 def latent_exact(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) -> Tensor:
     """Naive latent attention in float64, one head of one sequence at a time."""
-    d_c, scale = module.d_c, module.scale
-    out = torch.empty(*q.shape[:-1], module.W_UV.shape[-1], dtype=torch.float64, device=q.device)
-    for b in range(q.shape[0]):
-        C, k_rope = rows[b, :, :d_c].double(), rows[b, :, d_c:].double()
+    heads = []
+    for one_q, one_r, one_rows in zip(q, r, wide(rows), strict=True):
+        C, k_rope = one_rows[:, : module.d_c], one_rows[:, module.d_c :]
         for h in range(q.shape[1]):
-            keys, values = C @ module.W_UK[h].double(), C @ module.W_UV[h].double()
-            scores = (q[b, h].double() @ keys.mT + r[b, h].double() @ k_rope.mT) * scale
-            out[b, h] = torch.softmax(scores.masked_fill(~_keep(q, keys), -math.inf), dim=-1) @ values
+            keys, values = C @ wide(module.W_UK[h]), C @ wide(module.W_UV[h])
+            scores = (wide(one_q[h]) @ keys.mT + wide(one_r[h]) @ k_rope.mT) * module.scale
+            heads.append(torch.softmax(scores.masked_fill(~_keep(scores, keys), -math.inf), dim=-1) @ values)
+    out: Tensor = torch.stack(heads).unflatten(0, q.shape[:2])
     return out
 
 
@@ -113,12 +122,12 @@ def stack_exact(stack: Sequence[Attention], x: Tensor) -> Tensor:
     """The last hidden state of a stack of attention layers with residuals, in float64."""
     from copy import deepcopy
 
-    x = x.double()
+    x = wide(x)
     for layer in stack:
-        wide = deepcopy(layer).double()
+        own = deepcopy(layer).to(x)
         q, k, v = (
             p(x).unflatten(-1, (heads, -1)).transpose(1, 2)
-            for p, heads in ((wide.q_proj, wide.num_heads), (wide.k_proj, wide.num_kv_heads), (wide.v_proj, wide.num_kv_heads))
+            for p, heads in ((own.q_proj, own.num_heads), (own.k_proj, own.num_kv_heads), (own.v_proj, own.num_kv_heads))
         )
-        x = x + wide.o_proj(exact(q, k, v).transpose(1, 2).flatten(-2))
+        x = x + own.o_proj(exact(q, k, v).transpose(1, 2).flatten(-2))
     return x[:, -1]

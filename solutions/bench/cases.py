@@ -1,8 +1,10 @@
 """What is measured: each case is one task, its least work, and the functions that do it, ours first."""
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +35,7 @@ class Case:
     sizes: dict[str, int]
     bytes: int
     flops: int
-    sets: list[tuple[Tensor, ...]]
+    sets: list[tuple[Any, ...]]
     contenders: dict[str, Compute]
     reference: Compute
     goals: tuple[Goal, ...] = ()
@@ -41,7 +43,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and on which sizes to measure. `flex`: compile and measure flex_attention too (some 10 s for each shape on a CPU)."""
+    """Where and on which sizes to measure. `flex`: compile and measure flex_attention too (some 10 s for each shape on a CPU).
+
+    `span`: bytes of a case's inputs, which are copied until they take so many, so that no cache holds them from call to call.
+    """
 
     device: torch.device
     dtype: torch.dtype
@@ -56,6 +61,7 @@ class Settings:
     latent_heads: tuple[int, ...] = (16,)
     flex: bool = True
     seconds: float = 6.0
+    span: int = 2**30
 
 
 def cases(s: Settings) -> Iterator[Case]:
@@ -110,10 +116,8 @@ def decode(s: Settings, name: str, G: int, B: int, n: int) -> Case:
     """One new token's queries over a cache of `n` tokens, which is a view of a larger buffer, as `KVCache` gives it."""
     H, d = s.heads, s.head_dim
 
-    def make(seed: int) -> tuple[Tensor, ...]:
-        k, v = (normal(s, B, G, n + 16, d, seed=3 * seed + i)[:, :, :n] for i in (1, 2))
-        return normal(s, B, H, 1, d, seed=3 * seed), k, v
-
+    k, v = (normal(s, B, G, n + 16, d, seed=seed)[:, :, :n] for seed in (1, 2))
+    inputs = (normal(s, B, H, 1, d, seed=0), k, v)
     contenders: dict[str, Compute] = {"Attention's": grouped_sdpa}
     if G == H:
         contenders["SDPA"] = sdpa
@@ -135,16 +139,16 @@ def decode(s: Settings, name: str, G: int, B: int, n: int) -> Case:
         {"B": B, "H": H, "G": G, "n": n, "d": d},
         bytes=(2 * B * G * n * d + 2 * B * H * d) * size,
         flops=4 * B * H * n * d,
-        sets=rotated(make, s.device),
+        sets=rotated(inputs, s.span),
         contenders=contenders,
         reference=alt.exact,
         goals=goals,
     )
 
 
-def _latent_inputs(s: Settings, module: LatentAttention, H: int, B: int, n: int, new: int, seed: int) -> tuple[Tensor, ...]:
-    q, r = (normal(s, B, H, new, d, seed=3 * seed + i) for i, d in ((0, s.head_dim), (1, s.rope)))
-    rows = normal(s, B, n, s.latent + s.rope, seed=3 * seed + 2)
+def _latent_inputs(s: Settings, H: int, B: int, n: int, new: int) -> tuple[Tensor, ...]:
+    q, r = (normal(s, B, H, new, d, seed=seed) for seed, d in ((0, s.head_dim), (1, s.rope)))
+    rows = normal(s, B, n, s.latent + s.rope, seed=2)
     pos = torch.arange(n, device=s.device)
     rows[..., s.latent :] = apply_rope(rows[..., s.latent :], pos)
     return q, apply_rope(r, pos[n - new :]), rows
@@ -159,7 +163,7 @@ def latent_prefill(s: Settings) -> Case:
     """Causal latent attention of a whole prompt: with few more tokens than d_c / H, making keys and values is cheaper."""
     H, n, d = s.latent_heads[0], s.prompt // 2, s.head_dim
     module = _latent_module(s, H)
-    inputs = _latent_inputs(s, module, H, 1, n, n, seed=0)
+    inputs = _latent_inputs(s, H, 1, n, n)
     pairs = n * (n + 1) // 2
     return Case(
         "prefill MLA",
@@ -191,7 +195,7 @@ def latent_decode(s: Settings, H: int, B: int, n: int) -> Case:
         {"B": B, "H": H, "d_c": s.latent, "d_rope": s.rope, "n": n, "d": d},
         bytes=(B * n * (s.latent + s.rope) + 2 * H * s.latent * d + B * H * (2 * d + s.rope)) * size,
         flops=2 * B * H * (n * (2 * s.latent + s.rope) + 2 * s.latent * d),
-        sets=rotated(lambda seed: _latent_inputs(s, module, H, B, n, 1, seed), s.device),
+        sets=rotated(_latent_inputs(s, H, B, n, 1), s.span),
         contenders={
             "absorbed": module.absorbed,
             "absorbed, asks on the left (before)": partial(alt.latent_asks_left, module),
@@ -207,29 +211,37 @@ def latent_decode(s: Settings, H: int, B: int, n: int) -> Case:
 def generate(s: Settings, layers: int = 4, d_model: int = 512) -> Case:
     """The next token's hidden state in a stack of attention layers: from a cache of `n` tokens, or from all tokens again.
 
-    Every call of the cached step appends a token, so its cache grows by one each time, for which there is room.
+    Every call of the cached step appends a token, so its cache grows by one each time, for which there is room. Weights and
+    caches are copied too, so that each step reads them from memory, as it would among the other layers of a large model.
     """
     n, H, G = s.prompt, 8, 2
     torch.manual_seed(0)
     stack = [Attention(d_model, H, G).to(s.device, s.dtype).requires_grad_(False) for _ in range(layers)]
     x = normal(s, 1, n, d_model, seed=0)
-    caches = [KVCache(n + 4096) for _ in stack]
+    d = d_model // H
+    weights = sum(p.nbytes for layer in stack for p in layer.parameters())
+    moved = weights + layers * 2 * G * n * d * s.dtype.itemsize
+    copies = -(-s.span // moved)
+    caches = [KVCache(n + 64 + 4096 // copies) for _ in stack]
 
-    def through(x: Tensor, caches: list[KVCache] | list[None]) -> Tensor:
+    def through(x: Tensor, stack: list[Attention], caches: list[KVCache] | list[None]) -> Tensor:
         for layer, cache in zip(stack, caches, strict=True):
             x = x + layer(x, cache=cache)
         return x[:, -1]
 
-    through(x[:, :-1], caches)
-    weights = sum(p.nbytes for layer in stack for p in layer.parameters())
-    d = d_model // H
+    with torch.no_grad():
+        through(x[:, :-1], stack, caches)
+    kept = [(stack, caches), *(deepcopy((stack, caches)) for _ in range(1, copies))]
     return Case(
         "generate one token",
         {"B": 1, "layers": layers, "d_model": d_model, "H": H, "G": G, "n": n},
-        bytes=weights + layers * 2 * G * n * d * s.dtype.itemsize,
+        bytes=moved,
         flops=2 * weights // s.dtype.itemsize + layers * 4 * H * n * d,
-        sets=[(x,)],
-        contenders={"cached": lambda x: through(x[:, -1:], caches), "recomputed": lambda x: through(x, [None] * layers)},
-        reference=partial(alt.stack_exact, stack),
+        sets=[(x, i) for i in range(copies)],
+        contenders={
+            "cached": lambda x, i: through(x[:, -1:], *kept[i]),
+            "recomputed": lambda x, i: through(x, kept[i][0], [None] * layers),
+        },
+        reference=lambda x, i: alt.stack_exact(stack, x),
         goals=(Goal("recomputed", 50.0),) if s.device.type == "cpu" and n >= 2048 else (),
     )

@@ -1,31 +1,46 @@
 """Times of functions that do the same thing: interleaved rounds on one device, in one process."""
 
+import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-Call = Callable[[int], object]  # does the work on input set number i
 Times = dict[str, list[float]]  # seconds of one call, one number for each round
 
 AT_LEAST = 2e-3  # seconds that one measurement lasts: shorter calls are repeated
+LAUNCHES = 1e-3  # seconds: a call that is shorter may wait for its launches, so a CUDA graph is replayed instead
 ROUNDS = range(3, 16)
-CEILING_BYTES = 2**28  # the matrix of the gemv: many times any cache
+CHUNKS = 8  # parts of what the ceilings read, in turn
+WIDTH = 4096  # numbers in a row of it
 
 
-def interleaved(calls: Mapping[str, Call], device: torch.device, *, sets: int, seconds: float, graph: bool = False) -> Times:
+@dataclass(frozen=True)
+class Work:
+    """What is timed: `call(i)` does it on input set number `i`, of `sets`."""
+
+    call: Callable[[int], object]
+    sets: int = 1
+
+
+def interleaved(calls: Mapping[str, Work], device: torch.device, *, seconds: float) -> Times:
     """Seconds per call of each of `calls`, for each round: every round measures all of them once, one after the other.
 
     So whatever slows the machine down for a while slows all alike. All have been called before, which warms them up.
-    `seconds` is about what all rounds may take; there are 3 to 15. With `graph`, on CUDA, one pass over all `sets` of inputs
-    is captured in a CUDA graph and replayed, which takes the cost of launching out of the time.
+    `seconds` is about what all rounds may take; there are 3 to 15. On CUDA, where a call is so short that its launches matter,
+    one pass over all its sets of inputs is captured in a CUDA graph and replayed.
     """
-    passes = {name: _Pass(call, device, sets, graph) for name, call in calls.items()}
+    passes = {name: _Pass(work, device) for name, work in calls.items()}
     once = {name: max(measured.seconds(1), 1e-7) for name, measured in passes.items()}
     once |= {name: max(passes[name].seconds(5), 1e-7) for name, t in once.items() if t < AT_LEAST}  # now that it is warm
+    for name, measured in passes.items():
+        if device.type == "cuda" and once[name] < LAUNCHES:
+            measured.capture()
     times: Times = {name: [] for name in calls}
     repeats = {name: max(1, round(AT_LEAST / t)) for name, t in once.items()}
     a_round = sum(once[name] * repeats[name] for name in calls)
@@ -38,21 +53,22 @@ def interleaved(calls: Mapping[str, Call], device: torch.device, *, sets: int, s
 class _Pass:
     """One call after the other, over the sets of inputs in turn."""
 
-    def __init__(self, call: Call, device: torch.device, sets: int, graph: bool) -> None:
-        self.call, self.device, self.sets, self.next = call, device, sets, 0
-        self.graph = None
-        if graph and device.type == "cuda":
-            try:
-                self.graph = self._captured()
-            except RuntimeError as problem:
-                warnings.warn(f"timed with its launches, since no CUDA graph could be captured: {problem}", stacklevel=2)
+    def __init__(self, work: Work, device: torch.device) -> None:
+        self.call, self.sets, self.device, self.next = work.call, work.sets, device, 0
+        self.graph: Any = None  # a torch.cuda.CUDAGraph
 
-    def _captured(self) -> torch.cuda.CUDAGraph:
+    def capture(self) -> None:
+        """From now on, replay a CUDA graph of one pass over all sets of inputs, if one can be captured."""
+        try:
+            self.graph = self._captured()
+        except RuntimeError as problem:
+            warnings.warn(f"timed with its launches, since no CUDA graph could be captured: {problem}", stacklevel=2)
+
+    def _captured(self) -> Any:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # PyTorch asks for a warm-up on a stream of its own before a capture
-            for i in range(self.sets):
-                self.call(i)
+            self.call(0)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -73,36 +89,59 @@ class _Pass:
         return repeats
 
     def seconds(self, repeats: int) -> float:
-        """Of one call, the mean of `repeats`: device time between two events on CUDA, else time on the wall."""
-        if self.device.type != "cuda":
-            start = time.perf_counter()
+        """Of one call, the mean of `repeats`: device time between two events on CUDA, else the wall's until all is done."""
+        if self.device.type == "cuda":
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
             made = self._run(repeats)
-            return (time.perf_counter() - start) / made
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
+            end.record()
+            end.synchronize()
+            return float(begin.elapsed_time(end)) / 1e3 / made
+        _wait(self.device)
+        start = time.perf_counter()
         made = self._run(repeats)
-        end.record()
-        end.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / made
+        _wait(self.device)
+        return (time.perf_counter() - start) / made
 
 
-def ceilings(device: torch.device, dtype: torch.dtype) -> tuple[dict[str, Call], dict[str, float]]:
-    """What measures the machine's two ceilings, and the bytes or FLOPs of each call: `gemv` (and `copy`, on CUDA), `matmul`.
+def _wait(device: torch.device) -> None:
+    """Until the device has done all that it was told: every device but the CPU answers before it has computed."""
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
 
-    A matrix-vector product reads a matrix once, as a decode step reads its cache. On CUDA a copy is often faster, and the
-    faster of the two is the ceiling; on a CPU it is the product alone, since a copy may write past the caches.
+
+def span(device: torch.device) -> int:
+    """Bytes that are read in turn: far more than a last-level cache, hundreds of MB on a server, and little of the memory."""
+    if device.type == "cuda":
+        return min(2**31, int(torch.cuda.get_device_properties(device).total_memory) // 16)
+    known = hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 2**33
+    return min(2**30, memory // 8)
+
+
+def ceilings(device: torch.device, dtype: torch.dtype, span: int) -> tuple[dict[str, Work], dict[str, float]]:
+    """What measures the machine's two ceilings, and the bytes or FLOPs of each call: readers of memory, and `matmul`.
+
+    The readers go through `span` bytes, an eighth of them in each call, so that no cache holds what they read: a matrix-vector
+    product, a sum, a dot product, and on CUDA a copy, which also writes. Which of them is fastest depends on the machine and
+    on the number of threads; the ceiling is the fastest. None knows what it reads for, so no attention should beat it.
     """
-    size = dtype.itemsize
-    rows = CEILING_BYTES // size // 4096
-    matrix, vector = torch.randn(rows, 4096, device=device).to(dtype), torch.randn(4096, device=device).to(dtype)
+    rows = max(2, span // CHUNKS // 4 // WIDTH)
+    memory, vector = torch.ones(CHUNKS, rows, WIDTH, device=device), torch.ones(WIDTH, device=device)
+    halves = memory.view(CHUNKS, 2, -1)
+    readers: dict[str, Callable[[int], Any]] = {
+        "gemv": lambda i: memory[i] @ vector,
+        "sum": lambda i: memory[i].sum(),
+        "dot": lambda i: torch.dot(halves[i, 0], halves[i, 1]),
+    }
+    moved = {name: float(memory[0].nbytes) for name in readers}
+    if device.type == "cuda":
+        target = torch.empty_like(memory[0])
+        readers["copy"], moved["copy"] = lambda i: target.copy_(memory[i]), 2.0 * target.nbytes
     side = 8192 if device.type == "cuda" else 1024
     square = torch.randn(side, side, device=device).to(dtype)
-    calls: dict[str, Call] = {"gemv": lambda i: matrix @ vector, "matmul": lambda i: square @ square}
-    work = {"gemv": float(matrix.nbytes), "matmul": 2.0 * side**3}
-    if device.type == "cuda":
-        target = torch.empty_like(matrix)
-        calls["copy"], work["copy"] = lambda i: target.copy_(matrix), 2.0 * matrix.nbytes
-    return calls, work
+    works = {name: Work(read, CHUNKS) for name, read in readers.items()} | {"matmul": Work(lambda i: square @ square)}
+    return works, moved | {"matmul": 2.0 * side**3}
 
 
 def median(times: Sequence[float]) -> float:
@@ -115,9 +154,11 @@ def ratio(slower: Sequence[float], faster: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(slower, faster, strict=True))
 
 
-def rotated(make: Callable[[int], tuple[Tensor, ...]], device: torch.device) -> list[tuple[Tensor, ...]]:
-    """Sets of inputs by `make(seed)`, in turn to be read, together several times as large as the last-level cache."""
-    first = make(0)
-    cache = torch.cuda.get_device_properties(device).L2_cache_size if device.type == "cuda" else 2**26
-    bytes_ = sum(x.nbytes for x in first)
-    return [first, *(make(seed) for seed in range(1, min(16, -(-4 * int(cache) // bytes_))))]
+def rotated(inputs: tuple[Tensor, ...], span: int) -> list[tuple[Tensor, ...]]:
+    """The inputs and copies of them, in turn to be used, so many that they take `span` bytes together. Layouts are kept."""
+    bytes_ = sum(x.nbytes for x in inputs)
+    return [inputs, *(tuple(_copy(x) for x in inputs) for _ in range(1, -(-span // bytes_)))]
+
+
+def _copy(x: Tensor) -> Tensor:
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).copy_(x)

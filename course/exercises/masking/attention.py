@@ -51,13 +51,15 @@ def _forbidden_giant(draw: Draw):
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
 
 
-def _far_below_zero(draw: Draw):
-    """All scores lie near -2560, exact in single precision: a fill that is meant to be low is higher than they are."""
-    d_v = draw.sizes(1, low=5, high=7)[0]
-    Q, K = np.zeros((2, 4)), draw.normal(3, 4)
-    Q[:, 0], K[:, 0] = 128.0, -40.0 + draw.rng.permutation(3) / 64
-    keep = torch.ones(2, 3).bool().numpy()
-    keep[:, draw.integer(0, 2)] = False
+def _low_scores(draw: Draw):
+    """In each row one key is kept, and its score is about -4e9, far below those of the forbidden ones: near 0."""
+    d_k, d_v = draw.sizes(2, low=5, high=7)
+    Q, K = draw.normal(3, d_k), draw.normal(3, d_k)
+    Q[:, 0], K[:, 0] = 1e5, 0.0
+    low = draw.integer(0, 2)
+    K[low, 0] = -1e5
+    keep = np.zeros((3, 3), dtype=bool)
+    keep[:, low] = True
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
 
 
@@ -85,16 +87,6 @@ def _of_weights(change):
     return answer
 
 
-def _low_fill(low):
-    """The fill is not low enough; rows in which nothing may be seen are right."""
-
-    def answer(Q, K, V, keep):
-        A = torch.softmax(_scores(Q, K).masked_fill(~keep, low), dim=-1) * keep
-        return A @ V, A
-
-    return answer
-
-
 def _values_zeroed(Q, K, V, keep):
     A = torch.softmax(_scores(Q, K), dim=-1)
     return (A * keep) @ V, A
@@ -116,6 +108,11 @@ def _repaired_after_adding(Q, K, V, keep):
 def _finite_fill(Q, K, V, keep):
     S = _scores(Q, K)
     A = torch.softmax(S.masked_fill(~keep, torch.finfo(S.dtype).min), dim=-1) * keep
+    return A @ V, A
+
+
+def _filled_then_zeroed(Q, K, V, keep):
+    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -1e9), dim=-1) * keep
     return A @ V, A
 
 
@@ -156,7 +153,7 @@ MASKED_SDPA = Exercise(
         Case("queries that may see nothing", _empty_rows, edge=0.2),
         Case("gradients where queries see nothing", _empty_rows, grad=("Q", "K", "V"), edge=0.2),
         Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
-        Case("allowed keys with scores far below zero", _far_below_zero, edge=0.1),
+        Case("a kept key with a very low score", _low_scores, edge=0.2),
     ),
     hints=(
         "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
@@ -224,17 +221,22 @@ MASKED_SDPA = Exercise(
             _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY)),
         ),
         Misconception(
-            "not_low_enough",
-            "filled with a number that is not low enough: where the allowed scores lie lower still, the forbidden key gets all the weight",
-            "Fill with $-\\infty$ (`-math.inf`): no score is lower.",
-            _of_scores(lambda S, keep: S.masked_fill(~keep, -100.0), lambda O, A: (O, A)),
-            also=(_low_fill(-100.0), _low_fill(-1000.0)),
-        ),
-        Misconception(
             "minus_1e9",
             "filled in a large finite number: a query that may see nothing gets the mean of **all** values, the forbidden ones",
             "Set the weights to 0 where nothing is kept.",
             _of_scores(lambda S, keep: S.masked_fill(~keep, -1e9)),
+        ),
+        Misconception(
+            "smallest_number",
+            "filled in the smallest number there is: a query that may see nothing gets the mean of **all** values, the forbidden ones",
+            "Set the weights to 0 where nothing is kept.",
+            _of_scores(lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min)),
+        ),
+        Misconception(
+            "minus_1e9_then_zero",
+            "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
+            "$-\\infty$ is below every score. Fill with `-math.inf`.",
+            _filled_then_zeroed,
         ),
         Misconception(
             "nan_to_num_on_the_output",

@@ -1,0 +1,94 @@
+"""`python -m solutions.bench.parts`: where the time of a decode step on a CPU goes, counted part by part.
+
+A step is two products of the cache with few columns, one for each head that shares it, and a softmax between them. Each product
+is timed on a cache that comes from memory, and again on one that the last call has left near by, which is what the arithmetic
+alone takes. A library's matrix product first copies what it reads into the order that its inner loop wants, and only then
+multiplies: so the two times add up, where the roofline lets the longer one hide the shorter.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from solutions.bench import clock
+from solutions.bench.clock import Work, ceilings, interleaved, median, rotated
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A decode step's sizes: `heads` share `n` cached rows of `width` numbers; `read` of them are values."""
+
+    name: str
+    heads: int
+    n: int
+    width: int
+    values: int
+    shared: bool  # whether values are a part of the same rows, as in MLA
+
+
+STEPS = (Step("MQA", 16, 4096, 128, 128, False), Step("MLA, absorbed", 16, 4096, 576, 512, True))
+
+
+def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
+    """Seconds of each part and of the whole step; then of its floor: the rows read once, or the FLOPs as fast as can be."""
+    n, heads = step.n, step.heads
+    q, weights = torch.randn(heads, step.width), torch.softmax(torch.randn(n, heads), dim=0)
+    keys = torch.randn(n, step.width)
+    sets = rotated((keys,) if step.shared else (keys, torch.randn(n, step.values)), span)
+
+    def scores(i: int) -> torch.Tensor:
+        return sets[i][0] @ q.mT
+
+    def average(i: int, A: torch.Tensor = weights) -> torch.Tensor:
+        return A.mT @ sets[i][-1][:, : step.values]
+
+    probes, work = ceilings(CPU, torch.float32, span)
+    calls = probes | {
+        "scores, rows from memory": Work(scores, len(sets)),
+        "scores, rows near by": Work(scores),
+        "softmax": Work(lambda i: torch.softmax(weights, dim=0)),
+        "averages, rows from memory": Work(average, len(sets)),
+        "averages, rows near by": Work(average),
+        "the step": Work(lambda i: average(i, torch.softmax(scores(i), dim=0)), len(sets)),
+    }
+    times = {name: median(own) for name, own in interleaved(calls, CPU, seconds=seconds).items()}
+    rates = {name: work[name] / times[name] for name in probes}
+    fastest = max(rate for name, rate in rates.items() if name != "matmul")
+    found = {name: times[name] for name in calls if name not in probes}
+    found["reading the rows once"] = sum(x.nbytes for x in sets[0]) / fastest
+    found["the FLOPs, as a square product"] = 2 * heads * n * (step.width + step.values) / rates["matmul"]
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the parts of both steps; returns 0."""
+    kind = argparse.ArgumentParser(
+        prog="python -m solutions.bench.parts", description="Where a decode step's time goes on a CPU."
+    )
+    kind.add_argument("--threads", type=int, default=1)
+    kind.add_argument("--seconds", type=float, default=10.0, help="about how long to measure each step")
+    kind.add_argument("--quick", action="store_true", help="sizes too small to judge by")
+    arguments = kind.parse_args(argv)
+    before = torch.get_num_threads()
+    torch.set_num_threads(arguments.threads)
+    try:
+        for step in STEPS:
+            sizes = Step(step.name, step.heads, 64, step.width, step.values, step.shared) if arguments.quick else step
+            found = parts(sizes, 2**21 if arguments.quick else clock.span(CPU), 0.0 if arguments.quick else arguments.seconds)
+            print(f"{sizes.name}, {sizes.heads} heads, {sizes.n:,} rows, {arguments.threads} thread(s)")
+            for name, t in found.items():
+                print(f"  {name:34}{t * 1e6:9.0f} us")
+            floor = max(found["reading the rows once"], found["the FLOPs, as a square product"])
+            print(f"  {'share of the floor':34}{floor / found['the step']:9.2f}")
+    finally:
+        torch.set_num_threads(before)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
