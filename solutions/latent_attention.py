@@ -177,10 +177,9 @@ class LatentAttention(nn.Module):
         q = per_head(from_query, self.W_UQ)  # (batch, H, new, d)
         r = apply_rope(per_head(from_query, self.W_QR), pos, self.base)  # (batch, H, new, d_rope)
         c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
-        if cache is None:
-            rows = torch.cat([c, k_rope], dim=-1)
-        else:  # under autocast the norm answers in another dtype than the products do
-            rows = cache.append(c.to(cache.dtype), k_rope.to(cache.dtype))
+        if cache is not None:  # under autocast the norm answers in another dtype than the products do
+            c, k_rope = c.to(cache.dtype), k_rope.to(cache.dtype)
+        rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
         heads = self.naive(q, r, rows) if chosen == "naive" else self.absorbed(q, r, rows)
         return heads.transpose(1, 2).flatten(2) @ self.W_O.flatten(0, 1)  # one matrix product: it also adds the heads
 
