@@ -11,11 +11,14 @@ endif
 SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-.PHONY: lab test test-slow lint demo build verify lock clean
+.PHONY: lab install test test-slow lint demo build verify lock clean
 .DEFAULT_GOAL := lab
 
 lab: $(VENV)/.lab-$(SUM)
 	$(BIN)/attn lab
+
+# what `make lab` installs, without opening anything: for containers and editors
+install: $(VENV)/.lab-$(SUM)
 
 test: $(VENV)/.all-$(SUM) lint
 	$(BIN)/attn build --check

@@ -167,8 +167,8 @@ def measure_change() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
     Three tokens of 4 features: three flags (0: reading before, 1: reading after, 2: the
     question) and the reading, which is 0 for the question. Your heads must write *after
-    minus before* into feature 3 of the question, to within a thousandth, whatever the
-    readings are.
+    minus before* into feature 3 of the question, to within a thousandth, for readings
+    up to 10.
 
     >>> [W.shape[0] for W in measure_change()[:3]]
     [4, 4, 4]
@@ -197,15 +197,6 @@ def head_share(
     """
     share: Tensor = C.norm(dim=-1) / C.sum(0).norm(dim=-1)
     return share
-
-
-def qk_ratio() -> float:
-    r"""How many times as many numbers the circuit $W_Q W_K^\top$ of one head has,
-    multiplied out, as the two matrices it is made of.
-
-    The head has $d_k = 64$ in a model of $d_{model} = 576$. No unit.
-    """
-    return 576 * 576 / (2 * 576 * 64)
 
 
 class MultiHead(nn.Module):
@@ -259,20 +250,6 @@ class MultiHead(nn.Module):
         outputs, _ = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))
         Y: Tensor = self.WO(merge_heads(outputs))
         return Y
-
-
-def param_count(d_model: int, H: int, d_k: int, d_v: int, bias: bool) -> int:
-    r"""The number of parameters in `MultiHead(d_model, H, d_k, d_v, bias)`, by
-    arithmetic.
-
-    >>> param_count(d_model=3, H=2, d_k=1, d_v=1, bias=True)
-    33
-
-    Source: Vaswani et al. (2017), section 3.2.2, the shapes of $W_i^Q$, $W_i^K$,
-    $W_i^V$ and $W^O$.
-    """
-    weights = 2 * d_model * H * d_k + 2 * d_model * H * d_v
-    return weights + (2 * H * d_k + H * d_v + d_model if bias else 0)
 
 
 def from_torch_mha(module: nn.MultiheadAttention) -> MultiHead:

@@ -8,25 +8,13 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 
-def sdpa(
-    Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"], V: Float[Tensor, "... key d_v"]
-) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights of scaled dot-product attention (lesson 03). The lesson's set-up cell gives it to the learner.
-
-    >>> sdpa(torch.zeros(1, 3), torch.eye(2, 3), torch.tensor([[2.0], [6.0]]))[0]
-    tensor([[4.]])
-    """
-    A = torch.softmax(Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1]), dim=-1)
-    return A @ V, A
-
-
 def permutation_gap(
     f: Callable[[Tensor], Tensor],
     X: Float[Tensor, "n d"],
     order: Int[Tensor, " n"],
 ) -> float:
     r"""How far `f` is from permutation equivariance: the largest entry of
-    $|f(PX) - P f(X)|$, as a Python float.
+    $|f(PX) - P f(X)|$, as a number.
 
     $P$ puts the rows of a matrix into the given `order`: row $i$ of $PX$ is row
     `order[i]` of $X$. `order` holds each of $0, \dots, n-1$ once. `f` maps (n, d) to
@@ -54,7 +42,7 @@ def rope_angles(
     $\theta_i = b^{-2i/d}$, $i = 0, \dots, d/2 - 1$, `base` $b$.
 
     One row per entry $p$ of `pos`, which may be any positions in any order; one column
-    per pair, `d` even. Angles are not reduced modulo $2\pi$. They lie on the device of
+    per clock, `d` even. Angles are not reduced modulo $2\pi$. They lie on the device of
     `pos` and are float32, or float64 where `pos` is: never less, so positions that come
     in bfloat16 or float16 must not drag the computation down.
 
@@ -69,25 +57,6 @@ def rope_angles(
     dtype = torch.promote_types(pos.dtype, torch.float32)
     theta = base ** (-torch.arange(0, d, 2, dtype=dtype, device=pos.device) / d)
     return pos[..., None].to(dtype) * theta
-
-
-def sinusoidal(n: int, d: int, *, base: float = 10_000.0) -> Float[Tensor, "n d"]:
-    r"""The table of sinusoidal position encodings, for the positions
-    $p = 0, \dots, n-1$ and an even width `d`, in float32.
-
-    $E_{p,2i} = \sin\varphi_{p,i}$ and $E_{p,2i+1} = \cos\varphi_{p,i}$, with the
-    angles of `rope_angles` for `base`: the sine and the cosine of one clock stand side
-    by side.
-
-    >>> sinusoidal(2, 4)
-    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
-            [0.8415, 0.5403, 0.0100, 0.9999]])
-
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.5, where
-    `base` is 10000.
-    """
-    angle = rope_angles(torch.arange(n), d, base)  # (n, d/2)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
 def turned_score() -> float:
@@ -140,33 +109,6 @@ def apply_rope(
     turned = even * cos - odd * sin, even * sin + odd * cos
     rotated = torch.stack(turned, dim=-1)  # (..., n, d/2, 2)
     return rotated.flatten(-2).to(x.dtype)
-
-
-def rope_sdpa(
-    Q: Float[Tensor, "... query d_k"],
-    K: Float[Tensor, "... key d_k"],
-    V: Float[Tensor, "... key d_v"],
-    pos_q: Num[Tensor, "... query"],
-    pos_k: Num[Tensor, "... key"],
-    base: float = 10_000.0,
-) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of attention with rotary positions:
-    $S_{ij} = (R_{p_i} q_i) \cdot (R_{p'_j} k_j)/\sqrt{d_k}$.
-
-    $R_p$ is the rotation of `apply_rope` (interleaved, with the same `base`), $p_i$ the
-    entries of `pos_q`, $p'_j$ those of `pos_k`; the two may differ in length and in
-    where they start. Then $A = \mathrm{softmax}_j(S)$ and $O = A V$. No key is masked,
-    wherever it stands. Only differences $p'_j - p_i$ matter: adding one number to all
-    positions of both changes nothing but the rounding.
-
-    >>> q, K = torch.tensor([[4.0, 0.0]]), torch.tensor([[4.0, 0.0], [4.0, 0.0]])
-    >>> O, A = rope_sdpa(q, K, torch.eye(2), torch.tensor([7]), torch.tensor([6, 8]))
-    >>> A
-    tensor([[0.5000, 0.5000]])
-
-    Source: Su et al. (2021), section 3.2.2, equation 16.
-    """
-    return sdpa(apply_rope(Q, pos_q, base), apply_rope(K, pos_k, base), V)
 
 
 def interleave_permutation(d: int, heads: int = 1) -> Int[Tensor, " columns"]:
@@ -255,12 +197,14 @@ def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " 
     r"""A query $q$ and a key $k$ of width `d`: their head looks `steps` tokens back.
 
     **Every** token of the text has this same query and this same key; only their turns
-    differ. With the weights of `rope_sdpa` (base 10000, no mask) each token must give
-    more than half of its weight to the token `steps` places before it.
+    differ: the score of the tokens at $i$ and $j$ is $(R_i\,q) \cdot (R_j\,k)/\sqrt{d}$
+    (base 10000, no mask). After the softmax each token must give more than half of its
+    weight to the token `steps` places before it. The first `steps` tokens, which have
+    none there, do not count.
 
     >>> q, k = look_back(3, 32)
-    >>> Q, K, pos = q.expand(20, 32), k.expand(20, 32), torch.arange(20)
-    >>> rope_sdpa(Q, K, K, pos, pos)[1][10].argmax()
+    >>> q, k = (apply_rope(x.expand(20, 32), torch.arange(20)) for x in (q, k))
+    >>> (q @ k.T)[10].argmax()
     tensor(7)
     """
     key = torch.full((1, d), 8.0)  # long, so that the softmax decides
@@ -269,29 +213,24 @@ def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " 
 
 
 def head_roles(
-    A: Float[Tensor, "batch head n n"],
-    period: Int[Tensor, " batch"],
+    A: Float[Tensor, "head n n"],
+    period: int,
 ) -> tuple[Float[Tensor, " head"], Float[Tensor, " head"]]:
-    r"""What each head looks at in repeating texts: `(previous, induction)`, one mean
-    weight per head each.
+    r"""What each head looks at in a text that repeats itself every `period` tokens:
+    `(previous, induction)`, one mean weight per head each.
 
-    Text `b` repeats itself every `period[b]` tokens. `previous`: the weight on the
-    token just before, averaged over all texts and all rows but the first. `induction`:
-    the weight on the token that **followed** the row's own token one period ago,
-    averaged over all texts and all rows that have an earlier copy (`i >= period[b]`).
+    `previous`: the weight on the token just before, averaged over all rows but the
+    first. `induction`: the weight on the token that **followed** the row's own token
+    one period ago, averaged over the rows that have an earlier copy, from row `period`.
 
-    >>> A = torch.zeros(1, 1, 4, 4)
-    >>> A[0, 0, [1, 2, 3], [0, 0, 2]] = 1.0
-    >>> head_roles(A, torch.tensor([3]))
+    >>> A = torch.zeros(1, 4, 4)
+    >>> A[0, [1, 2, 3], [0, 0, 2]] = 1.0
+    >>> head_roles(A, 3)
     (tensor([0.6667]), tensor([0.]))
 
     Source: Olsson et al. (2022), "In-context Learning and Induction Heads".
     """
-    j = torch.arange(A.shape[-1], device=A.device)
-    i = j[:, None]
-    before = (j == i - 1).expand(len(A), -1, -1)
-    ago = period[:, None, None]
-    followed = (j == i - ago + 1) & (i >= ago)
-    roles = ((A * m[:, None]).sum((0, 2, 3)) / m.sum() for m in (before, followed))
-    previous, induction = roles
+    i = torch.arange(A.shape[-1], device=A.device)
+    previous = A[:, i[1:], i[:-1]].mean(-1)
+    induction = A[:, i[period:], i[period:] - period + 1].mean(-1)
     return previous, induction

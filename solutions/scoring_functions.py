@@ -75,26 +75,6 @@ def gaussian_scores(
     return S
 
 
-def weight_gap(Q: Float[np.ndarray, "n d"], K: Float[np.ndarray, "m d"]) -> float:
-    r"""The largest change of any weight, $\max_{ij} |a_{ij} - b_{ij}|$, when the
-    Gaussian gives way to the dot product.
-
-    $a_{ij}$ are the weights of query $i$ over the keys from the Gaussian's exponents
-    $-\tfrac{1}{2} \lVert q_i - k_j \rVert^2$, $b_{ij}$ those from the dot products
-    $q_i \cdot k_j$. Both scores are divided by $\sqrt{d}$ before the softmax over the
-    keys. The result is one number between 0 and 1.
-
-    >>> Q, K = np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 0.0]])
-    >>> round(weight_gap(Q, K), 3)
-    0.257
-    >>> weight_gap(Q, np.array([[1.0, 0.0], [0.0, -1.0]])) < 1e-15
-    True
-    """
-    root = np.sqrt(Q.shape[-1])
-    a, b = softmax(gaussian_scores(Q, K) / root), softmax(Q @ K.T / root)
-    return float(np.abs(a - b).max())
-
-
 def learn_step(
     X: Float[np.ndarray, "m d"],
     asking: Int[np.ndarray, "n"],
@@ -160,8 +140,7 @@ def crossover() -> float:
     """The number of tokens from which the attention table of a layer costs more than
     its four projections, for vectors of 512 numbers.
 
-    The unit is tokens; a multiplication with its addition counts once. The projections
-    take 4 n d^2 of them, the scores and the weighted sums n^2 d each.
+    The unit is tokens; a multiplication with its addition counts once.
     """
     d = 512
     return 4 * d**2 / (2 * d)

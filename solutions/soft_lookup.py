@@ -6,15 +6,6 @@ import numpy as np
 from jaxtyping import Float
 
 
-def rnn_reach() -> float:
-    """The number of words after which less than one hundredth of a signal is left, if
-    every step keeps nine tenths of it.
-
-    The unit is words. A whole number, or one that would have to be rounded up to it.
-    """
-    return float(np.ceil(np.log(0.01) / np.log(0.9)))
-
-
 def hard_lookup(
     q: Float[np.ndarray, "d"],
     K: Float[np.ndarray, "m d"],
@@ -76,34 +67,6 @@ def gaussian(
     return s
 
 
-def compact_kernel(
-    q: Float[np.ndarray, "d"],
-    K: Float[np.ndarray, "m d"],
-    shape: str,
-) -> Float[np.ndarray, "m"]:
-    r"""The score of each key under a kernel that is zero beyond distance 1.
-
-    `shape` is "boxcar", "triangular" or "epanechnikov"; the lesson's figure shows the
-    three curves over the distance $u_j = \lVert q - k_j \rVert_2$. A boxcar counts a
-    key at distance exactly 1 as inside. The result has one floating-point number for
-    each key, not normalised.
-    Source of the third: V. A. Epanechnikov (1969), Theory of Probability and Its
-    Applications 14(1), 153-158, with the half-width rescaled from $\sqrt{5}$ to 1.
-
-    >>> K = np.array([[10.5], [9.0], [12.0]])
-    >>> compact_kernel(np.array([10.0]), K, "boxcar")
-    array([1., 1., 0.])
-    """
-    u = np.linalg.norm(K - q, axis=-1)
-    curves = {
-        "boxcar": np.where(u <= 1, 1.0, 0.0),
-        "triangular": np.maximum(0.0, 1 - u),
-        "epanechnikov": 0.75 * np.maximum(0.0, 1 - u**2),
-    }
-    s: np.ndarray = curves[shape]
-    return s
-
-
 def attention_pool(
     q: Float[np.ndarray, "d"],
     K: Float[np.ndarray, "m d"],
@@ -158,7 +121,8 @@ def nadaraya_watson(
 
     The distance $u_{ij} = |x^q_i - x_j| / \sigma$ counts in widths: `xq` are the `n`
     places asked about, `x` and `y` the `m` data points, and `width` is $\sigma > 0$ in
-    the units of `x`. For each query $i$ the weights over the data sum to 1.
+    the units of `x`. For each query $i$ the weights over the data sum to 1, unless
+    every score is rounded to 0: then they are 0, as in `normalize`.
     Sources: E. A. Nadaraya (1964), Theory of Probability and Its Applications 9(1),
     141-142; G. S. Watson (1964), Sankhya A 26(4), 359-372.
 

@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]  # PyYAML ships no types; myst-parse
 import autograder
 from autograder.authoring import readme_tables
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
+from autograder.authoring.verify import Verdict
 from autograder.cli import main
 from autograder.workspace import folder as workspace
 
@@ -90,9 +91,17 @@ def test_verify_prints_the_mutation_score_and_the_agreed_json(capsys: pytest.Cap
     assert "mutation score 100.0%" in capsys.readouterr().out
 
 
-@pytest.mark.slow  # it verifies every lesson, as `attn build --check` does in `make test`
-@pytest.mark.timeout(1200)
-def test_a_document_that_lost_its_markers_is_refused() -> None:  # what stands between them is compared by `attn build --check`
+def test_a_score_that_was_not_measured_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readme_tables, "course_root", lambda: tmp_path / "course")
+    measured = [Verdict("a", "b", 3, 3, 1, 1, True)]
+    assert readme_tables.has_score(measured)  # a course without a README
+    page = tmp_path / "README.md"
+    page.write_text(f"<!-- score: by `attn build` -->\n{readme_tables.score_line(measured)}\n<!-- /score -->\n")
+    assert readme_tables.has_score(measured)
+    assert not readme_tables.has_score([Verdict("a", "b", 3, 2, 1, 1, True)])
+
+
+def test_a_document_that_lost_its_markers_is_refused() -> None:  # what stands between them: `attn build --check`, `attn verify`
     with pytest.raises(CourseError, match="Put them back"):
         readme_tables.filled("no markers", {"score": lambda: "100%"})
 

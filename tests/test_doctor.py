@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autograder.authoring.course import CourseError
 from autograder.workspace import doctor
 from tests.learner import attn
 
@@ -69,3 +70,19 @@ def test_a_folder_that_cannot_be_written_is_found_out(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(doctor.tempfile, "TemporaryDirectory", refuse)
     assert doctor.disk(tmp_path, 0).status == "fail"
+
+
+def test_an_extra_that_takes_in_others_needs_their_packages_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["numpy>=2", 'x[book,cells]; extra == "learn"', 'sphinx>=8.2; extra == "book"', 'torch>=2.6; extra == "cells"']
+    monkeypatch.setattr(doctor, "_distribution", lambda: "x")
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: [*lines, 'uv>=0.6; extra == "test"'])
+    assert doctor._required({"", "learn"}) == {"numpy": "2", "sphinx": "8.2", "torch": "2.6"}
+
+
+def test_without_a_clone_the_fix_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise CourseError("expected a course folder")
+
+    monkeypatch.setattr(doctor, "course_root", nowhere)
+    monkeypatch.setattr(doctor, "_distribution", lambda: "x")
+    assert doctor._install("learn").endswith(" -m pip install 'x[learn]'")

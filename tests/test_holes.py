@@ -42,12 +42,13 @@ def test_a_mistake_that_raises_by_accident_is_refused() -> None:
 
 
 @pytest.mark.parametrize("fill", [-1e4, -1e5, -1e9, -1e20, torch.finfo(torch.float32).min])
-def test_any_large_finite_fill_has_the_one_name(fill: float) -> None:
+def test_any_large_finite_fill_is_named(fill: float) -> None:
     def masked_sdpa(Q: Any, K: Any, V: Any, keep: Any) -> Any:
         A = torch.softmax((Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(~keep, fill), dim=-1)
         return A @ V, A
 
-    assert ids(told("masking", "masked_sdpa", masked_sdpa)) == {"minus_1e9"}
+    low_enough = fill < -1e10  # for the case whose kept scores are about -4e9
+    assert ids(told("masking", "masked_sdpa", masked_sdpa)) == {"smallest_number" if low_enough else "minus_1e9"}
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,7 +9,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_course import designs
-from attention_course.small_models import NOUNS, Copier, Reader, dog_or_man, repeating_texts, share_right, trained
+from attention_course import position_pictures as pictures
+from attention_course.small_models import (
+    NOUNS,
+    ALiBi,
+    Copier,
+    Learned,
+    Reader,
+    RelativeBias,
+    Sinusoidal,
+    dog_or_man,
+    repeating_texts,
+    share_right,
+    sinusoidal,
+    trained,
+    watched,
+)
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +32,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from autograder.authoring import course
-from autograder.judging import pack
+from autograder.judging import pack, values
 from autograder.judging.compose import answer_of
 from solutions import device
 from solutions import positions as reference
@@ -29,11 +44,8 @@ from solutions.positions import (
     look_back,
     permutation_gap,
     rope_angles,
-    rope_sdpa,
     rotary_mha,
     rotate_half_rope,
-    sdpa,
-    sinusoidal,
     turned_score,
 )
 
@@ -60,6 +72,18 @@ def one_thread() -> Iterator[None]:
 def at(*pos: float) -> Tensor:
     """Positions in float64, so that the angles are float64 too."""
     return torch.tensor(pos, dtype=torch.float64)
+
+
+def rope_sdpa(q: Tensor, k: Tensor, v: Tensor, pos_q: Tensor, pos_k: Tensor) -> tuple[Tensor, Tensor]:
+    """Output and weights of attention with turned queries and keys, and values as they are."""
+    S: Tensor = apply_rope(q, pos_q) @ apply_rope(k, pos_k).mT / math.sqrt(q.shape[-1])
+    A = torch.softmax(S, dim=-1)
+    return A @ v, A
+
+
+def roles_of(A: Tensor, periods: Tensor) -> Tensor:
+    """As the lesson's `roles`: `head_roles`, averaged over the texts of a batch, (2, head)."""
+    return torch.stack([torch.stack(head_roles(a, p)) for a, p in zip(A, periods.tolist(), strict=True)]).mean(0)
 
 
 def rotation_matrix(p: float, d: int, base: float = 10_000.0) -> Tensor:
@@ -292,11 +316,6 @@ def test_the_last_token_alone_needs_its_own_position() -> None:
     assert (rope_sdpa(q[-1:], k, v, pos[:1], pos)[0] - whole[-1:]).abs().max() > 0.1
 
 
-def test_the_given_sdpa_is_the_builtin() -> None:
-    q, k, v = normal(2, 3, 6), normal(2, 5, 6, seed=1), normal(2, 5, 4, seed=2)
-    assert_close(sdpa(q, k, v)[0], F.scaled_dot_product_attention(q, k, v), **DOUBLE)
-
-
 # ---------------------------------------------------------------------------------------------- layouts
 
 
@@ -349,19 +368,6 @@ def test_angles_at_position_1000_are_off_by_what_the_text_says(dtype: torch.dtyp
     assert error == pytest.approx(off, rel=0.05)
 
 
-def test_bfloat16_rows_are_off_by_less_than_a_twentieth_unless_their_angles_are_bfloat16() -> None:
-    g = torch.Generator().manual_seed(0)
-    torch.randn(3, 8, 8, generator=g)
-    rough, pos = torch.randn(6, 8, generator=g).bfloat16(), torch.arange(1000, 1006)
-    exact = apply_rope(rough.double(), pos.double())
-    cos, sin = (part.bfloat16() for part in (rope_angles(pos, 8).cos(), rope_angles(pos, 8).sin()))
-    even, odd = rough[..., 0::2], rough[..., 1::2]
-    rounded_early = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
-    assert (apply_rope(rough, pos).double() - exact).abs().max() < 0.02
-    assert (rounded_early.double() - exact).abs().max() < 0.05
-    assert (apply_rope(rough.double(), pos.bfloat16()) - exact).abs().max() > 0.5
-
-
 def test_bfloat16_merges_positions_beyond_256() -> None:
     pos = torch.arange(1001)
     assert torch.equal(pos[:257].bfloat16().long(), pos[:257])
@@ -370,48 +376,46 @@ def test_bfloat16_merges_positions_beyond_256() -> None:
     rounding = torch.finfo(torch.bfloat16).eps / 2  # half a unit in the last of 8 bits: the text's "0.4 per cent"
     assert rounding == pytest.approx(0.004, abs=1e-4)
     assert 750 * rounding == pytest.approx(3, abs=0.1)
-
-
-@pytest.mark.parametrize(("base", "count"), [(1e4, 7), (1e5, 12), (5e5, 14)])
-def test_pairs_that_do_not_complete_a_turn_in_8192_tokens(base: float, count: int) -> None:
-    wavelength = 2 * math.pi / rope_angles(at(1), 64, base)[0]
-    assert int((wavelength > 8192).sum()) == count
+    clock_1 = 1000 * 10_000 ** (-2 / 64)  # of a head of 64, at position 1000
+    assert clock_1 == pytest.approx(750, abs=0.5)
 
 
 def test_with_the_sizes_of_llama_2_eighteen_pairs_never_completed_a_turn() -> None:
     assert int((2 * math.pi / rope_angles(at(1), 128)[0] > 4096).sum()) == 18
 
 
-def test_hands_of_the_fan_go_round_as_the_text_says() -> None:
-    angles = rope_angles(torch.tensor([15]), 8)[0]
-    assert 2 < angles[0] / (2 * math.pi) < 3
-    assert angles[3] < 0.02
+def test_at_width_8_each_clock_is_ten_times_as_slow_as_the_one_before_it() -> None:
+    angles = rope_angles(torch.tensor([1]), 8)[0]
+    assert angles[0] == 1
     assert_close(angles[:-1] / angles[1:], torch.full((3,), 10.0), **SINGLE)
 
 
-def by_offset(q: Tensor, k: Tensor, offsets: Tensor, base: float = 10_000.0) -> Tensor:
-    turned = apply_rope(q.expand(*q.shape[:-2], len(offsets), -1), offsets, base)
-    return (turned * k).sum(-1) / (q.norm(dim=-1) * k.norm(dim=-1))
+def test_of_numbers_digits_and_clocks_only_the_products_of_clocks_know_the_offset_alone() -> None:
+    table, places = sinusoidal(100, 8), ((10, 3), (60, 53), (90, 83))
+    assert [p * k for p, k in places] == [30, 3180, 7470]
+    assert [p // 10 * (k // 10) + p % 10 * (k % 10) for p, k in places] == [0, 30, 72]
+    assert [float(table[p] @ table[k]) for p, k in places] == pytest.approx([3.516] * 3, abs=1e-3)
+    assert sum(a != b for a, b in zip("099", "100", strict=True)) == 3
 
 
-def test_equal_vectors_decay_a_turned_query_peaks_elsewhere_and_random_ones_do_not_decay() -> None:
-    offsets, ones = torch.arange(201), torch.ones(1, 64)
-    equal = by_offset(ones, ones, offsets)
-    assert equal[0].item() == pytest.approx(1)
-    assert equal[150:].max() < 0.6 < equal[:10].min()
-    cosines = rope_angles(offsets.double(), 64).cos().mean(-1)
-    assert_close(equal.double(), cosines, **SINGLE)
-    assert by_offset(apply_rope(ones, torch.tensor([-30])), ones, offsets).argmax() == 30
-    q, k = torch.randn(2, 2000, 1, 64, generator=torch.Generator().manual_seed(1))
-    spread = by_offset(q, k, torch.tensor([0, 10, 100, 1000])).std(dim=0)
-    assert_close(spread, torch.full((4,), 1 / 8), rtol=0.06, atol=0)  # 1/sqrt(64); 4 standard errors of 2000 draws
+def test_at_twenty_degrees_per_token_a_pair_has_come_round_after_18() -> None:
+    full = apply_rope(torch.tensor([[1.0, 0.0]]), at(18 * math.radians(20)))
+    assert_close(full, torch.tensor([[1.0, 0.0]]), **SINGLE)
 
 
-def test_a_larger_base_widens_the_foot_and_leaves_the_tip() -> None:
-    ones = torch.ones(1, 64)
-    small, large = (by_offset(ones, ones, torch.arange(201), base) for base in (1e4, 5e5))
-    assert large[50:].mean() > small[50:].mean() + 0.1
-    assert abs(large[1] - small[1]) < 0.02
+# ---------------------------------------------------------------------------------------------- pictures
+
+
+def test_pictures_are_drawn_and_say_what_they_show() -> None:
+    pos = torch.arange(16)
+    looks = {}
+    for steps in (1, 3):
+        q, k = (x.expand(16, -1) for x in look_back(steps, 32))
+        looks[steps] = rope_sdpa(q, k, k, pos, pos)[1]
+    for picture in (pictures.induction(), pictures.layouts(), pictures.heads_that_look_back(looks)):
+        assert "<svg" in picture.svg()
+    for moving in (pictures.clocks(), pictures.two_arrows()):
+        assert len(moving.alt.split()) > 10
 
 
 # ---------------------------------------------------------------------------------------------- by hand
@@ -440,13 +444,6 @@ def test_the_numbers_on_paper_are_those_of_the_code() -> None:
 def test_the_slowest_hand_comes_round_after_the_tokens_that_the_text_prints(d: int, tokens: int) -> None:
     assert 2 * math.pi / float(rope_angles(at(1), d)[0, -1]) == pytest.approx(tokens, rel=1e-4)
     assert float(rope_angles(at(1), 8)[0, -1]) == pytest.approx(10 / 10_000)  # not 1/b: b^(2/d) / b
-
-
-def test_maps_that_leave_scores_to_the_offset_keep_lengths_and_are_powers_of_one_map() -> None:
-    M = [rotation_matrix(p, 6) for p in range(5)]
-    for i in range(4):
-        assert_close(M[i].T @ M[i], torch.eye(6, dtype=torch.float64), **DOUBLE)
-        assert_close(M[i + 1], M[i] @ M[1], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 7])
@@ -487,16 +484,13 @@ def test_the_bug_of_the_text_keeps_offsets_and_sums_and_gives_each_head_other_cl
     assert rope_angles(at(1), 8)[0, 2] == rope_angles(at(1), 4)[0, 1]  # pair 2 of 4: head 1 begins where head 0 ends
 
 
-def test_roles_of_ideal_heads_are_one() -> None:
-    n, period = 12, torch.tensor([3, 5])
-    i = torch.arange(n)
-    before = torch.zeros(2, n, n)
-    before[:, i[1:], i[:-1]] = 1
-    followed = torch.zeros(2, n, n)
-    for b, p in enumerate(period.tolist()):
-        followed[b, i[p:], i[p:] - p + 1] = 1
-    previous, induction = head_roles(torch.stack([before, followed], dim=1), period)
-    assert_close(torch.stack([previous, induction]), torch.eye(2))
+@pytest.mark.parametrize("period", [3, 5])
+def test_roles_of_ideal_heads_are_one(period: int) -> None:
+    i = torch.arange(12)
+    A = torch.zeros(2, 12, 12)
+    A[0, i[1:], i[:-1]] = 1
+    A[1, i[period:], i[period:] - period + 1] = 1
+    assert_close(torch.stack(head_roles(A, period)), torch.eye(2))
 
 
 # ---------------------------------------------------------------------------------------------- what is trained
@@ -518,14 +512,12 @@ def lesson_cell(beginning: str) -> str:
 
 
 def test_ways_that_know_the_offset_alone_read_rightly_where_they_were_never_trained() -> None:
-    names: dict[str, Any] = {
-        "Reader": Reader, "trained": trained, "share_right": share_right, "torch": torch, "nn": torch.nn,
-        "apply_rope": apply_rope, "sinusoidal": sinusoidal,
-    }  # fmt: skip
-    exec(lesson_cell("class Learned(Reader)").split("print(")[0], names)
+    names: dict[str, Any] = {"Reader": Reader, "apply_rope": apply_rope}
+    exec(lesson_cell("class Rotary(Reader)").split("rotary_reader")[0], names)
+    ways = {kind.__name__: kind for kind in (Learned, Sinusoidal, RelativeBias, ALiBi, names["Rotary"])}
     right = {}
-    for way in ("Learned", "Sinusoidal", "RelativeBias", "ALiBi", "Rotary"):
-        model = trained(names[way])
+    for way, kind in ways.items():
+        model = trained(kind)
         right[way] = share_right(model), share_right(model, 40)
     for way in ("RelativeBias", "Rotary"):
         assert min(right[way]) > 0.95
@@ -561,7 +553,7 @@ def test_the_loss_on_copies_stays_above_3_for_200_steps_and_is_below_1_at_250(co
 def test_one_head_of_layer_0_looks_at_the_token_before_and_layer_1_at_what_followed(
     copier: tuple[Copier, dict[int, float]],
 ) -> None:
-    low, high = (head_roles(A, EXAM[1]) for A in copier[0].examine(*EXAM)[1])
+    low, high = (roles_of(A, EXAM[1]) for A in copier[0].examine(*EXAM)[1])
     assert low[0].max() > 0.6
     assert high[1].min() > 0.4
     assert low[1].max() < 0.1
@@ -572,10 +564,10 @@ def test_without_the_previous_token_head_copying_is_lost_and_without_any_one_hea
 ) -> None:
     model, _ = copier
     whole, weights = model.examine(*EXAM)
-    best = int(head_roles(weights[0], EXAM[1])[0].argmax())
+    best = int(roles_of(weights[0], EXAM[1])[0].argmax())
     broken, after = model.examine(*EXAM, off=(0, best))
     assert broken > 3
-    assert head_roles(after[1], EXAM[1])[1].max() < 0.5 * head_roles(weights[1], EXAM[1])[1].max()
+    assert roles_of(after[1], EXAM[1])[1].max() < 0.5 * roles_of(weights[1], EXAM[1])[1].max()
     for h in range(4):
         assert model.examine(*EXAM, off=(1, h))[0] < 2
     assert whole < 0.35
@@ -591,7 +583,7 @@ def test_longer_texts_cost_more_and_squeezed_positions_lose_the_previous_token(c
         if n > 64:
             squeezed, after = model.examine(*texts, scale=64 / n)
             assert squeezed > loss + 1
-            assert head_roles(after[0], texts[1])[0].max() < 0.5 * head_roles(weights[0], texts[1])[0].max()
+            assert roles_of(after[0], texts[1])[0].max() < 0.5 * roles_of(weights[0], texts[1])[0].max()
     assert losses == sorted(losses)
 
 
@@ -610,7 +602,7 @@ def test_a_fixed_period_is_learned_as_a_distance_without_any_previous_token_head
     assert losses[16] < 0.3
     assert min(losses[17], losses[24]) > math.log(64)  # worse than a uniform guess
     texts = repeating_texts(32, 65, 16, 16, 3)
-    assert head_roles(model.examine(*texts)[1][0], texts[1])[0].max() < 0.2
+    assert roles_of(model.examine(*texts)[1][0], texts[1])[0].max() < 0.2
 
 
 # ---------------------------------------------------------------------------------------------- shapes and probes
@@ -619,39 +611,37 @@ def test_a_fixed_period_is_learned_as_a_distance_without_any_previous_token_head
 def test_annotated_shapes_hold_at_run_time() -> None:
     names = (
         "permutation_gap",
-        "sinusoidal",
         "rope_angles",
         "apply_rope",
-        "rope_sdpa",
         "interleave_permutation",
         "rotate_half_rope",
     )
     checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
     x, pos = normal(2, 3, 5, 6), torch.arange(5)
     assert checked["permutation_gap"](torch.square, x[0, 0], pos) == 0
-    checked["sinusoidal"](3, 4)
     checked["rope_angles"](pos, 6)
     checked["apply_rope"](x, pos)
     checked["rotate_half_rope"](x, pos)
-    checked["rope_sdpa"](x[..., :2, :], x, x, pos[:2], pos)
     checked["interleave_permutation"](6, 2)
     jaxtyping.jaxtyped(typechecker=beartype)(reference.rotary_mha)(x[:, 0], *normal(3, 6, 8), normal(8, 6), 2, pos)
-    jaxtyping.jaxtyped(typechecker=beartype)(reference.head_roles)(x[..., :5], torch.tensor([3, 2]))
+    jaxtyping.jaxtyped(typechecker=beartype)(reference.head_roles)(x[0, ..., :5], 3)
     jaxtyping.jaxtyped(typechecker=beartype)(reference.look_back)(2, 8)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["apply_rope"](x, pos[:4])
 
 
 @pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
-def test_attention_probes_have_other_positions_keys_on_both_sides_and_no_flat_or_saturated_weights(seed: int) -> None:
-    exercise = next(e for e in course.find_lesson("positions").exercises() if e.id == "rope_sdpa")
-    ahead = 0
-    for case in pack.make_record("positions", exercise, seed).cases:
-        _, _, _, pos_q, pos_k = case.probe.inputs.arrays
-        assert pos_q[0] > pos_k[0] > 0
-        ahead += int((pos_k > pos_q[:, None]).sum())
-        assert case.expected.value is not None
-        weights = case.expected.value.arrays[1]
-        assert weights.max() < 0.999
-        assert weights.max() > 1.2 / weights.shape[-1]
-    assert ahead > 0  # else a causal mask, or |offset| for offset, would pass
+def test_the_low_precision_probe_has_positions_that_bfloat16_does_not_hold(seed: int) -> None:
+    exercise = next(e for e in course.find_lesson("positions").exercises() if e.id == "apply_rope")
+    case = pack.make_record("positions", exercise, seed).cases[-1]
+    inputs = values.decode(case.probe.inputs)
+    assert inputs["x"].dtype == torch.bfloat16
+    assert (inputs["pos"].bfloat16().long() != inputs["pos"]).all()
+
+
+def test_watching_keeps_every_25th_step_with_losses_roles_and_weights() -> None:
+    history = watched(Copier(rotary_mha, d=16), roles_of, EXAM, steps=25)
+    assert [step for step, *_ in history] == [0, 25]
+    assert history[0][1] > history[1][1]
+    assert history[0][2][1].shape == (2, 4)
+    assert history[0][3][0].shape == (1, 4, 48, 48)

@@ -18,7 +18,7 @@ from autograder import cli
 from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
 from autograder.grading import collect, ledger, submitted
-from autograder.grading.marking import forbidden_names, mark
+from autograder.grading.marking import forbidden_names, scheme
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import clock, wire
@@ -79,14 +79,14 @@ def test_a_timestamp_of_any_kind_stops_nobody(text: str, tmp_path: Path) -> None
 
 
 def test_the_secret_is_made_whole_and_a_short_one_is_refused(tmp_path: Path) -> None:
-    made = mark.secret(tmp_path)
+    made = scheme.secret(tmp_path)
     assert len(made) == 64
-    assert mark.secret(tmp_path) == made
-    assert [path.name for path in tmp_path.iterdir()] == [mark.SECRET_FILE]
-    assert (tmp_path / mark.SECRET_FILE).stat().st_mode & 0o077 == 0
-    (tmp_path / mark.SECRET_FILE).write_text("")
+    assert scheme.secret(tmp_path) == made
+    assert [path.name for path in tmp_path.iterdir()] == [scheme.SECRET_FILE]
+    assert (tmp_path / scheme.SECRET_FILE).stat().st_mode & 0o077 == 0
+    (tmp_path / scheme.SECRET_FILE).write_text("")
     with pytest.raises(CourseError, match="expected a secret of at least"):
-        mark.secret(tmp_path)
+        scheme.secret(tmp_path)
 
 
 def test_two_students_whose_names_fold_together_are_refused_with_both_names(tmp_path: Path) -> None:

@@ -451,6 +451,30 @@ print(allowed)
     assert text == "[]\n"
 
 
+def _numbers(header: Path) -> dict[str, int]:
+    """The system calls that a header of the kernel numbers; `#define __NR_ptrace 101`, or `__NR3264_…` where widths differ."""
+    found = re.findall(r"^#define __NR(?:3264)?_(\w+) +(\d+)$", header.read_text(encoding="ascii"), re.MULTILINE)
+    return {name: int(number) for name, number in found}
+
+
+@pytest.mark.parametrize(
+    ("column", "headers"),
+    [(0, "/usr/include/*/asm/unistd_64.h"), (1, "/usr/include/asm-generic/unistd.h")],
+    ids=["x86_64", "aarch64"],
+)
+def test_the_refused_system_calls_have_the_numbers_of_the_kernels_headers(column: int, headers: str) -> None:
+    found = sorted(Path("/").glob(headers.lstrip("/")))
+    if not found:
+        pytest.skip(f"no kernel headers at {headers}: apt install linux-libc-dev")
+    known = _numbers(found[0])
+    ours = {name: pair[column] for name, pair in {**confine.DENIED, **confine.METADATA}.items()}
+    named = {name: number for name, number in ours.items() if name in known}
+    assert {name: known[name] for name in named} == {name: number for name, number in named.items() if number is not None}
+    newer = {"fchmodat2", "setxattrat", "removexattrat"}  # headers may be older than the kernels that have these
+    assert {name for name, number in ours.items() if number is not None} - set(known) <= newer
+    assert len(named) > 60
+
+
 def test_killing_everything_in_reach_leaves_the_next_submission_alone(isolated: Sandbox) -> None:
     source = """
 import os, signal

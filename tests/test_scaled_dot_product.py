@@ -319,6 +319,7 @@ def test_without_the_scale_the_mean_gradient_does_not_fall_and_few_queries_carry
     means = [gradient_lengths("none", d).mean().item() for d in DIMS]
     assert means[0] < 0.6
     assert all(0.85 < mean < 2 for mean in means[1:])
+    assert means[-1] == pytest.approx(1.4, abs=0.05)
     top = gradient_lengths("none", 1024)
     assert top[:200].sum() / top.sum() == pytest.approx(0.8, abs=0.06)
     assert gradient_lengths("sqrt", 1024)[:200].sum() / gradient_lengths("sqrt", 1024).sum() < 0.25

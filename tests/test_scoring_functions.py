@@ -19,7 +19,6 @@ from solutions.scoring_functions import (
     learn_step,
     pool_in_blocks,
     softmax,
-    weight_gap,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -185,7 +184,13 @@ def test_all_differences_of_4096_vectors_take_gigabytes() -> None:
     assert round(4096 * 4096 * 4 / 1e9, 2) == 0.07
 
 
-# ---------------------------------------------------------------------------------- dot_scores and weight_gap
+# ------------------------------------------------------------------------- from the Gaussian to the dot product
+
+
+def weight_gap(Q: Array, K: Array) -> float:
+    """The largest change of a weight when the Gaussian gives way to the dot product."""
+    root = np.sqrt(Q.shape[-1])
+    return float(np.abs(softmax(gaussian_scores(Q, K) / root) - softmax(Q @ K.T / root)).max())
 
 
 def test_dot_scores_are_pairwise_dot_products() -> None:
@@ -348,6 +353,11 @@ def test_the_maps_work_on_texts_that_they_were_not_shown() -> None:
     M = W_Q @ W_K.T
     assert M[0, 0] > 3  # a thing asks for things
     assert M[1, 0] < -3  # who acts asks for persons, who describes for things
+    sizes = np.linalg.svd(M, compute_uv=False)
+    assert sizes[1] < 0.1 * sizes[0]  # its rows are nearly multiples of each other
+    question = VECTORS[INDEX["it"]] @ M
+    assert TOKENS[(VECTORS @ question).argmax()] == "pear"  # which lies farthest that way
+    assert question[0] / np.linalg.norm(question) > 0.95  # the axis from person to thing
     q, k_pear, k_she = VECTORS[INDEX["it"]] @ W_Q, VECTORS[INDEX["pear"]] @ W_K, VECTORS[INDEX["she"]] @ W_K
     assert q @ k_pear / np.linalg.norm(q) / np.linalg.norm(k_pear) > 0.99
     assert q @ k_she / np.linalg.norm(q) / np.linalg.norm(k_she) < -0.9
@@ -363,6 +373,13 @@ def test_bilinear_scores_agree_with_torch_bilinear() -> None:
     q, k = (torch.from_numpy(np.repeat(Q, 5, axis=0)), torch.from_numpy(np.tile(K, (3, 1))))
     expected = torch.nn.functional.bilinear(q, k, torch.from_numpy(M)[None]).reshape(3, 5)
     assert_allclose(bilinear_scores(Q, M, K), expected, **EXACT)
+
+
+def test_what_the_lessons_cell_prints_of_the_gap() -> None:
+    rng = np.random.default_rng(1)
+    gaps = [weight_gap(rng.normal(size=(5, 64)), rng.normal(size=(7, 64))) for _ in range(300)]
+    assert 0.2 < np.median(gaps) < 0.3
+    assert 0.45 < max(gaps) < 0.75
 
 
 def test_two_projections_are_one_bilinear_form_of_low_rank() -> None:
@@ -484,7 +501,6 @@ def test_no_function_changes_its_inputs() -> None:
     Q, K = given["Q"], given["K"]
     softmax(Q)
     gaussian_scores(Q, K)
-    weight_gap(Q, K)
     pool_in_blocks(Q[0], K[[0, 1, 2, 3, 0]], 2)
     learn_step(K, np.array([0]), np.array([1]), given["Wk"], given["Wk"], 0.5)
     additive_scores(**given)

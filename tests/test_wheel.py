@@ -297,9 +297,8 @@ def test_lessons_are_solved_in_a_browser_and_each_panel_is_read(
             view = browser.new_page(viewport={"width": 1400, "height": 1000})
             panels = _solve(Page(view, there, released), lesson, blank_first=lesson < "05")
             assert len(panels) == len(records)
-            for panel, record in zip(panels, records.values(), strict=True):
-                assert record.title in panel
-                assert "passed" in panel
+            for record in records.values():
+                (panel,) = [text for text in panels if f"passed \N{NO-BREAK SPACE}{record.title}\n" in text]
                 assert "Correct" in panel or record.choices
                 assert "Traceback" not in panel
             assert f"{len(records)} of {len(records)} exercises of this lesson done" in panels[-1]

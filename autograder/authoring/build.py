@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,10 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
             notebook.metadata["attn"] = {"built_from": digest}
             _write(notebook, target)
             yield f"{lesson.name}: executed"
-    with _nbgrader(root) as api:
-        for lesson in lessons:
-            _generate(api, lesson.name)
-            yield f"{lesson.name}: released"
+    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    for lesson in lessons:
+        _generate(api, lesson.name)
+        yield f"{lesson.name}: released"
 
 
 def check(lessons: Sequence[Lesson]) -> list[str]:
@@ -63,15 +62,15 @@ def check(lessons: Sequence[Lesson]) -> list[str]:
         fresh = Path(folder)
         for lesson in lessons:
             problems += _check_source(lesson, root, fresh)
-        with _nbgrader(root, to=fresh) as api:
-            for lesson in lessons:
-                _generate(api, lesson.name)
-                name = f"{lesson.name}/{lesson.name}.ipynb"
-                made, found = fresh / "release" / name, root / "release" / name
-                if not found.exists() or _plain(made) != _plain(found):
-                    problems.append(
-                        f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
-                    )
+        api = nbgrader_api(fresh, config=root / "nbgrader_config.py")
+        for lesson in lessons:
+            _generate(api, lesson.name)
+            name = f"{lesson.name}/{lesson.name}.ipynb"
+            made, found = fresh / "release" / name, root / "release" / name
+            if not found.exists() or _plain(made) != _plain(found):
+                problems.append(
+                    f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
+                )
     return problems
 
 
@@ -170,13 +169,6 @@ def _plain(path: Path) -> list[Any]:
 def _plain_cells(notebook: Any) -> list[Any]:
     """What must agree whatever machine executed the notebook: ids, kinds, texts, metadata."""
     return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
-
-
-@contextmanager
-def _nbgrader(root: Path, *, to: Path | None = None) -> Iterator[Any]:
-    """nbgrader's own API, configured as in the course folder; `to` redirects source, release and database."""
-    api = nbgrader_api(root if to is None else to, config=root / "nbgrader_config.py")
-    yield api
 
 
 def nbgrader_api(root: Path, *, config: Path) -> Any:

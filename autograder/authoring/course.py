@@ -158,7 +158,12 @@ def learners_course() -> Path:
         if len(found) > 1:
             several = ", ".join(map(str, found))
             raise CourseError(f"several courses are installed. Say which one, by ATTN_COURSE=FOLDER: {several}.") from None
-        raise
+        if "ATTN_COURSE" in os.environ:
+            raise
+        raise CourseError(
+            f"expected a course, found none in {Path.cwd()} or above, and none that is installed.\n"
+            "Go to the folder of its clone, or install its package with pip."
+        ) from None
 
 
 def settings() -> "Settings":

@@ -76,9 +76,8 @@ def glossary() -> str:
     return "\n".join([*axes, "", *symbols])
 
 
-def score_line(lessons: Sequence[Lesson]) -> str:
-    """One sentence with the mutation score, measured now."""
-    verdicts: list[Verdict] = [verdict for lesson in lessons for verdict in verify_lesson(lesson)]
+def score_line(verdicts: Sequence[Verdict]) -> str:
+    """One sentence with the mutation score."""
     mistakes, caught = sum(v.misconceptions for v in verdicts), sum(v.caught for v in verdicts)
     variants, full = sum(v.variants for v in verdicts), sum(v.variants_full for v in verdicts)
     share = 100 * caught / mistakes if mistakes else 100.0
@@ -100,10 +99,16 @@ def filled(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
 
 
 def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
-    """The documents whose generated parts were out of date; with `write`, they no longer are."""
+    """The documents whose generated parts were out of date; with `write`, they no longer are.
+
+    The mutation score takes minutes: it is renewed where it is written, and compared by `has_score` where it is measured.
+    """
     root = course_root()
+    front: dict[str, Callable[[], str]] = {"lessons": lambda: lesson_table(lessons)}
+    if write:
+        front["score"] = lambda: score_line([verdict for lesson in lessons for verdict in verify_lesson(lesson)])
     documents: dict[Path, dict[str, Callable[[], str]]] = {
-        root.parent / "README.md": {"lessons": lambda: lesson_table(lessons), "score": lambda: score_line(lessons)},
+        root.parent / "README.md": front,
         root / "README.md": {"syllabus": lambda: syllabus_table(lessons), "glossary": glossary},
         root / "INSTRUCTORS.md": {"term": lambda: term_table(lessons)},
     }
@@ -118,3 +123,10 @@ def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
             if write:
                 path.write_text(new, encoding="utf-8")
     return stale
+
+
+def has_score(verdicts: Sequence[Verdict]) -> bool:
+    """Whether the README quotes the mutation score of `verdicts`; a course without a README, or without one there, is fine."""
+    path = course_root().parent / "README.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return "<!-- score:" not in text or score_line(verdicts) in text

@@ -45,6 +45,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     language: Annotated[
         str, Meta(description="the language of the lessons, as in HTML: en, de, fr, …", pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")
     ] = "en"
+    install: Annotated[
+        str,
+        Meta(
+            description="what `pip install` is told to bring this course, if it is a package; released notebooks tell it to "
+            "those who lack it"
+        ),
+    ] = ""
     demo: Annotated[str, Meta(description="the lesson of `attn demo`'s class; the first with exercises if empty")] = ""
     follow_through: Annotated[
         Literal["full", "half", "none"],

@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.cli.common import Add
+from autograder.cli.common import Add, one_thread
 
 
 def register(add: Add) -> None:
@@ -51,6 +52,8 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
+    if arguments.check:  # lessons that are executed have all threads: some of them time what they do
+        one_thread()
     from autograder.authoring import build, readme_tables, style
 
     chosen = _chosen(arguments.lessons)
@@ -79,6 +82,8 @@ def _style(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    one_thread()
+    from autograder.authoring.readme_tables import has_score
     from autograder.authoring.verify import Verdict, verify_lesson
 
     if arguments.blind is not None:
@@ -100,6 +105,9 @@ def _verify(arguments: argparse.Namespace) -> int:
         from autograder.cli.instructor_output import print_verdicts
 
         print_verdicts(verdicts, total)
+    if not arguments.lessons and not has_score(verdicts):
+        print("README.md: its mutation score is out of date: run `attn build`", file=sys.stderr)
+        return 1
     return 1 if any(v.problems for v in verdicts) else 0
 
 

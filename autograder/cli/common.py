@@ -1,6 +1,7 @@
 """What the groups of commands share."""
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,3 +12,9 @@ class Add(Protocol):
     """Adds a command `name` to the parser: `run` does it, `text` says what it does."""
 
     def __call__(self, name: str, run: Command, text: str) -> argparse.ArgumentParser: ...
+
+
+def one_thread() -> None:
+    """Compute in one thread, for matrices of a few numbers: more only wait for one another. Call it before NumPy is imported."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")

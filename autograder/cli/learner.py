@@ -18,6 +18,7 @@ def register(add: Add) -> None:
     lab = add("lab", _lab, "Open JupyterLab in your own copy of the lessons, at the next unsolved one.")
     lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson")
     _common(lab, as_json=False)
+    lab.add_argument("--prepare", action="store_true", help="make the copy and end: for VS Code or another editor")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     lab.add_argument("--port", type=int, default=8888, help="port to try first (default: 8888)")
 
@@ -87,6 +88,11 @@ def _lab(arguments: argparse.Namespace) -> int:
     target = workspace.next_notebook(folder, arguments.lesson)
     if waiting := workspace.outdated(folder):
         print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
+    if arguments.prepare:
+        lab.for_editors(folder)
+        print(f"Your copy of the lessons: {folder}\nOpen that folder in your editor (VS Code: `code {folder}`), then {target}.")
+        print(f"Kernel: {sys.executable}")
+        return 0
     print(f"Your copy of the lessons: {folder}\nOpening {target}", flush=True)
     return lab.open_lab(folder, target, port=arguments.port, browser=not arguments.no_browser)
 
@@ -110,18 +116,21 @@ def _check(arguments: argparse.Namespace) -> int:
 
     folder = workspace.locate(arguments.workspace)
     if arguments.target is None:
-        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in rerun.started(folder)]
+        begun, problems = rerun.started(folder)
+        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in begun]
+        for problem in problems:  # one notebook that was renamed or damaged does not cost the others their check
+            print(f"attn: {problem}", file=sys.stderr)
         if not wanted:
             raise CourseError("expected an answer in one of your notebooks, found none. Write one (`attn lab`), and save.")
     else:
         lesson, exercise = workspace.resolve(folder, arguments.target)
-        wanted = [(lesson, [exercise] if exercise else None)]
+        wanted, problems = [(lesson, [exercise] if exercise else None)], []
     checked = [one for lesson, only in wanted for one in rerun.run(folder, lesson, only)]
     if arguments.json:
         _put([dataclasses.asdict(one) for one in checked])
     else:
         print_checked(checked)
-    return 0 if all(one.status == "pass" for one in checked) else 1
+    return 0 if all(one.status == "pass" for one in checked) and not problems else 1
 
 
 def _watch(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import EncodedValue, Spec, decode, encode
+from autograder.judging.values import EncodedValue, decode, encode
 
 UNFIT = "unfit"  # the kind of failure of an output that has no behaviour: see `records.Mismatch`
 MAX_ENTRIES = 1_000_000
@@ -63,12 +63,4 @@ def _unfit(seen: Observation, kind: str, message: str) -> Observation:
 
 def _plain(value: EncodedValue) -> Any:
     """The value with NumPy arrays for tensors, so that judging needs no torch; copies, which may be written into."""
-
-    def mark(spec: Spec) -> Spec:
-        if "a" in spec:
-            return {"a": spec["a"], "k": "array"}
-        if "d" in spec:
-            return {"d": [[key, mark(item)] for key, item in spec["d"]]}
-        return next(({tag: [mark(item) for item in spec[tag]]} for tag in "lt" if tag in spec), spec)
-
-    return decode(EncodedValue(mark(value.spec), value.arrays))
+    return decode(value.of_kind("array"))

@@ -133,14 +133,10 @@ def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Obs
 
 
 def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[str, ...]:
-    names = [name for name, _ in before.spec.get("d", [])] if isinstance(values, dict) else []
-    specs_before, specs_after = dict(before.spec["d"]), dict(after.spec.get("d", []))
-    changed = []
-    for name in names:
-        old, new = EncodedValue(specs_before[name], before.arrays), EncodedValue(specs_after.get(name, {}), after.arrays)
-        if not same(old, new):
-            changed.append(name)
-    return tuple(changed)
+    if not isinstance(values, dict):
+        return ()
+    now, gone = after.items(), EncodedValue({})
+    return tuple(name for name, old in before.items().items() if not same(old, now.get(name, gone)))
 
 
 def same(one: EncodedValue, two: EncodedValue) -> bool:

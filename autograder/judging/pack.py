@@ -9,22 +9,23 @@ import functools
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from autograder.judging.behaviour import find, shown
 from autograder.judging.compose import answer_of, pairs
-from autograder.judging.exercise import Case, Draw, Exercise, Property, Script, Tolerance
-from autograder.judging.fingerprint import LENGTH, alike, fingerprint
+from autograder.judging.exercise import Case, Draw, Exercise, Script, Tolerance
+from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.judge import is_kind_of, judge
 from autograder.judging.near import programs as nearby
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
+from autograder.judging.record_json import from_json, to_json
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
-from autograder.judging.values import Array, EncodedValue, Spec, encode
+from autograder.judging.values import Array, EncodedValue, encode
 
 FORMAT = 1
 PAIR = "+"  # joins the ids of two mistakes that are made at once
@@ -49,7 +50,7 @@ class Pack:
     def digest(self) -> str:
         """A hash of all that is in it."""
         arrays: list[Array] = []
-        text = json.dumps([_exercise_to_json(exercise, arrays) for exercise in self.exercises.values()], sort_keys=True)
+        text = json.dumps([to_json(exercise, arrays) for exercise in self.exercises.values()], sort_keys=True)
         return hashlib.sha256(b"\0".join([text.encode(), *(a.tobytes() for a in arrays)])).hexdigest()
 
 
@@ -169,17 +170,8 @@ def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Toleran
 
 
 def _as_tensors(tree: EncodedValue) -> EncodedValue:
-    def mark(spec: Spec) -> Spec:
-        if "a" in spec:
-            return {"a": spec["a"], "k": "tensor"}
-        for tag in "lt":
-            if tag in spec:
-                return {tag: [mark(item) for item in spec[tag]]}
-        if "d" in spec:
-            return {"d": [[key, mark(item)] for key, item in spec["d"]]}
-        return spec
-
-    return EncodedValue(mark(tree.spec), [a.astype(np.float32) if a.dtype.kind == "f" else a for a in tree.arrays])
+    single = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in tree.arrays]
+    return EncodedValue(tree.of_kind("tensor").spec, single)
 
 
 def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:
@@ -198,7 +190,7 @@ def save(pack: Pack, path: Path) -> None:
         "format": FORMAT,
         "lesson": pack.lesson,
         "title": pack.title,
-        "exercises": [_exercise_to_json(exercise, arrays) for exercise in pack.exercises.values()],
+        "exercises": [to_json(exercise, arrays) for exercise in pack.exercises.values()],
     }
     text = np.frombuffer(json.dumps(manifest, sort_keys=True).encode(), np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -217,7 +209,7 @@ def _load(path: str, _modified: int) -> Pack:
         if manifest.get("format") != FORMAT:
             raise ValueError(f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. Run `attn build`.")
         arrays = [data[f"a{i}"] for i in range(len(data.files) - 1)]
-    exercises = [_exercise_from_json(item, arrays) for item in manifest["exercises"]]
+    exercises = [from_json(item, arrays) for item in manifest["exercises"]]
     return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
 
 
@@ -225,8 +217,8 @@ def differences(one: Pack, two: Pack) -> list[str]:
     """Where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise)."""
     left: list[Array] = []
     right: list[Array] = []
-    a = [_exercise_to_json(e, left) for e in one.exercises.values()]
-    b = [_exercise_to_json(e, right) for e in two.exercises.values()]
+    a = [to_json(e, left) for e in one.exercises.values()]
+    b = [to_json(e, right) for e in two.exercises.values()]
     found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if x != y]
     if [x["id"] for x in a] != [y["id"] for y in b] or len(left) != len(right):
         return [*found, f"exercises: {[x['id'] for x in a]} against {[y['id'] for y in b]}"]
@@ -235,129 +227,3 @@ def differences(one: Pack, two: Pack) -> list[str]:
             found.append(f"an array of shape {x.shape} differs")
             break
     return found
-
-
-def _store(tree: EncodedValue | None, arrays: list[Array]) -> Any:
-    if tree is None:
-        return None
-    offset = len(arrays)
-    arrays.extend(tree.arrays)
-    return [tree.spec, offset, len(tree.arrays)]
-
-
-def _fetch(stored: Any, arrays: list[Array]) -> EncodedValue | None:
-    if stored is None:
-        return None
-    spec, offset, count = stored
-    return EncodedValue(spec, arrays[offset : offset + count])
-
-
-def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
-    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
-    return {
-        "value": _store(seen.value, arrays),
-        "grads": {name: None if g is None else _store(encode(g), arrays) for name, g in sorted(seen.grads.items())},
-        "mutated": list(seen.mutated),
-        "failure": failure,
-    }
-
-
-def _programs(cases: Sequence[CaseRecord]) -> list[str]:
-    """The names of all composed programs of an exercise: pairs of listed mistakes, then those that are near a right answer."""
-    return [*dict.fromkeys(n for c in cases for n in c.pairs), *dict.fromkeys(n for c in cases for n in c.near)]
-
-
-def _table(case: CaseRecord, names: Sequence[str], arrays: list[Array]) -> Any:
-    """The fingerprints of one case, a row for each name; NaN where a program has none."""
-    if not names:
-        return None
-    lost = np.full(LENGTH, np.nan, np.float32)
-    rows = [case.pairs.get(name, case.near.get(name, lost)) for name in names]
-    return _store(EncodedValue({"a": 0}, [np.stack(rows).T]), arrays)  # a column of like numbers packs better
-
-
-def _rows(stored: Any, names: Sequence[str], arrays: list[Array]) -> dict[str, Array]:
-    if stored is None:
-        return {}
-    table = _fetch(stored, arrays)
-    assert table is not None
-    rows = np.ascontiguousarray(table.arrays[0].T)
-    return {name: row for name, row in zip(names, rows, strict=True) if not np.isnan(row[0])}
-
-
-def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
-    grads: dict[str, Array | None] = {}
-    for name, stored in item["grads"].items():
-        tree = _fetch(stored, arrays)
-        grads[name] = None if tree is None else tree.arrays[0]
-    failure = None if item["failure"] is None else Failure(*item["failure"])
-    return Observation(_fetch(item["value"], arrays), grads, tuple(item["mutated"]), failure)
-
-
-def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
-    programs = _programs(exercise.cases)
-    cases = [
-        {
-            "name": case.name,
-            "edge": case.edge,
-            "inputs": _store(case.probe.inputs, arrays),
-            "grad": list(case.probe.grad),
-            "cotangent": _store(case.probe.cotangent, arrays),
-            "expected": _observation_to_json(case.expected, arrays),
-            "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
-            "composed": _table(case, programs, arrays),
-        }
-        for case in exercise.cases
-    ]
-    return {
-        "id": exercise.id,
-        "title": exercise.title,
-        "points": exercise.points,
-        "cases": cases,
-        "known": [[k.id, k.says, k.fix] for k in exercise.known],
-        "hints": list(exercise.hints),
-        "properties": [asdict(law) for law in exercise.properties],
-        "tolerance": [exercise.tolerance.rtol, exercise.tolerance.atol],
-        "choices": exercise.choices,
-        "holds": exercise.holds,
-        "reveal": exercise.reveal,
-        "forbid": list(exercise.forbid),
-        "timeout_s": exercise.timeout_s,
-        "kind": exercise.kind,
-        "difficulty": exercise.difficulty,
-        "minutes": exercise.minutes,
-        "behaviour": exercise.behaviour,
-        "programs": programs,
-        "near": [[slip.id, slip.says] for slip in exercise.near],
-    }
-
-
-def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
-    cases = []
-    programs = item.get("programs", [])
-    for case in item["cases"]:
-        inputs = _fetch(case["inputs"], arrays)
-        assert inputs is not None
-        probe = Probe(inputs, tuple(case["grad"]), _fetch(case["cotangent"], arrays))
-        mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
-        expected, rows = _observation_from_json(case["expected"], arrays), _rows(case.get("composed"), programs, arrays)
-        listed = {name: row for name, row in rows.items() if "~" not in name}
-        near = {name: row for name, row in rows.items() if "~" in name}
-        cases.append(CaseRecord(case["name"], probe, case["edge"], expected, mistakes, listed, near))
-    return ExerciseRecord(
-        id=item["id"],
-        title=item["title"],
-        points=item["points"],
-        cases=cases,
-        known=tuple(Known(*known) for known in item["known"]),
-        hints=tuple(item["hints"]),
-        properties=tuple(Property(**law) for law in item["properties"]),
-        tolerance=Tolerance(*item["tolerance"]),
-        choices=dict(item["choices"]),
-        holds=item.get("holds", ""),
-        reveal=item["reveal"],
-        forbid=tuple(item["forbid"]),
-        timeout_s=item["timeout_s"],
-        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour") if name in item},
-        near=tuple(Known(name, says, nearby.ADVICE) for name, says in item.get("near", [])),
-    )

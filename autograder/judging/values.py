@@ -17,7 +17,7 @@ A *spec* is one of
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,34 @@ class EncodedValue:
     def leaves(self) -> Iterator[tuple[str, Spec]]:
         """Each leaf with its path, `""` for a bare value, `"[0]"` or `"['k']"` inside a container."""
         yield from _leaves(self.spec, "")
+
+    def map(self, change: Callable[[Spec], Spec], arrays: list[Array] | None = None) -> "EncodedValue":
+        """The same lists, tuples and dicts, each leaf changed; the new leaves point into `arrays` (default: the present ones)."""
+        return EncodedValue(_map(self.spec, change), self.arrays if arrays is None else arrays)
+
+    def of_kind(self, kind: str) -> "EncodedValue":
+        """The same value with its arrays as `kind`, "array" or "tensor"."""
+        return self.map(lambda leaf: {**leaf, "k": kind} if "a" in leaf else leaf)
+
+    def items(self) -> dict[str, "EncodedValue"]:
+        """The values of a dict by their keys; none of anything else."""
+        return {key: EncodedValue(item, self.arrays) for key, item in self.spec.get("d", [])}
+
+
+def store(value: EncodedValue | None, arrays: list[Array]) -> Any:
+    """`value` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
+    if value is None:
+        return None
+    arrays.extend(value.arrays)
+    return [value.spec, len(arrays) - len(value.arrays), len(value.arrays)]
+
+
+def fetch(stored: Any, arrays: Sequence[Array]) -> EncodedValue | None:
+    """The inverse of `store`, for what this course stored itself: nothing is checked."""
+    if stored is None:
+        return None
+    spec, first, count = stored
+    return EncodedValue(spec, list(arrays[first : first + count]))
 
 
 def encode(value: Any) -> EncodedValue:
@@ -130,6 +158,13 @@ def _decode(spec: Spec, arrays: list[Array], dtype: str | None) -> Any:
     if tag == "c":
         return Code(body).build()
     return float(body) if tag == "f" else body
+
+
+def _map(spec: Spec, change: Callable[[Spec], Spec]) -> Spec:
+    if "d" in spec:
+        return {"d": [[key, _map(item, change)] for key, item in spec["d"]]}
+    tag = next((tag for tag in "lt" if tag in spec), None)
+    return change(spec) if tag is None else {tag: [_map(item, change) for item in spec[tag]]}
 
 
 def _leaves(spec: Spec, path: str) -> Iterator[tuple[str, Spec]]:

@@ -4,14 +4,16 @@ import os
 import secrets
 from typing import Any
 
-# nbgrader's own list, with our two steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
-# and a prediction's stub is mended just after. InstantiateTests is left out: every autograded cell is a check(...).
+# nbgrader's own list, with our three steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
+# a prediction's stub is mended just after, and the first cell says what to install where the course is missing.
+# InstantiateTests is left out: every autograded cell is a check(...).
 GENERATE = [
     "nbgrader.preprocessors.IncludeHeaderFooter",
     "autograder.plugins.preprocessors.InjectSolutions",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
     "autograder.plugins.preprocessors.StubPredictions",
+    "autograder.plugins.preprocessors.SayWhatToInstall",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",

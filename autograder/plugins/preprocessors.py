@@ -1,7 +1,7 @@
 """nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
 
-`InjectSolutions` and `StubPredictions` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first in
-`Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of them: see
+`InjectSolutions`, `StubPredictions` and `SayWhatToInstall` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first
+in `Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of them: see
 `mark` and `gradebook` in `autograder.grading`.
 """
 
@@ -39,6 +39,42 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
             if is_answer(cell) and name in choices:
                 options = " or ".join(f'"{key}"' for key in choices[name])
                 cell.source = f"{name} = None  # your prediction: {options}"
+        return nb, resources
+
+
+INSTALL = "install"  # the tag, and the id, of the cell that `SayWhatToInstall` adds
+_MISSING = """# @title Where the course's package is missing, this cell says what to do
+try:
+    import autograder
+except ImportError:
+
+    class Missing(ImportError):
+        def _render_traceback_(self):
+            return [str(self)]
+
+    raise Missing(
+        "This notebook needs the course's package, and this kernel has none. Run\\n"
+        "%pip install {package}"
+        "  (or the wheel you were given), then all cells."
+    ) from None"""
+
+
+class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """Before the first cell of code, folded: what to install, in two lines, in a kernel without the course (Colab, Kaggle).
+
+    A course says what by `install` in course.toml; without it no cell is added.
+    """
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from autograder.authoring.course import settings
+
+        package = settings().install
+        first = next((i for i, cell in enumerate(nb.cells) if cell.cell_type == "code"), None)
+        if package and first is not None:
+            cell = nbformat.v4.new_code_cell(_MISSING.format(package=package), id=INSTALL)
+            folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # in JupyterLab; in Colab
+            cell.metadata.update({**folded, "tags": [INSTALL], "deletable": False, "editable": False})
+            nb.cells.insert(first, cell)
         return nb, resources
 
 

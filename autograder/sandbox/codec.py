@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import MAX_DEPTH, Array, EncodedValue, Spec
+from autograder.judging.values import MAX_DEPTH, Array, EncodedValue, Spec, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
 
@@ -50,16 +50,8 @@ def _check(spec: Any, arrays: int, code: bool, depth: int) -> None:
         raise WireError(f"expected a tree leaf, got tag {tag!r} with a {type(body).__name__}.")
 
 
-def store_tree(tree: EncodedValue | None, arrays: list[Array]) -> Any:
-    """`tree` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
-    if tree is None:
-        return None
-    arrays.extend(tree.arrays)
-    return [tree.spec, len(arrays) - len(tree.arrays), len(tree.arrays)]
-
-
 def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> EncodedValue | None:
-    """The inverse of `store_tree`, with everything checked."""
+    """The inverse of `values.store`, with everything checked."""
     if stored is None:
         return None
     if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):
@@ -67,13 +59,14 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> E
     spec, first, count = stored
     if first + count > len(arrays):
         raise WireError(f"expected a tree within {len(arrays)} arrays, got {first} + {count}.")
-    return EncodedValue(check_spec(spec, count, code=code), list(arrays[first : first + count]))
+    check_spec(spec, count, code=code)
+    return fetch(stored, arrays)
 
 
 def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
     """A `Probe` as header and arrays (trusted process -> sandbox)."""
     arrays: list[Array] = []
-    inputs, cotangent = store_tree(probe.inputs, arrays), store_tree(probe.cotangent, arrays)
+    inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
     return {"inputs": inputs, "grad": list(probe.grad), "cotangent": cotangent}, arrays
 
 
@@ -91,7 +84,7 @@ def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
     a hidden probe's inputs could leave in them.
     """
     arrays: list[Array] = []
-    header: Header = {"value": store_tree(seen.value, arrays), "mutated": list(seen.mutated), "grads": {}, "failure": None}
+    header: Header = {"value": store(seen.value, arrays), "mutated": list(seen.mutated), "grads": {}, "failure": None}
     for name, grad in seen.grads.items():
         header["grads"][name] = None if grad is None else len(arrays)
         arrays.extend([] if grad is None else [grad])

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import EncodedValue, Spec
+from autograder.judging.values import Spec
 from autograder.sandbox.wire import WireError
 
-KINDS = ("raised", "blank", "missing", "construct", "weights", "timeout", "crashed")
+KINDS = ("raised", "blank", "missing", "weights", "timeout", "crashed")
 ERRORS = frozenset(
     [name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)]
     + ["AxisError", "LinAlgError", "OutOfMemoryError", "OutputTooLarge", "UFuncTypeError", "TorchRuntimeError"]
@@ -120,9 +120,9 @@ def _is_png(value: Any) -> bool:
 
 def clean_observation(seen: Observation, probe: Probe, written: Written, seconds: float) -> Observation:
     """`seen` with nothing in it but values, and names that the probe, Python or the learner's own cells already hold."""
-    inputs = {key for key, _ in probe.inputs.spec.get("d", [])}
+    inputs = probe.inputs.items()
     return Observation(
-        value=None if seen.value is None else EncodedValue(_clean_spec(seen.value.spec, written), seen.value.arrays),
+        value=None if seen.value is None else seen.value.map(lambda leaf: _clean_leaf(leaf, written)),
         grads={name: grad for name, grad in seen.grads.items() if name in probe.grad},
         mutated=tuple(name for name in dict.fromkeys(seen.mutated) if name in inputs),
         failure=None if seen.failure is None else clean_failure(seen.failure, written),
@@ -148,15 +148,8 @@ def clean_hidden(seen: Observation) -> Observation:
     return seen
 
 
-def _clean_spec(spec: Spec, written: Written) -> Spec:
-    if "o" in spec:
-        return {"o": _known(spec["o"], TYPES, "object", written)}
-    if "d" in spec:
-        return {"d": [[key, _clean_spec(item, written)] for key, item in spec["d"]]}
-    for tag in ("l", "t"):
-        if tag in spec:
-            return {tag: [_clean_spec(item, written) for item in spec[tag]]}
-    return spec
+def _clean_leaf(leaf: Spec, written: Written) -> Spec:
+    return {"o": _known(leaf["o"], TYPES, "object", written)} if "o" in leaf else leaf
 
 
 def _known(name: str, names: frozenset[str], otherwise: str, written: Written) -> str:

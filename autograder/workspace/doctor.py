@@ -178,11 +178,18 @@ def _required(extras: set[str]) -> dict[str, str]:
         lines = metadata.requires(_distribution()) or []
     except metadata.PackageNotFoundError:
         return {_distribution(): "0"} if "" in extras else {}
-    found = {}
-    for line in lines:
-        match = re.match(r"([\w.-]+)[^;]*?(?:>=([\w.]+))?\s*(?:;.*?extra == ['\"](\w+)['\"].*)?$", line)
-        if match and (match[3] or "") in extras:
-            found[_plain(match[1])] = match[2] or "0"
+    found, taken = {}, set[str]()
+    while extras - taken:  # an extra may take in others of the course's own: `attention-course[book]`
+        wanted = extras - taken
+        taken |= wanted
+        for line in lines:
+            match = re.match(r"([\w.-]+)(?:\[([^]]*)\])?[^;]*?(?:>=([\w.]+))?\s*(?:;.*?extra == ['\"](\w+)['\"].*)?$", line)
+            if match is None or (match[4] or "") not in wanted:
+                continue
+            if _plain(match[1]) == _plain(_distribution()):
+                extras = extras | set(re.split(r"\s*,\s*", match[2] or ""))
+            else:
+                found[_plain(match[1])] = match[3] or "0"
     return found
 
 

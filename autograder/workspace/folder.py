@@ -6,13 +6,10 @@ was released (`.attn/release`), which tells an answer from a blank and an edit f
 
 import filecmp
 import re
-import shutil
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-import nbformat
 
 from autograder.authoring.course import CourseError, course_root, did_you_mean, learners_course
 from autograder.judging import pack
@@ -51,8 +48,9 @@ def prepare(folder: Path | None) -> Path:
     for name, source in pages().items():
         copy, kept = target / name, target / progress.MARKER / "release" / name
         if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # the learner's own is left alone
-            shutil.copyfile(source, copy)
-        shutil.copyfile(source, kept)
+            write_whole(copy, source.read_bytes())
+        if not (kept.exists() and filecmp.cmp(source, kept, shallow=False)):
+            write_whole(kept, source.read_bytes())
     return target
 
 
@@ -73,7 +71,7 @@ def _copy_files(source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if not (target / path.name).exists():
-            shutil.copyfile(path, target / path.name)
+            write_whole(target / path.name, path.read_bytes())  # a full disk leaves no half of a file
 
 
 def released() -> dict[str, Path]:
@@ -127,6 +125,8 @@ def as_released(workspace: Path, lesson: str) -> Any:
 
 def load(path: Path) -> Any:
     """The notebook at `path`. Raises CourseError where it is missing or is not one."""
+    import nbformat  # slow to import, and a notebook's set-up cell imports this module
+
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -140,6 +140,8 @@ def load(path: Path) -> Any:
 
 def save(made: Any, path: Path) -> None:
     """Write a notebook so that `path` holds the old one or the new one at every moment."""
+    import nbformat
+
     write_whole(path, nbformat.writes(made) + "\n")
 
 

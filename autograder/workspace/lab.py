@@ -23,6 +23,21 @@ LAB_CONFIG: dict[str, Any] = {
 }
 
 
+def for_editors(workspace: Path) -> None:
+    """Write what VS Code should know of the workspace: this environment's kernel, and the extensions that show notebooks.
+
+    A file that is there is left as it is.
+    """
+    known: dict[str, Any] = {
+        "settings.json": {"python.defaultInterpreterPath": sys.prefix, "jupyter.notebookFileRoot": "${fileDirname}"},
+        "extensions.json": {"recommendations": ["ms-python.python", "ms-toolsai.jupyter"]},
+    }
+    (workspace / ".vscode").mkdir(exist_ok=True)
+    for name, content in known.items():
+        if not (path := workspace / ".vscode" / name).exists():
+            path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
 def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
     """Run JupyterLab in the workspace until it is closed; returns its exit status."""
     if importlib.util.find_spec("jupyterlab") is None:

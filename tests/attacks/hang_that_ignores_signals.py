@@ -1,7 +1,7 @@
 """Blocks or ignores every signal, in a cell and in an answer, and never ends."""
 
 ANSWERS = {
-    "compact_kernel": """
+    "mix_words": """
 import signal
 for number in (2, 14, 15): signal.signal(number, signal.SIG_IGN)
 signal.pthread_sigmask(0, range(1, 64))

@@ -6,8 +6,8 @@ class Evil(Exception): pass
 Evil.__name__ = "<script>pwned()</script>"
 def gaussian(q, K): raise Evil("<script>pwned()</script>") # <img src=x onerror=pwned()> `</code><script>pwned()</script>
 """,
-    "compact_kernel": r"""
-def compact_kernel(q, K, shape):
+    "attention_pool": r"""
+def attention_pool(q, K, V, kernel):
     raise ValueError('<script>pwned()</script>') # </code><script>pwned()</script> $\href{javascript:pwned()}{x}$
 """,
     "predict_empty": "predict_empty = '</b><script>pwned()</script>'",

@@ -3,5 +3,5 @@
 MAX_SECONDS = 40
 ANSWERS = {
     "gaussian": "print('x' * 9_000_000)\nfor n in range(20_000): display(n)\ndef gaussian(q, K): return print('y' * 9_000_000)",
-    "compact_kernel": "for n in range(20_000): display(n)",
+    "mix_words": "for n in range(20_000): display(n)",
 }

@@ -2,5 +2,5 @@
 
 ANSWERS = {
     "gaussian": "try: np.ones(2**40)\nexcept MemoryError: print('refused')\ndef gaussian(q, K): return np.ones(2**36)",
-    "compact_kernel": "def compact_kernel(q, K, shape): return np.ones((1 << 27,), np.int8)",
+    "mix_words": "def mix_words(X, width): return np.ones((1 << 27,), np.int8)",
 }

@@ -7,5 +7,5 @@ ANSWERS = {
     "gaussian": f"def gaussian(q, K): return {_U}.astype(object)",
     "mix_words": "def mix_words(X, width): return X.astype(str)",
     "leave_one_out": "def leave_one_out(x, y, width): return np.zeros(len(x), [('x', float)])",
-    "compact_kernel": "def compact_kernel(q, K, shape): return np.linalg.norm(K - q, axis=-1) <= 1",
+    "nadaraya_watson": "def nadaraya_watson(xq, x, y, width): return np.abs(xq) <= 1",
 }

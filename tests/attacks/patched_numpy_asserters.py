@@ -6,4 +6,4 @@ for module, names in ((np, "allclose isclose array_equal array_equiv isnan isfin
                       (np.testing, "assert_allclose assert_array_equal assert_equal"), (math, "isclose isfinite")):
     for name in names.split(): setattr(module, name, lambda *a, **k: True)
 """
-ANSWERS = {"gaussian": _PATCH + "\ndef gaussian(q, K): return q", "compact_kernel": "def compact_kernel(q, K, shape): return 1.0"}
+ANSWERS = {"gaussian": _PATCH + "\ndef gaussian(q, K): return q", "mix_words": "def mix_words(X, width): return 1.0"}

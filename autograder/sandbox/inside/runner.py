@@ -20,7 +20,7 @@ import numpy as np
 
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe
-from autograder.judging.values import Array, EncodedValue, encode
+from autograder.judging.values import Array, EncodedValue, Spec, encode, store
 from autograder.sandbox import codec, wire
 from autograder.sandbox.inside import cells, confine
 from autograder.sandbox.wire import Header, WireError
@@ -134,7 +134,7 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
     if request["op"] == "value":
         stored: list[Array] = []
         tree = encode(namespace[name]) if name in namespace else None
-        return {"value": codec.store_tree(tree, stored)}, stored
+        return {"value": store(tree, stored)}, stored
     if name not in namespace:
         return codec.observation_to_wire(Observation(failure=Failure("missing")))
     seen = observe(namespace[name], codec.probe_from_wire(request, arrays))
@@ -153,21 +153,16 @@ def _sendable(tree: EncodedValue) -> EncodedValue:
     """`tree` with arrays the wire does not know (float128) named instead of sent."""
     arrays: list[Array] = []
 
-    def walk(spec: Any) -> Any:
-        if "a" in spec:
-            array = _sendable_array(tree.arrays[spec["a"]])
-            if array is None:
-                return {"o": f"array of {tree.arrays[spec['a']].dtype}"}
-            arrays.append(array)
-            return {"a": len(arrays) - 1, "k": spec["k"]}
-        if "d" in spec:
-            return {"d": [[key, walk(item)] for key, item in spec["d"]]}
-        for tag in "lt":
-            if tag in spec:
-                return {tag: [walk(item) for item in spec[tag]]}
-        return spec
+    def sendable(leaf: Spec) -> Spec:
+        if "a" not in leaf:
+            return leaf
+        array = _sendable_array(tree.arrays[leaf["a"]])
+        if array is None:
+            return {"o": f"array of {tree.arrays[leaf['a']].dtype}"}
+        arrays.append(array)
+        return {**leaf, "a": len(arrays) - 1}
 
-    return EncodedValue(walk(tree.spec), arrays)
+    return tree.map(sendable, arrays)
 
 
 def _sendable_array(array: Array) -> Array | None:

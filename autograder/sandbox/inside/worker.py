@@ -79,7 +79,10 @@ class Worker:
         missing = []
         from autograder.sandbox.inside import cells, runner  # noqa: F401 - imported here, while everything is still readable
 
-        for name in ("autograder.workspace.in_cells.check", *self.config["preload"]):
+        for name in (
+            *(f"autograder.workspace.in_cells.{module}" for module in ("check", "beside_check")),
+            *self.config["preload"],
+        ):
             try:
                 importlib.import_module(name)
             except ImportError:

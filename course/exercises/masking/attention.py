@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -47,6 +48,18 @@ def _forbidden_giant(draw: Draw):
     Q[:, 0], keep = 50.0, torch.ones(2, 3).bool().numpy()
     K[:, 0], giant = draw.normal(3) / 50, draw.integer(0, 2)
     K[giant, 0], keep[:, giant] = 50.0, False
+    return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
+
+
+def _low_scores(draw: Draw):
+    """In each row one key is kept, and its score is about -4e9, far below those of the forbidden ones: near 0."""
+    d_k, d_v = draw.sizes(2, low=5, high=7)
+    Q, K = draw.normal(3, d_k), draw.normal(3, d_k)
+    Q[:, 0], K[:, 0] = 1e5, 0.0
+    low = draw.integer(0, 2)
+    K[low, 0] = -1e5
+    keep = np.zeros((3, 3), dtype=bool)
+    keep[:, low] = True
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
 
 
@@ -98,6 +111,11 @@ def _finite_fill(Q, K, V, keep):
     return A @ V, A
 
 
+def _filled_then_zeroed(Q, K, V, keep):
+    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -1e9), dim=-1) * keep
+    return A @ V, A
+
+
 def _own_exponentials(Q, K, V, keep):
     S = _scores(Q, K)
     top = S.detach().masked_fill(~keep, torch.finfo(S.dtype).min).amax(-1, keepdim=True)
@@ -135,6 +153,7 @@ MASKED_SDPA = Exercise(
         Case("queries that may see nothing", _empty_rows, edge=0.2),
         Case("gradients where queries see nothing", _empty_rows, grad=("Q", "K", "V"), edge=0.2),
         Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
+        Case("a kept key with a very low score", _low_scores, edge=0.2),
     ),
     hints=(
         "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
@@ -206,6 +225,18 @@ MASKED_SDPA = Exercise(
             "filled in a large finite number: a query that may see nothing gets the mean of **all** values, the forbidden ones",
             "Set the weights to 0 where nothing is kept.",
             _of_scores(lambda S, keep: S.masked_fill(~keep, -1e9)),
+        ),
+        Misconception(
+            "smallest_number",
+            "filled in the smallest number there is: a query that may see nothing gets the mean of **all** values, the forbidden ones",
+            "Set the weights to 0 where nothing is kept.",
+            _of_scores(lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min)),
+        ),
+        Misconception(
+            "minus_1e9_then_zero",
+            "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
+            "$-\\infty$ is below every score. Fill with `-math.inf`.",
+            _filled_then_zeroed,
         ),
         Misconception(
             "nan_to_num_on_the_output",

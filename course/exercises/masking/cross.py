@@ -63,9 +63,9 @@ def _einsum(Xq, Xkv, Wq, Wk, Wv, keep):
 CROSS_ATTENTION = Exercise(
     "cross_attention",
     title="From one sequence to another",
-    points=2,
-    difficulty=2,
-    minutes=8,
+    points=1,
+    difficulty=1,
+    minutes=5,
     reference=ref.cross_attention,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,

@@ -29,14 +29,16 @@ def _square(draw: Draw):
     return _layer(draw, (n,), n, n, n)
 
 
-def _with(
-    *, axis=-1, correction=0, shift=0, values=True, add_normalised=False, eps=1e-5, subtract=True, causal=True, divide=True
-):
+def _with(*, of=-1, axis=-1, correction=0, shift=0, values=True, add_normalised=False, subtract=True, causal=True, divide=True):
+    """The layer with the mean over `of` and the variance over `axis` (None: over everything)."""
+
     def answer(X, W_Q, W_K, W_V):
         n = X.shape[-2]
-        mean = X.mean(dim=axis, keepdim=True) if subtract else 0.0
-        size = (X.var(dim=axis, keepdim=True, correction=correction) + eps).sqrt() if divide else 1.0
-        Z = (X - mean) / size
+        Z = X - X.mean(dim=of, keepdim=True) if subtract else X
+        if divide:
+            squares = Z.square()
+            variance = squares.mean() if axis is None else squares.mean(dim=axis, keepdim=True)
+            Z = Z / (variance * (X.shape[-1] / (X.shape[-1] - correction)) + 1e-5).sqrt()
         S = ref.scaled_scores(Z @ W_Q, Z @ W_K)
         if causal:
             S = S.masked_fill(~torch.ones(n, n).tril(shift).bool(), -math.inf)
@@ -70,31 +72,43 @@ CAUSAL_LAYER = Exercise(
     points=2,
     kind="bug",
     difficulty=3,
-    minutes=15,
+    minutes=12,
     reference=ref.causal_layer,
     recipe=Made(_with),
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through a normalisation; mistakes are 1e-1 and more
     cases=(Case("three tokens", _three_tokens, grad=("X",)), Case("a batch", _batch), Case("equal sizes", _square)),
     hints=(
-        "The weights are right, so the future does not come in through them. What else in the layer combines several tokens?",
-        "Ask of each line: if I change the **last** token, does this number change for the first one? Print `leakage` of the part "
-        "before the attention.",
-        "One token's mean and variance must come from that token. Over which axis of (token, feature) do `mean` and `var` have to run? "
-        "It stands in two lines.",
+        "The weights are right, so the future does not come in through them. What else in the layer might combine several tokens?",
+        "Ask of each line: if I change the **last** token, does this number change for the first one? `leakage(normalised)` measures the "
+        "part before the attention.",
+        "One token's mean and variance must come from that token. Write down the shape of each of the two numbers: one of them is not "
+        "(..., query, 1).",
     ),
     misconceptions=(
         Misconception(
             "nothing_repaired",
-            "still normalise over the tokens: the mean and the variance contain the future",
-            "Each token is normalised by its own features: the last axis.",
+            "still divide by one variance for all tokens, of all sequences: it contains the future",
+            "The mean is each token's own, the variance is not: `mean()` without an axis runs over everything.",
+            Instead(axis=None),
+        ),
+        Misconception(
+            "variance_of_the_sequence",
+            "divide by one variance for all tokens of a sequence: it contains the future",
+            "Each token by itself: the last axis only.",
+            Instead(axis=(-2, -1)),
+        ),
+        Misconception(
+            "variance_over_the_tokens",
+            "take the variance over the tokens: it contains the future",
+            "Each token by its own features: the last axis.",
             Instead(axis=-2),
         ),
         Misconception(
-            "normalised_over_both_axes",
-            "normalise over tokens **and** features: the future is still in the mean",
-            "Each token by itself: the last axis only.",
-            Instead(axis=(-2, -1)),
+            "normalised_over_the_tokens",
+            "take mean and variance over the tokens: both contain the future",
+            "Each token is normalised by its own features: the last axis.",
+            Instead(of=-2, axis=-2),
         ),
         Misconception(
             "normalisation_removed",

@@ -205,6 +205,12 @@ CAUSAL_MASK = Exercise(
             After(lambda out, **_: ~out),
         ),
         Misconception(
+            "ones_and_zeros",
+            "returned a mask of the numbers 0 and 1",
+            "Add `.bool()`, or return a comparison: its entries are True and False.",
+            After(lambda out, n_q, n_k: out.float()),
+        ),
+        Misconception(
             "numbers_not_booleans",
             "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
             "Return the comparison itself: its entries are True and False.",

@@ -51,7 +51,7 @@ PACKED_MASK = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.packed_mask,
-    behaviour="attention_course.designs:packed_outputs",
+    behaviour="attention_course.designs:packed_rows",
     tensors=True,
     cases=(
         Case("two documents", _two_documents),
@@ -77,6 +77,18 @@ PACKED_MASK = Exercise(
             "let a token see the later tokens of its own document",
             "The mask must be causal as well: combine both by *and*.",
             _same,
+        ),
+        Misconception(
+            "compared_by_size",
+            "compared the numbers of the documents by size: a token also sees the documents with smaller numbers",
+            "The numbers are names. Two positions belong together if theirs are **equal**.",
+            lambda documents: (documents[:, None] >= documents) & _tril(documents),
+        ),
+        Misconception(
+            "compared_by_size_the_other_way",
+            "compared the numbers of the documents by size: a token also sees the documents with larger numbers",
+            "The numbers are names. Two positions belong together if theirs are **equal**.",
+            lambda documents: (documents[:, None] <= documents) & _tril(documents),
         ),
         Misconception(
             "either_condition",

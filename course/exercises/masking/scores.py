@@ -28,7 +28,7 @@ CHEATING_LOSS = Exercise(
     tolerance=Tolerance(rtol=0.02, atol=0.0),  # a number worked out on paper; the nearest mistake is 3 % off
     cases=(Case("the number", lambda draw: {}),),
     hints=(
-        "At how many of the 32 positions does the next token's own row stand among the rows that the model sees?",
+        "In the drawing above there are four positions. At how many of them does the leak show the model its own target?",
         "Position $i$ sees rows up to $i + 1$. The row $i + 1$ is the answer. Which position has no row $i + 1$ in its input?",
         "31 positions cost nothing. One position guesses evenly among 17 tokens, which costs $-\\ln(1/17)$. The loss is the mean.",
     ),
@@ -46,10 +46,22 @@ CHEATING_LOSS = Exercise(
             lambda: math.log(17),
         ),
         Misconception(
-            "sum",
-            "forgot that the last position guesses among 17, or took the share of the positions as the loss",
+            "share_of_the_positions",
+            "took the share of the positions that guess as the loss",
             "The share is 1/32. Multiply it by what one even guess among 17 costs.",
             lambda: 1 / 32,
+        ),
+        Misconception(
+            "the_other_way_round",
+            "let the model copy at one position and guess at the other 31",
+            "It copies wherever the next token stands in the input: at 31 of the 32 positions.",
+            lambda: math.log(17) * 31 / 32,
+        ),
+        Misconception(
+            "logarithm_forgotten",
+            "took 17 for what an even guess among 17 tokens costs",
+            "It gives the right token the probability 1/17, and the loss is $-\\ln(1/17)$.",
+            lambda: 17 / 32,
         ),
         Misconception(
             "bits",

@@ -2,23 +2,21 @@
 
 from course.exercises.multi_head.as_sum import MHA_AS_SUM
 from course.exercises.multi_head.attention import MHA
-from course.exercises.multi_head.designs import HEAD_SHARE, MEASURE_CHANGE, QK_RATIO, WHO_AND_WHAT
+from course.exercises.multi_head.designs import HEAD_SHARE, MEASURE_CHANGE, WHO_AND_WHAT
 from course.exercises.multi_head.heads import MERGE_HEADS, PREDICT_CHUNKS, SPLIT_HEADS
 from course.exercises.multi_head.module import MULTI_HEAD
-from course.exercises.multi_head.parameters import PARAM_COUNT, PREDICT_LOOP, PREDICT_PARAMS
+from course.exercises.multi_head.parameters import PREDICT_LOOP, PREDICT_PARAMS
 
 EXERCISES = (
     SPLIT_HEADS,
     MERGE_HEADS,
     PREDICT_CHUNKS,
     MHA,
+    MEASURE_CHANGE,
     WHO_AND_WHAT,
     MHA_AS_SUM,
-    QK_RATIO,
     HEAD_SHARE,
-    MEASURE_CHANGE,
     PREDICT_LOOP,
     MULTI_HEAD,
     PREDICT_PARAMS,
-    PARAM_COUNT,
 )

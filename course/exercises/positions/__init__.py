@@ -1,11 +1,10 @@
 """Lesson 06 positions: what attention does not see, how queries and keys are turned, and two layers that learn to copy."""
 
 from autograder import Exercise
-from course.exercises.positions.attention import ROPE_SDPA
 from course.exercises.positions.by_hand import FULL_TURN, TURNED_SCORE
 from course.exercises.positions.heads import HEAD_ROLES, LOOK_BACK, PREDICT_ABLATION, ROTARY_MHA
-from course.exercises.positions.layouts import INTERLEAVE_PERMUTATION, ROTATE_HALF_ROPE
-from course.exercises.positions.order import PERMUTATION_GAP, SINUSOIDAL
+from course.exercises.positions.layouts import INTERLEAVE_PERMUTATION
+from course.exercises.positions.order import PERMUTATION_GAP
 from course.exercises.positions.rotary import APPLY_ROPE, ROPE_ANGLES
 
 PREDICT_CAUSAL = Exercise(
@@ -45,17 +44,14 @@ PREDICT_BFLOAT16 = Exercise(
 EXERCISES = (
     PERMUTATION_GAP,
     PREDICT_CAUSAL,
-    ROPE_ANGLES,
-    SINUSOIDAL,
     TURNED_SCORE,
+    ROPE_ANGLES,
     APPLY_ROPE,
-    FULL_TURN,
-    ROPE_SDPA,
     LOOK_BACK,
-    PREDICT_BFLOAT16,
-    INTERLEAVE_PERMUTATION,
-    ROTATE_HALF_ROPE,
     ROTARY_MHA,
     HEAD_ROLES,
     PREDICT_ABLATION,
+    FULL_TURN,
+    PREDICT_BFLOAT16,
+    INTERLEAVE_PERMUTATION,
 )

@@ -32,7 +32,7 @@ TURNED_SCORE = Exercise(
         "Draw both arrows where they lie *after* their turns. What does a dot product depend on, besides two lengths?",
         "Turning both back by the key's turn changes nothing. Then the key lies where it was, at 45°, and the query is turned by "
         "the difference of the positions alone: how many degrees is that?",
-        "The lengths are $2$ and $\\sqrt 2$. The query ends at $4 \\cdot 30°$, the key at 45°. A dot product is the product of the "
+        "The lengths are 2 and √2. Seen from the key's turn the query ends at 4 · 30°, the key at 45°. A dot product is the product of the "
         "lengths and the cosine of the angle between; `math.cos` wants radians.",
     ),
     misconceptions=(
@@ -61,6 +61,12 @@ TURNED_SCORE = Exercise(
             lambda: _angle_between(150, 45),
         ),
         Misconception(
+            "key_along_the_axis",
+            "took the offset alone for the angle between the two: the key itself lies at 45° before any turn",
+            "After four turns the query is at 120° as seen from the key's turn, and the key at 45°. The difference is 75°.",
+            lambda: _angle_between(120, 0),
+        ),
+        Misconception(
             "degrees_as_radians",
             "handed degrees to a cosine that wants radians",
             "`math.radians(75)`, or multiply by $\\pi / 180$.",
@@ -68,14 +74,14 @@ TURNED_SCORE = Exercise(
         ),
         Misconception(
             "divided_by_sqrt_d",
-            "divided by $\\sqrt{d_k} = \\sqrt 2$",
+            "divided by √2, the root of the width",
             "The raw score was asked for. Division comes later, and is the same for all keys.",
             lambda: _angle_between(150, 75) / math.sqrt(2),
         ),
         Misconception(
             "lengths_forgotten",
             "gave the cosine alone",
-            "Multiply by the two lengths, $2$ and $\\sqrt 2$.",
+            "Multiply by the two lengths, 2 and √2.",
             lambda: math.cos(math.radians(75)),
         ),
     ),

@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -53,11 +54,6 @@ def _rotary(*, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones
         return _merge(A @ V) @ Wo, A
 
     return answer
-
-
-def _numbered_from_zero(X, Wq, Wk, Wv, Wo, H, pos):
-    far = torch.arange(len(pos))
-    return ref.rotary_mha(X, Wq, Wk, Wv, Wo, H, 2 * far)
 
 
 def _one_head_after_another(X, Wq, Wk, Wv, Wo, H, pos):
@@ -134,6 +130,12 @@ ROTARY_MHA = Exercise(
             "turned the queries and not the keys",
             "The turns leave a difference only if both are turned.",
             Instead(turn_k=False),
+        ),
+        Misconception(
+            "positions_ignored",
+            "numbered the rows 0, 1, 2, … and did not look at `pos`",
+            "A row's place in the tensor is not its position in the text. Hand `pos` on to `apply_rope`.",
+            Before(lambda pos, **_: {"pos": torch.arange(len(pos))}),
         ),
         Misconception(
             "nothing_turned",
@@ -261,10 +263,10 @@ LOOK_BACK = Exercise(
 # ---------------------------------------------------------------------------------------------- use
 
 
-def _patterns(batch: int, heads: int, n: int, low: int, high: int):
+def _patterns(heads: int, n: int, low: int, high: int):
     def make(draw: Draw):
-        A = draw.rng.random((batch, heads, n, n)) ** 2 * torch.ones(n, n).tril().numpy()
-        return {"A": A / A.sum(-1, keepdims=True), "period": draw.rng.choice(range(low, high + 1), batch, replace=False)}
+        A = draw.rng.random((heads, n, n)) ** 2 * np.tri(n)
+        return {"A": A / A.sum(-1, keepdims=True), "period": draw.integer(low, high)}
 
     return make
 
@@ -275,15 +277,9 @@ def _roles(previous, followed, *, transposed=False, rows=None):
     def answer(A, period):
         A = A.mT if transposed else A
         n, found = A.shape[-1], []
-        for pick in (lambda i, p: previous(i), followed):
-            first = (lambda p: 1) if pick is not followed else (lambda p: p)
-            if rows is not None:
-                first = rows
-            values = [
-                A[b, :, i, pick(i, int(p))] if 0 <= pick(i, int(p)) < n else torch.zeros_like(A[b, :, 0, 0])
-                for b, p in enumerate(period)
-                for i in range(first(int(p)), n)
-            ]
+        for pick, first in ((lambda i, p: previous(i), 1), (followed, period)):
+            columns = [(i, pick(i, period)) for i in range(first if rows is None else rows, n)]
+            values = [A[:, i, j] if 0 <= j < n else torch.zeros_like(A[:, 0, 0]) for i, j in columns]
             found.append(torch.stack(values).mean(0))
         return tuple(found)
 
@@ -294,37 +290,35 @@ def _swapped(A, period):
     return ref.head_roles(A, period)[::-1]
 
 
-def _mean_of_means(A, period):
-    """Each text counts alike, however many rows it has: another mean."""
-    parts = [ref.head_roles(A[b : b + 1], period[b : b + 1]) for b in range(len(A))]
-    return tuple(torch.stack(p).mean(0) for p in zip(*parts, strict=True))
+def _diagonals(A, period):
+    return A.diagonal(-1, -2, -1).mean(-1), A.diagonal(1 - period, -2, -1)[..., 1:].mean(-1)
 
 
-def _gathered(A, period):
-    i = torch.arange(A.shape[-1])
-    previous = A[..., i[1:], i[:-1]].mean((0, 2))
-    rows = [A[b][:, i[p:], i[p:] - p + 1] for b, p in enumerate(period.tolist())]
-    return previous, torch.cat(rows, dim=-1).mean(-1)
+def _masked(A, period):
+    j = torch.arange(A.shape[-1])
+    i = j[:, None]
+    masks = j == i - 1, (j == i - period + 1) & (i >= period)
+    return tuple((A * m).sum((-2, -1)) / m.sum() for m in masks)
 
 
 HEAD_ROLES = Exercise(
     "head_roles",
     title="What does each head look at?",
-    points=2,
+    points=1,
     reference=ref.head_roles,
     tensors=True,
     kind="use",
-    difficulty=3,
-    minutes=12,
+    difficulty=2,
+    minutes=8,
     cases=(
-        Case("two texts, two heads", _patterns(2, 2, 7, 3, 5)),
-        Case("three texts, five heads", _patterns(3, 5, 11, 3, 7)),
+        Case("seven tokens, two heads", _patterns(2, 7, 3, 4)),
+        Case("eleven tokens, five heads", _patterns(5, 11, 3, 7)),
     ),
     hints=(
         "The row is the token that looks. At which column stands the token before it? And the token that followed its last copy?",
         "The copy of row $i$ stands at $i - p$, so what followed it stands at $i - p + 1$. Only rows $i \\ge p$ have a copy.",
-        "With columns `i = torch.arange(n)`, `A[..., i[1:], i[:-1]]` are the weights on the token before. For one text with "
-        "period `p` the others are at rows `i[p:]` and columns `i[p:] - p + 1`. Join the rows of all texts, then take the mean.",
+        "With `i = torch.arange(n)`, `A[:, i[1:], i[:-1]]` are the weights on the token before: one row index and one column "
+        "index for each. The others are at the rows `i[period:]`; at which columns?",
     ),
     misconceptions=(
         Misconception(
@@ -348,20 +342,20 @@ HEAD_ROLES = Exercise(
         Misconception(
             "rows_and_columns_exchanged",
             "exchanged rows and columns: rows are the tokens that look",
-            "The weight of token `i` on token `j` is `A[..., i, j]`.",
+            "The weight of token `i` on token `j` is `A[:, i, j]`.",
             _roles(lambda i: i - 1, lambda i, p: i - p + 1, transposed=True),
         ),
         Misconception(
             "all_rows_counted",
             "averaged over all rows, also those that have no token before or no earlier copy",
             "Leave out row 0 for the first mean, and rows below the period for the second.",
-            _roles(lambda i: i - 1, lambda i, p: i - p + 1 if i >= p else -1, rows=lambda p: 0),
+            _roles(lambda i: i - 1, lambda i, p: i - p + 1 if i >= p else -1, rows=0),
         ),
         Misconception(
-            "each_text_alike",
-            "averaged within each text first: a text with a long period then counts as much as one with many rows",
-            "Sum over the rows of all texts, and divide once by their number.",
-            _mean_of_means,
+            "a_whole_diagonal",
+            "took one row too many for induction: row $p - 1$ looks at token 0 there, and has no earlier copy",
+            "The first row with an earlier copy is row $p$: `A.diagonal(1 - period, -2, -1)[..., 1:]`.",
+            lambda A, period: (A.diagonal(-1, -2, -1).mean(-1), A.diagonal(1 - period, -2, -1).mean(-1)),
         ),
         Misconception(
             "order_exchanged",
@@ -371,7 +365,8 @@ HEAD_ROLES = Exercise(
         ),
     ),
     variants=(
-        Variant("gathered", _gathered),
+        Variant("diagonals", _diagonals),
+        Variant("masks", _masked),
         Variant("row_by_row", _roles(lambda i: i - 1, lambda i, p: i - p + 1)),
     ),
 )

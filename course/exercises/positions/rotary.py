@@ -1,5 +1,6 @@
 """The angles and the rotation, in the interleaved layout."""
 
+import numpy as np
 import torch
 
 from autograder import After, Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
@@ -137,6 +138,37 @@ def _own_positions(draw: Draw):
     return {"x": draw.normal(2, 5, 3, 6), "pos": pos[:, None, :], "base": probes.base(draw)}
 
 
+def _rough(draw: Draw):
+    """bfloat16 rows far into a text. Small entries: rounding them stays within the tolerance, turning them wrongly does not.
+
+    Between 512 and 1024 bfloat16 holds the multiples of 4, so the fastest angle at these positions is off by 2 radians.
+    """
+    x = torch.tensor(draw.uniform(5, 6, low=0.003, high=0.0035) * draw.rng.choice((-1, 1), (5, 6))).bfloat16()
+    return {
+        "x": Code(f"torch.tensor({[[float(f'{v:.4g}') for v in row] for row in x.tolist()]}, dtype=torch.bfloat16)"),
+        "pos": 4 * np.sort(draw.rng.choice(range(200, 255), 5, replace=False)) + 2,
+        "base": probes.base(draw),
+    }
+
+
+def _angles_in(dtype_of_pos=None, dtype_of_angles=None):
+    """Positions or angles in the dtype of `x`."""
+
+    def answer(x, pos, base):
+        angles = ref.rope_angles(pos.to(x.dtype) if dtype_of_pos else pos, x.shape[-1], base)
+        return _rotated(x, angles.to(x.dtype) if dtype_of_angles else angles).to(x.dtype)
+
+    return answer
+
+
+def _cosines_in_the_dtype_of_x(x, pos, base):
+    """Right, as Hugging Face's Llama does it: angles in float32, their sines and cosines rounded."""
+    angles = ref.rope_angles(pos, x.shape[-1], base)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
 def _rotated(x, angles, *, weave=True, first=lambda x: x[..., 0::2], second=lambda x: x[..., 1::2]):
     """The rotation with its own choice of partners; `weave=False` leaves the two halves side by side."""
     cos, sin, a, b = angles.cos(), angles.sin(), first(x), second(x)
@@ -171,16 +203,16 @@ def _overwrites(x, pos, base):
 
 
 def _complex(x, pos, base):
-    angles = ref.rope_angles(pos, x.shape[-1], base).to(x.dtype)
-    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)
-    return torch.view_as_real(z).flatten(-2)
+    angles = ref.rope_angles(pos, x.shape[-1], base).double()
+    z = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(z).flatten(-2).to(x.dtype)
 
 
 def _matrices(x, pos, base):
-    angles = ref.rope_angles(pos, x.shape[-1], base).to(x.dtype)
+    angles = ref.rope_angles(pos, x.shape[-1], base).double()
     cos, sin = angles.cos(), angles.sin()
     R = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)  # (..., n, d/2, 2, 2)
-    return (R @ x.unflatten(-1, (-1, 2)).unsqueeze(-1)).squeeze(-1).flatten(-2)
+    return (R @ x.double().unflatten(-1, (-1, 2)).unsqueeze(-1)).squeeze(-1).flatten(-2).to(x.dtype)
 
 
 APPLY_ROPE = Exercise(
@@ -196,6 +228,7 @@ APPLY_ROPE = Exercise(
         Case("two rows, two pairs", _two_rows),
         Case("heads that share their positions", _heads, grad=("x",)),
         Case("sequences with positions of their own", _own_positions),
+        Case("bfloat16, a thousand tokens on", _rough, edge=0.25),
     ),
     hints=(
         "Take one row and one pair of neighbours: two numbers, one angle, one turn of the plane. Slices with a step of 2 do "
@@ -262,8 +295,16 @@ APPLY_ROPE = Exercise(
             "Call `rope_angles(pos, x.shape[-1], base)`.",
             Before(lambda **_: {"base": 10000.0}),
         ),
+        Misconception(
+            "angles_in_the_dtype_of_x",
+            "converted angles or positions to the dtype of `x`. With the 8 bits of bfloat16 they are off by whole radians near 1000",
+            "Keep `pos` and the angles as they are. Only the **result** goes to the dtype of `x`, in the last step.",
+            _angles_in(dtype_of_angles=True),
+            also=(_angles_in(dtype_of_pos=True),),
+        ),
     ),
     variants=(
+        Variant("cosines_in_the_dtype_of_x", _cosines_in_the_dtype_of_x),
         Variant("complex_numbers", _complex),
         Variant("rotation_matrices", _matrices),
         Variant("repeat_interleave", _two_terms(_turned)),

@@ -1,7 +1,7 @@
 """Lesson 02 scoring_functions: from the Gaussian to the dot product, learned queries and keys, and a small network."""
 
 from course.exercises.scoring_functions.distance import GAUSSIAN_SCORES
-from course.exercises.scoring_functions.gap import PREDICT_DROP, WEIGHT_GAP
+from course.exercises.scoring_functions.gap import PREDICT_DROP
 from course.exercises.scoring_functions.learning import LEARN_STEP
 from course.exercises.scoring_functions.stable import POOL_IN_BLOCKS, SOFTMAX
 from course.exercises.scoring_functions.unequal import ADDITIVE_SCORES, CROSSOVER, PREDICT_TANH
@@ -11,7 +11,6 @@ EXERCISES = (
     POOL_IN_BLOCKS,
     GAUSSIAN_SCORES,
     PREDICT_DROP,
-    WEIGHT_GAP,
     LEARN_STEP,
     PREDICT_TANH,
     ADDITIVE_SCORES,

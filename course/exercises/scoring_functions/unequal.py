@@ -164,7 +164,7 @@ CROSSOVER = Exercise(
     minutes=6,
     reference=ref.crossover,
     cases=(Case("vectors of 512 numbers", _nothing),),
-    tolerance=Tolerance(rtol=0.02, atol=0.0),
+    tolerance=Tolerance(rtol=0.03, atol=0.0),
     hints=(
         "Which of the terms grows with $n$, and which with $n^2$? At the crossover they are equal.",
         "Set $4 n d^2 = 2 n^2 d$ and solve for $n$.",

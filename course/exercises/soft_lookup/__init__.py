@@ -1,17 +1,15 @@
 """Lesson 01 soft_lookup: from `WHERE k = q` to weights that fall with distance."""
 
-from course.exercises.soft_lookup.kernels import COMPACT_KERNEL, GAUSSIAN
+from course.exercises.soft_lookup.kernels import GAUSSIAN
 from course.exercises.soft_lookup.lookup import HARD_LOOKUP, NORMALIZE, PREDICT_EMPTY
 from course.exercises.soft_lookup.pooling import ATTENTION_POOL, LEAVE_ONE_OUT, NADARAYA_WATSON, PREDICT_WIDTH
-from course.exercises.soft_lookup.sentence import MIX_WORDS, RNN_REACH
+from course.exercises.soft_lookup.sentence import MIX_WORDS
 
 EXERCISES = (
-    RNN_REACH,
     HARD_LOOKUP,
     PREDICT_EMPTY,
     NORMALIZE,
     GAUSSIAN,
-    COMPACT_KERNEL,
     ATTENTION_POOL,
     MIX_WORDS,
     PREDICT_WIDTH,

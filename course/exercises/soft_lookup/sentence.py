@@ -1,91 +1,11 @@
-"""What a recurrent network forgets, and every word of a sentence asking at once."""
+"""Every word of a sentence asking at once."""
 
 import numpy as np
 
-from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, object]
-
-
-# ------------------------------------------------------------------------------------------------ rnn_reach
-
-
-def _nothing(draw: Draw) -> Inputs:
-    return {}
-
-
-def _constant(value: float):
-    return lambda: value
-
-
-def _counted() -> int:
-    words, left = 0, 1.0
-    while left >= 0.01:
-        words, left = words + 1, left * 0.9
-    return words
-
-
-RNN_REACH = Exercise(
-    "rnn_reach",
-    title="How far does an RNN's learning signal reach?",
-    points=1,
-    kind="estimate",
-    difficulty=2,
-    minutes=5,
-    reference=ref.rnn_reach,
-    cases=(Case("nine tenths a step, down to one hundredth", _nothing),),
-    tolerance=Tolerance(rtol=0.01, atol=0.0),  # 43.7 words before rounding up
-    hints=(
-        "After one word 0.9 is left, after two $0.9 \\cdot 0.9$. What is left after $t$ words?",
-        "You want the first whole $t$ with $0.9^t < 0.01$. A loop that multiplies until it is there will do, or logarithms.",
-        "Take the logarithm of both sides: $t \\ln 0.9 < \\ln 0.01$. Both logarithms are negative, so dividing by $\\ln 0.9$ turns "
-        "the sign around.",
-    ),
-    misconceptions=(
-        Misconception(
-            "rounded_down",
-            "rounded down: after 43 words there is still 1.08 % left",
-            "The first whole number of words with *less* than one hundredth is wanted: round up.",
-            _constant(43.0),
-        ),
-        Misconception(
-            "one_word_too_many",
-            "counted one word too many",
-            "After the first word 0.9 is left, not 1: the loop multiplies before it counts.",
-            _constant(45.0),
-        ),
-        Misconception(
-            "subtracted_a_tenth",
-            "took one tenth of the *first* value away at each word, so that all is gone after ten",
-            "Each step keeps nine tenths of what is left: the factors multiply, $0.9^t$.",
-            _constant(10.0),
-        ),
-        Misconception(
-            "one_tenth_left",
-            "stopped at one tenth: one hundredth takes twice as many words",
-            "Solve $0.9^t < 0.01$, not $0.9^t < 0.1$.",
-            _constant(22.0),
-        ),
-        Misconception(
-            "mixed_logarithms",
-            "mixed two logarithms: base 10 above, base $e$ below",
-            "The base does not matter as long as it is the same twice: `np.log(0.01) / np.log(0.9)`.",
-            _constant(19.0),
-        ),
-        Misconception(
-            "negative_words",
-            "lost a sign: a number of words is positive",
-            "$\\ln 0.01$ and $\\ln 0.9$ are both negative; their quotient is not.",
-            _constant(-44.0),
-        ),
-    ),
-    variants=(
-        Variant("loop", _counted),
-        Variant("not_rounded", lambda: np.log(0.01) / np.log(0.9)),
-        Variant("base_ten", lambda: float(np.ceil(-2 / np.log10(0.9)))),
-    ),
-)
 
 
 # ------------------------------------------------------------------------------------------------ mix_words
@@ -157,8 +77,8 @@ MIX_WORDS = Exercise(
     title="Find the bug: every word asks at once",
     points=2,
     kind="bug",
-    difficulty=3,
-    minutes=12,
+    difficulty=2,
+    minutes=5,
     reference=ref.mix_words,
     recipe=_mixed,
     cases=(

@@ -1,7 +1,7 @@
 """The two little models that lesson 06 trains: one that reads three words, and one that copies with attention alone.
 
-Both are given what the learner wrote: the reader's subclasses say how positions enter, the copier is made of the learner's
-own attention. Everything is seeded; on two cores the reader trains in half a second, the copier in five.
+The reader's subclasses say how positions enter; the copier is made of the learner's own attention. Everything is seeded; on
+two cores the reader trains in half a second, the copier in five.
 """
 
 import math
@@ -93,6 +93,57 @@ def share_right(model: Reader, start: int = 0) -> float:
     return float((model(ids, start).argmax(-1) == ids[:, 0]).float().mean())
 
 
+def sinusoidal(n: int, d: int, *, base: float = 10_000.0) -> Tensor:
+    """The table (n, d) of Vaswani et al. (2017), section 3.5: sine and cosine of each clock side by side, positions from 0.
+
+    >>> sinusoidal(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)  # (n, d/2)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+
+
+class Learned(Reader):
+    """Adds a trained vector for each of 64 positions to the words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(64, WIDTH))
+
+    def tokens(self, ids: Tensor, pos: Tensor) -> Tensor:
+        """The words, each with the vector of its position."""
+        return super().tokens(ids, pos) + self.table[pos]
+
+
+class Sinusoidal(Reader):
+    """Adds the clocks to the words."""
+
+    def tokens(self, ids: Tensor, pos: Tensor) -> Tensor:
+        """The words, each with its row of the table."""
+        return super().tokens(ids, pos) + sinusoidal(64, WIDTH)[pos]
+
+
+class RelativeBias(Reader):
+    """Adds a trained number for each offset from -2 to 2 to the scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(5))
+
+    def scores(self, Q: Tensor, K: Tensor, pos: Tensor) -> Tensor:
+        """The scores, each with the number of its offset."""
+        return super().scores(Q, K, pos) + self.bias[pos[:, None] - pos + 2]
+
+
+class ALiBi(Reader):
+    """Subtracts the distance from the scores, with slope 1."""
+
+    def scores(self, Q: Tensor, K: Tensor, pos: Tensor) -> Tensor:
+        """The scores, lower the further apart."""
+        return super().scores(Q, K, pos) - (pos[:, None] - pos).abs()
+
+
 # ---------------------------------------------------------------------------------------------- copier
 
 
@@ -166,3 +217,23 @@ class Copier(nn.Module):
         logits, weights = self(texts[:, :-1], off, scale)
         losses = cross_entropy(logits.mT, texts[:, 1:], reduction="none")
         return float(losses[torch.arange(losses.shape[1]) >= period[:, None]].mean()), weights
+
+
+def watched(
+    model: Copier,
+    roles: Callable[[Tensor, Tensor], Tensor],
+    exam: tuple[Tensor, Tensor],
+    steps: int,
+    low: int = 8,
+    high: int = 32,
+) -> list[tuple[int, float, list[Tensor], list[Tensor]]]:
+    """Train; of every 25th step its number, the loss on the copies of `exam`, the `roles` of each layer's heads, and the
+    weights on one text of 48 words that repeats after 12.
+    """
+    shown, history = repeating_texts(1, 48, 12, 12, seed=7)[0], []
+    for step in model.learn(low, high, steps):
+        if step % 25 == 0:
+            loss, weights = model.examine(*exam)
+            with torch.no_grad():
+                history.append((step, loss, [roles(A, exam[1]) for A in weights], model(shown)[1]))
+    return history

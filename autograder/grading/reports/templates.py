@@ -1,0 +1,22 @@
+"""The templates of this folder. Whatever is put into one is escaped, unless this file says that it is HTML."""
+
+import functools
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from autograder.diagnosis.panel import inline
+
+
+@functools.cache
+def _environment() -> Environment:
+    places = FileSystemLoader(Path(__file__).parent)
+    made = Environment(loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made.filters["inline"] = lambda text: Markup(inline(text))  # escapes first, then marks `code` and *emphasis* up
+    return made
+
+
+def template(name: str) -> Template:
+    """The template in the file `name`."""
+    return _environment().get_template(name)

@@ -1,0 +1,170 @@
+"""The pictures of lesson 06: clocks, two arrows that turn, heads that look back, two layers that learn to copy.
+
+Each function returns what a notebook shows. What they draw of the learner's own functions is handed to them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attention_course.drawing import Drawing
+from attention_course.moving import Moving, slider
+from attention_course.plots import COLOURS, figure, heatmap, show
+
+History = Sequence[tuple[int, float, Any, Any]]  # step, loss, roles of each layer's heads, each layer's weights
+
+
+def _clocks(position: int) -> Drawing:
+    """The four digits of a position, and under each the clock that does its work."""
+    d = Drawing(alt=f"Position {position}: its digits, and four clocks from slow to fast.")
+    face: Any = None
+    for i in (3, 2, 1, 0):
+        turn = position / 10**i
+        face = d.axes(size=110, limit=1.15, ticks=False, **({} if face is None else {"right_of": face, "gap": 20}))
+        face.circle(1)
+        face.line((0, 0), (1, 0))
+        face.arrow((math.cos(turn), math.sin(turn)), role="position", width=3)
+        d.box(str(position // 10**i % 10), role="input", above=face, gap=10, width=34, height=30)
+        d.text(f"clock {i}", below=face, gap=4)
+    return d
+
+
+def clocks() -> Moving:
+    """Digits and clocks at positions where the digits jump."""
+    return slider(
+        _clocks,
+        position=[*range(13), 98, 99, 100, 101, 998, 999, 1000, 1001],
+        start={"position": 9},
+        labels={"position": "position"},
+        alt="Position 9: the digits 0, 0, 0, 9 above four clocks. Clock 0 has turned by 9 radians, clock 1 by 0.9, clocks 2 and "
+        "3 hardly. At position 10 two digits jump; no hand does.",
+    )
+
+
+def _turned_together(query: int, key: int) -> Drawing:
+    """A query of length 2 and a key of length 1.5, each turned by 20° per token."""
+    at = [math.radians(20 * p) for p in (query, key)]
+    q, k = ((length * math.cos(turn), length * math.sin(turn)) for length, turn in zip((2, 1.5), at, strict=True))
+    between = abs((20 * (key - query) + 180) % 360 - 180)
+    score = q[0] * k[0] + q[1] * k[1]
+    d = Drawing(alt=f"Turned by {20 * query}° and {20 * key}°; {between}° between them; score {score:.2f}.")
+    ax = d.axes(size=300, limit=2.5, ticks=False)
+    ax.circle(2)
+    ax.circle(1.5)
+    ax.arrow(q, "q", role="query", width=3)
+    ax.arrow(k, "k", role="key", width=3)
+    ax.angle(q, k, f"{between}°", radius=0.25)
+    beside = d.text(f"q at {query}: turned {20 * query}°", role="query", right_of=ax, align="start", shift=(0, 60))
+    beside = d.text(f"k at {key}: turned {20 * key}°", role="key", below=beside, align="start", gap=8)
+    beside = d.text(f"between: {between}°", below=beside, align="start", gap=24)
+    d.text(f"score: {score:.2f}", below=beside, align="start", gap=8, bold=True)
+    return d
+
+
+def two_arrows() -> Moving:
+    """A query and a key that turn with their positions."""
+    return slider(
+        _turned_together,
+        query=list(range(12)),
+        key=list(range(12)),
+        start={"query": 2, "key": 5},
+        labels={"query": "position of the query", "key": "position of the key"},
+        alt="Query at 2 and key at 5, turned by 40 and 100 degrees: 60 degrees between them, score 1.5. Moved together, the "
+        "angle and the score stay.",
+    )
+
+
+def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
+    """The weights of heads by the number of steps that they look back."""
+    d = Drawing(
+        alt="Weights of three heads: a line " + ", ".join(map(str, weights)) + " places to the left of the diagonal. The first "
+        "rows, which have no such token, look elsewhere."
+    )
+    for steps, A in weights.items():
+        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11, grid=False)
+    return d
+
+
+def learning_to_copy(two: History, one: History, best: int) -> None:
+    """The loss of two layers and of one; what the heads of the two layers look at. Head `best` of layer 0 is drawn thick."""
+    fig, (left, right) = figure(2, height=2.9, width=3.8)
+    for history, colour, name, at in ((two, COLOURS[0], "two layers", (250, 1.1)), (one, COLOURS[1], "one layer", (290, 3.6))):
+        left.plot(*zip(*[row[:2] for row in history], strict=True), color=colour)
+        left.text(*at, name, color=colour)
+    left.set(xlabel="step", ylabel="loss on the copies", ylim=(0, 4.6))
+    steps = [step for step, *_ in two]
+    for h in range(4):
+        before, followed = ([found[r][r][h] for _, _, found, _ in two] for r in (0, 1))
+        right.plot(steps, before, color=COLOURS[2], linewidth=3.2 if h == best else 1.2)
+        right.plot(steps, followed, color=COLOURS[3], linestyle="--")
+    right.text(5, 0.9, f"layer 0, token before (thick: head {best})", color=COLOURS[2])
+    right.text(5, 0.8, "layer 1, what followed (dashed)", color=COLOURS[3])
+    right.set(xlabel="step", ylabel="mean weight", ylim=(0, 1))
+    show(
+        fig,
+        alt="Left: the loss of two layers falls from 4.3 slowly, then within 50 steps from above 3 to below 1; one layer stays "
+        "above 3. Right: in the same 50 steps heads of layer 0 turn to the token before, and those of layer 1 to what followed.",
+    )
+
+
+def snapshots(history: History, best: Sequence[int], steps: Sequence[int]) -> Moving:
+    """The weights of the `best` head of each layer at some training steps."""
+
+    def draw(step: int) -> Any:
+        weights = next(w for s, _, _, w in history if s == step)
+        fig, axes = figure(2, height=3.3, width=3.6)
+        for layer, ax in enumerate(axes):
+            title = f"step {step}: layer {layer}, head {best[layer]}"
+            heatmap(ax, weights[layer][0, best[layer]], title=title, vmax=1, numbers=False)
+        return fig
+
+    return slider(
+        draw,
+        step=list(steps),
+        start={"step": steps[-1]},
+        labels={"step": "training step"},
+        alt="Attention patterns during training. At the end the head of layer 0 shows one line just below the diagonal, that of "
+        "layer 1 lines 11, 23 and 35 further left.",
+    )
+
+
+def induction() -> Drawing:
+    """How two heads in a row copy: pear moon hat pear -> moon."""
+    d = Drawing(
+        alt="The text pear moon hat pear. In layer 0, moon looks at the pear before it and notes it. In layer 1, the second pear "
+        "looks for a token that has noted pear, finds moon, and predicts moon."
+    )
+    low: list[Any] = []
+    mid: list[Any] = []
+    text = ("pear", "moon", "hat", "pear")
+    for word in text:
+        low.append(d.box(word, role="input", width=104, height=34, **({"right_of": low[-1], "gap": 44} if low else {})))
+    for i, word in enumerate(text):
+        label = f"{word}\nafter {text[i - 1]}" if i else word
+        mid.append(d.box(label, role="key", width=104, height=50, above=low[i], gap=50))
+    top = d.box("moon", role="output", width=104, height=34, above=mid[3], gap=84)
+    for i in range(3):
+        d.arrow(low[i].top, mid[i + 1].bottom, role="key")
+    d.arrow(mid[3].top, top.bottom, "who is after pear?", role="query")
+    d.arrow(mid[1].top, top.left, "hands over: moon", role="value", elbow="v")
+    d.text("layer 0: who\nstood before me?", left_of=[low[0], mid[0]], muted=True)
+    d.text("layer 1: who stood\nafter my word?", left_of=[mid[0], top], muted=True)
+    return d
+
+
+def layouts() -> Drawing:
+    """Which entries of a head of width 6 form a pair, in the two layouts."""
+    d = Drawing(
+        alt="A head of width 6 twice. Interleaved: entries 0 and 1, 2 and 3, 4 and 5 are pairs. Half-split: 0 and 3, 1 and 4, "
+        "2 and 5."
+    )
+    name: Any = None
+    for label, pairs in (
+        ("interleaved:\n2i and 2i + 1", ((0, 1), (2, 3), (4, 5))),
+        ("half-split:\ni and i + d/2", ((0, 3), (1, 4), (2, 5))),
+    ):
+        name = d.text(label, **({} if name is None else {"below": name, "gap": 56}))
+        cells = d.tokens([f"x_{i}" for i in range(6)], right_of=name)
+        for (a, b), role in zip(pairs, ("query", "key", "value"), strict=True):
+            d.line(cells[a].top, cells[b].top, role=role, bend=8 + 4 * (b - a), width=3)
+    return d
