@@ -47,7 +47,8 @@ def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
         return sets[i][0] @ q.mT
 
     def average(i: int, A: torch.Tensor = weights) -> torch.Tensor:
-        return A.mT @ sets[i][-1][:, : step.values]
+        out: torch.Tensor = A.mT @ sets[i][-1][:, : step.values]
+        return out
 
     probes, work = ceilings(CPU, torch.float32, span)
     calls = probes | {
