@@ -175,18 +175,6 @@ def perplexity(
     return math.exp(F.cross_entropy(logits[:-1], ids[1:]).item())
 
 
-def kv_bytes_per_token(groups: Sequence[int], d: int, element_bytes: int) -> int:
-    """The bytes that one token takes in the caches of all layers together.
-
-    Layer `i` has `groups[i]` heads of keys, and as many of values, each `d` wide. A
-    number takes `element_bytes` bytes.
-
-    >>> kv_bytes_per_token([3, 1], 10, 2)
-    160
-    """
-    return 2 * sum(groups) * d * element_bytes
-
-
 def from_hugging_face(
     tensors: Mapping[str, Float[Tensor, "out in"]],
     H: int,
@@ -219,16 +207,26 @@ def from_hugging_face(
     return ours
 
 
-def best_speed() -> float:
-    """The most tokens per second that this model can decode, one text at a time.
+def first_difference(
+    ours: Sequence[Float[Tensor, "..."]],
+    theirs: Sequence[Float[Tensor, "..."]],
+    close: float,
+) -> int:
+    r"""The number of the first layer where two models differ; `len(theirs)` if none.
 
-    The machine reads 100 GB (100e9 bytes) a second from its memory. Each step reads
-    each of the model's 134.5 million numbers once, and the whole cache once; nothing
-    else takes time. The text so far has 4,096 tokens. Weights and cache are in
-    bfloat16, two bytes a number; the cache holds 11,520 numbers for each token.
+    `ours[i]` and `theirs[i]` have one shape: what layer $i$ of each model gave for the
+    same tokens. They differ if a single number does: by more than `close` times the
+    largest absolute value in `theirs[i]`, or because it is not a number (NaN).
+
+    >>> theirs = [torch.tensor([[0.01, -2.0]]), torch.tensor([[90.0, 100.0]])]
+    >>> ours = [theirs[0] + 0.001, theirs[1] + torch.tensor([[0.0, -1.0]])]
+    >>> first_difference(ours, theirs, close=1e-3), first_difference(ours, theirs, 0.1)
+    (1, 2)
     """
-    weights, cache = 134.5e6 * 2, 4096 * 11_520 * 2  # bytes
-    return 100e9 / (weights + cache)
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        if not (a - b).abs().max() <= close * b.abs().max():  # false for NaN, too
+            return i
+    return len(theirs)
 
 
 def sink_strength(

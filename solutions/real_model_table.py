@@ -6,6 +6,7 @@ measured for the same code and weights is taken from the disk (`ATTN_CACHE`).
 """
 
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 from attention_course.language_model import LanguageModel, load_model
+from attention_course.language_model.diagnosis import second_moments
 from attention_course.language_model.quality import CALIBRATION, MEASURED, Variant, code_passage, measure, passage
 from attention_course.language_model.reference import (
     FLAWS,
@@ -20,24 +22,26 @@ from attention_course.language_model.reference import (
     GroupedAttention,
     Layer,
     Llama,
+    Rounding,
     SinkAttention,
     WindowAttention,
     flawed,
     perplexity,
     rounded,
+    rounded_latents,
     turned,
 )
-from jaxtyping import Float
 from torch import Tensor
 
 from solutions import real_model
 from solutions.grouped_query import mha_to_gqa
-from solutions.smaller_caches import latent_weights, layers_to_pool, partial_rope, round_to_bits
+from solutions.smaller_caches import latent_weights, partial_rope, round_latents, round_to_bits
 
 Factors = tuple[Tensor, Tensor, Tensor]
 TOKENS, SHORT, CALIBRATED = 512, 128, 1024
 RANKS = (384, 256, 192, 128, 64)
 BITS, KEYS = (8, 4, 3, 2), {"keys per token": False, "keys per channel": True}
+BOTH = ((256, 8), (256, 4), (192, 4), (128, 4))  # the width of a latent, and its bits
 TOKENS_KEPT = {"last 128": WindowAttention, "first 4, last 124": SinkAttention}
 NARROW, ROUNDED, WIDE = 0.03, 0.08, 0.2  # half of a band, as a share: where the model works, where it is rounded, where it fails
 MEANT = {  # the perplexities that the lessons' texts speak of
@@ -48,6 +52,7 @@ MEANT = {  # the perplexities that the lessons' texts speak of
     "scaled_by_d": 2714,
     "modulo": 487_000,
     "port B": 571,
+    "port C": 15.26,
     "as shipped": 14.22,
     "all layers": 13_800,
     "layers 0 to 9": 4740,
@@ -76,6 +81,11 @@ MEANT = {  # the perplexities that the lessons' texts speak of
     "4 bits, keys per channel": 14.98,
     "3 bits, keys per channel": 15.57,
     "2 bits, keys per channel": 44.7,
+    "r = 256, 8 bits": 14.77,
+    "r = 256, 4 bits": 15.4,
+    "r = 192, 4 bits": 18.65,
+    "r = 128, 4 bits": 26.0,
+    "r = 256, 4 bits per token": 19.0,
     "last 128": 113,
     "first 4, last 124": 15.25,
     "32 pairs": 14.22,
@@ -110,17 +120,6 @@ class Row:
         return self.band[0] <= self.perplexity <= self.band[1]
 
 
-class Listening(GroupedAttention):
-    """Attention that notes the second moment of its inputs, in `moments`."""
-
-    moments: list[Tensor]
-
-    def __call__(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch new d_model"]:
-        rows = x.flatten(0, 1)
-        self.moments.append(rows.mT @ rows / len(rows))
-        return super().__call__(x)
-
-
 class Measurements:
     """The lessons' measurements, each a dictionary of perplexities by name: of lesson 11 with the course's own answers, of
     lesson 12 with the decoder that comes with it."""
@@ -146,7 +145,7 @@ class Measurements:
         """The model as it is, with each known mistake, and ported wrongly: lesson 11."""
         variants: dict[str, Variant] = {"as it should be": (real_model.GroupedAttention, self.weights)}
         variants |= {name: (flawed(name), self.weights) for name in FLAWS}
-        variants["port B"] = real_model.GroupedAttention, PORTS["port B"](self.weights)
+        variants |= {name: (real_model.GroupedAttention, PORTS[name](self.weights)) for name in ("port B", "port C")}
         return measure(variants, real_model.Llama, real_model.perplexity, self.text())
 
     def harm(self) -> list[float]:
@@ -161,18 +160,17 @@ class Measurements:
         variants: dict[str, Variant] = {"as shipped": (GroupedAttention, self.weights)}
         variants["all layers"] = self.with_layers(self.layers, pooled)
         variants |= {f"layers {a} to {a + 9}": self.with_layers(range(a, a + 10), pooled) for a in (0, 10, 20)}
-        variants["ten chosen layers"] = self.with_layers(layers_to_pool(harm, 512, 10 * 512), pooled)
+        least = sorted(sorted(self.layers, key=harm.__getitem__)[:10])
+        variants["ten chosen layers"] = self.with_layers(least, pooled)
         return self.of(variants)
 
     def factors(self) -> dict[str, list[Factors]]:
         """Of each layer the latent's weights at full rank: by the weights alone, and by the inputs."""
-        Listening.moments = []
-        with torch.inference_mode():
-            Llama(self.weights, CALIBRATED, Listening).extend(passage(self.model, CALIBRATION, CALIBRATED))
+        moments = second_moments(Llama, GroupedAttention, self.weights, passage(self.model, CALIBRATION, CALIBRATED))
         identity = torch.eye(self.model.sizes["d_model"], device=self.model.device)
         layers = self.weights["layers"]
         full = layers[0]["Wk"].shape[1] + layers[0]["Wv"].shape[1]
-        known = {"plain": [identity] * len(layers), "knows the inputs": Listening.moments}
+        known = {"plain": [identity] * len(layers), "knows the inputs": moments}
         return {
             kind: [latent_weights(W["Wk"], W["Wv"], moment, full) for W, moment in zip(layers, moments, strict=True)]
             for kind, moments in known.items()
@@ -192,6 +190,19 @@ class Measurements:
         program: dict[str, Variant] = {"program": (GroupedAttention, self.weights)}
         program |= {f"program, r = {r}": self.of_rank(factors["knows the inputs"], r) for r in (256, 192, 128)}
         return found | self.of(program, code_passage(self.model, TOKENS))
+
+    def both(self, factors: Sequence[Factors]) -> dict[str, float]:
+        """Latents in few bits, with levels for each feature, and once with levels for each token."""
+
+        def of(r: int, rounding: Rounding, bits: int) -> Variant:
+            layers = [
+                {**layer, "W_DKV": down[:, :r], "W_UK": up_k[:r], "W_UV": up_v[:r]}
+                for layer, (down, up_k, up_v) in zip(self.weights["layers"], factors, strict=True)
+            ]
+            return rounded_latents(rounding, bits), {**self.weights, "layers": layers}
+
+        variants = {f"r = {r}, {bits} bits": of(r, round_latents, bits) for r, bits in BOTH}
+        return self.of(variants | {"r = 256, 4 bits per token": of(256, per_token, 4)})
 
     def fewer(self) -> dict[str, float]:
         """Fewer bits, and fewer tokens."""
@@ -217,10 +228,17 @@ def pooled(layer: Layer) -> Layer:
     return {**layer, **{name: mha_to_gqa(layer[name], layer["G"], 1) for name in ("Wk", "Wv")}, "G": 1}
 
 
+def per_token(c: Tensor, bits: int, block: int) -> Tensor:
+    """Latents of which the numbers of a token share their levels."""
+    return round_to_bits(c, bits, -1)
+
+
 def table(model: LanguageModel) -> list[Row]:
     """All rows, measured now or found on the disk."""
     made = Measurements(model)
-    found = made.mistakes() | made.pooling(made.harm()) | made.latents(made.factors()) | made.fewer() | made.partial()
+    factors = made.factors()
+    found = made.mistakes() | made.pooling(made.harm()) | made.latents(factors) | made.fewer()
+    found |= made.both(factors["knows the inputs"]) | made.partial()
     return [Row(name, bytes_of(name, model.sizes), value, MEANT[name]) for name, value in found.items()]
 
 
@@ -230,6 +248,9 @@ def bytes_of(name: str, sizes: Mapping[str, Any]) -> int:
     pair = 2 * d * 2  # a key and a value of one group
     whole = layers * groups * pair
     scales = layers * groups * 2 * 4  # a least number and a step in two bytes each, for keys and for values
+    if name.startswith("r = "):
+        r, bits = (int(number) for number in re.findall(r"\d+", name)[:2])
+        return layers * r * (2 * bits + 1) // 16  # and a least number and a step of two bytes for 64 tokens
     if "r = " in name:
         return 2 * layers * int(name.rpartition(" ")[2])
     if name == "all layers":

@@ -1,8 +1,5 @@
 """Lesson 12: smaller caches for a trained model: pooled layers, fewer bits, latents, fewer rotations."""
 
-import math
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -12,26 +9,6 @@ from solutions.kv_cache import KVCache
 from solutions.multi_query import merge_heads, split_heads
 from solutions.positions import apply_rope
 from solutions.real_model import Layer
-
-
-def layers_to_pool(harm: Sequence[float], saved: int, excess: int) -> list[int]:
-    """The layers to convert so that a cache shrinks by `excess` bytes a token or more.
-
-    Converting layer `i` saves `saved` bytes and does the harm `harm[i]`. As few layers
-    as save enough; of all such choices the one whose harms have the least sum. The
-    numbers of the layers ascend; there are none where `excess` is 0 or less.
-
-    Raises ValueError where all layers together save too little.
-
-    >>> layers_to_pool([0.5, 0.1, 0.9, 0.2], saved=10, excess=15)
-    [1, 3]
-    """
-    count = max(0, math.ceil(excess / saved))
-    if count > len(harm):
-        most = len(harm) * saved
-        problem = f"excess: expected at most {most} bytes, got {excess}"
-        raise ValueError(f"{problem}. Allow the cache more.")
-    return sorted(sorted(range(len(harm)), key=lambda i: harm[i])[:count])
 
 
 def round_to_bits(
@@ -214,3 +191,28 @@ class LowRankAttention:
     def reset(self) -> None:
         """Forget all tokens."""
         self.cache.reset()
+
+
+def round_latents(
+    c: Float[Tensor, "... n r"],
+    bits: int,
+    block: int,
+) -> Float[Tensor, "... n r"]:
+    r"""Latents as a cache of few bits gives them back.
+
+    Each `block` tokens, counted from the first, make a block. Within a block, the
+    numbers of one feature share their levels, as `round_to_bits` makes them. The newest
+    tokens, while they do not fill a block, stay as they are.
+
+    >>> c = torch.tensor([[0.0], [1.0], [2.0], [4.0], [9.0], [5.5]])  # 6 tokens, r = 1
+    >>> round_latents(c, bits=2, block=5).mT
+    tensor([[0.0000, 0.0000, 3.0000, 3.0000, 9.0000, 5.5000]])
+
+    Source: Liu et al. (2024), "KIVI", for keys; Chang et al. (2024), "Palu", for
+    latents in few bits.
+    """
+    parts = list(c.split(block, dim=-2))
+    for i, part in enumerate(parts):
+        if part.shape[-2] == block:
+            parts[i] = round_to_bits(part, bits, -2)
+    return torch.cat(parts, dim=-2)

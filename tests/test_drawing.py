@@ -1,5 +1,7 @@
 """The drawings: well-formed, described, alike in every process, readable on light and on dark."""
 
+import base64
+import io
 import re
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import pytest
 from attention_course.drawing import Drawing
 from attention_course.drawing.colours import PAPER, ROLES, contrast
 from attention_course.thread import INDEX, TOKENS, VECTORS
+from PIL import Image
 
 EXAMPLE = """
 from attention_course.drawing import Drawing
@@ -74,3 +77,20 @@ def test_the_thread_has_a_vector_for_each_word_and_it_prefers_the_pear() -> None
     assert VECTORS.shape == (len(TOKENS), 2)
     scores = VECTORS @ VECTORS[INDEX["it"]]
     assert scores.argmax() == INDEX["pear"]
+
+
+def test_a_large_matrix_is_a_small_image_with_a_dot_for_each_number() -> None:
+    numbers = np.random.default_rng(0).standard_normal((64, 64))
+
+    def drawn() -> str:
+        d = Drawing(alt="sixty-four keys as an image")
+        d.picture(numbers, "keys", low=-3, high=3, sizes=("64 tokens", "64 features"))
+        return d.svg()
+
+    assert drawn() == drawn()
+    assert len(drawn()) < 9000
+    (data,) = re.findall(r'href="data:image/png;base64,([^"]+)"', drawn())
+    with Image.open(io.BytesIO(base64.b64decode(data))) as image:
+        assert image.size == (64, 64)
+        red, _, blue = image.convert("RGB").getpixel((0, 0))  # the first number is a little above 0, in red and blue
+    assert (red > blue) == (numbers[0, 0] > 0)

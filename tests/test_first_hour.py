@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -20,7 +21,9 @@ from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
 from autograder.workspace import lab, progress
 from autograder.workspace.in_cells.check import check_in, find_record
+from tests.learner import attn
 
+ROOT = Path(__file__).resolve().parents[1]
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)\n"
 
 
@@ -188,3 +191,119 @@ def test_output_that_knows_no_tick_is_still_written() -> None:
 def test_a_damaged_workspace_costs_no_check(lesson: Path) -> None:
     shutil.rmtree(lesson.parent / progress.MARKER / "release")
     assert check_in(cells(), "average_pool") == 1
+
+
+def test_every_output_can_be_written_to_a_file_of_windows(lesson: Path) -> None:
+    for encoding, commands in {"cp1252": (["status", "--all"], ["check", "00"]), "ascii": (["hint", "00.average_pool"],)}.items():
+        env = {**os.environ, "PYTHONIOENCODING": encoding}
+        for command in commands:
+            run = [sys.executable, "-m", "autograder.cli", *command, "--workspace", str(lesson.parent)]
+            done = subprocess.run(run, capture_output=True, env=env, check=False)
+            assert b"Traceback" not in done.stderr + done.stdout, (encoding, command)
+            assert done.stdout
+
+
+def test_a_notebook_that_was_renamed_costs_no_other_its_check(
+    lesson: Path, set_answer: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_answer(lesson / f"{lesson.name}.ipynb", "average_pool", RIGHT)
+    other = lesson.parent / "02_scoring_functions" / "02_scoring_functions.ipynb"
+    other.rename(other.with_name("mine.ipynb"))
+    assert attn(lesson.parent, "check") == 1
+    out, err = capsys.readouterr()
+    assert "Average the values · passed" in out
+    assert "expected a notebook at" in err
+    assert err.count("\n") == 1
+
+
+def test_a_package_that_a_lesson_lacks_is_named_instead_of_the_names_it_would_have_brought(lesson: Path, tmp_path: Path) -> None:
+    (tmp_path / "st").mkdir()
+    (tmp_path / "st" / "sitecustomize.py").write_text("import sys\nsys.modules['jaxtyping'] = None\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "st"), os.environ.get("PYTHONPATH", "")])}
+    run = [sys.executable, "-m", "autograder.cli", "check", "00", "--workspace", str(lesson.parent)]
+    done = subprocess.run(run, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 2
+    assert "expected the package 'jaxtyping', found none. `attn doctor`" in done.stderr
+    assert len(textwrap.wrap(done.stderr, 160)) <= 2
+
+
+MOUNT = """
+set -e
+mount -t tmpfs -o size={size} tmpfs {place}
+{before}
+set +e
+{python} -m autograder.cli {command} >{log} 2>&1
+echo status $? >>{log}
+{python} -c 'import pathlib; print([str(p) for p in pathlib.Path("{place}").rglob(".*.*") if p.is_file()])' >>{log}
+"""
+
+
+def _on_a_disk(tmp_path: Path, command: str, *, size: str = "16m", before: str = "") -> list[str]:
+    """What a command says whose workspace is on a small file system of its own: `{place}` in `command`."""
+    place, log = tmp_path / "disk", tmp_path / "log.txt"
+    place.mkdir()
+    words = {"place": place, "python": sys.executable}
+    script = MOUNT.format(size=size, log=log, before=before.format(**words), command=command.format(**words), **words)
+    alone = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    done = subprocess.run([*alone, "bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0 and not log.exists():
+        pytest.skip(f"no file system of its own can be mounted here: {done.stderr.strip()[-100:]}")
+    return log.read_text(encoding="utf-8").splitlines()
+
+
+PREPARE = "{python} -m autograder.cli lab --prepare --workspace {place}/work >/dev/null"
+READ_ONLY = PREPARE + "\nmount -o remount,ro {place}"
+FULL = PREPARE + "\ndd if=/dev/zero of={place}/rest bs=1k 2>/dev/null || true"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts")
+@pytest.mark.parametrize(
+    ("command", "size", "before", "says"),
+    [
+        ("lab --no-browser --workspace {place}/new", "16m", READ_ONLY, "Read-only file system"),
+        ("hint 00.average_pool --workspace {place}/work", "16m", READ_ONLY, "use a workspace of your own"),
+        ("lab --no-browser --workspace {place}/new", "500k", "", "Make room on that disk"),
+        ("hint 00.average_pool --workspace {place}/work", "16m", FULL, "Make room on that disk"),
+        ("reset 00 --yes --workspace {place}/work", "16m", FULL, "Make room on that disk"),
+    ],
+)
+def test_a_disk_that_cannot_be_written_is_named_in_two_lines(
+    command: str, size: str, before: str, says: str, tmp_path: Path
+) -> None:
+    *said, status, halves = _on_a_disk(tmp_path, command, size=size, before=before)
+    assert status == "status 2"
+    assert says in "\n".join(said)
+    assert len(said) <= 2, said
+    assert halves == "[]"  # no half of a file was left behind
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts")
+def test_on_a_disk_that_was_full_the_lessons_are_whole_once_there_is_room(tmp_path: Path) -> None:
+    again = "lab --prepare --workspace {place}/work"
+    first = "{python} -m autograder.cli " + again + " >/dev/null 2>&1 && exit 1\nmount -o remount,size=16m {place}"
+    *_, status, halves = _on_a_disk(tmp_path, again, size="500k", before=first)
+    assert (status, halves) == ("status 0", "[]")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of a terminal")
+def test_a_port_in_use_leads_to_the_next(lesson: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        run = [sys.executable, "-m", "autograder.cli", "lab", "--no-browser", f"--port={port}", f"--workspace={lesson.parent}"]
+        with subprocess.Popen(
+            run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, cwd=ROOT
+        ) as server:
+            assert server.stdout is not None
+            try:
+                said: list[str] = []
+                for line in server.stdout:
+                    said.append(line)
+                    if "token=" in line:
+                        break
+            finally:
+                os.killpg(server.pid, signal.SIGTERM)
+    assert "token=" in said[-1], said
+    assert f":{port}/" not in said[-1]
+    assert "/lab/tree/00_start_here" in said[-1]

@@ -50,7 +50,7 @@ def test_check_without_a_target_checks_the_lessons_that_were_begun(
     assert attn(work, "check") == 2
     assert "attn lab" in capsys.readouterr().err
     set_answer(path, "average_pool", RIGHT)
-    assert rerun.started(work) == [LESSON]
+    assert rerun.started(work) == ([LESSON], [])
     assert attn(work, "check", "--json") == 1
     shown = capsys.readouterr()
     verdicts = {one["exercise"]: one["status"] for one in json.loads(shown.out)}

@@ -76,7 +76,7 @@ def at(*pos: float) -> Tensor:
 
 def rope_sdpa(q: Tensor, k: Tensor, v: Tensor, pos_q: Tensor, pos_k: Tensor) -> tuple[Tensor, Tensor]:
     """Output and weights of attention with turned queries and keys, and values as they are."""
-    S = apply_rope(q, pos_q) @ apply_rope(k, pos_k).mT / math.sqrt(q.shape[-1])
+    S: Tensor = apply_rope(q, pos_q) @ apply_rope(k, pos_k).mT / math.sqrt(q.shape[-1])
     A = torch.softmax(S, dim=-1)
     return A @ v, A
 
@@ -376,7 +376,8 @@ def test_bfloat16_merges_positions_beyond_256() -> None:
     rounding = torch.finfo(torch.bfloat16).eps / 2  # half a unit in the last of 8 bits: the text's "0.4 per cent"
     assert rounding == pytest.approx(0.004, abs=1e-4)
     assert 750 * rounding == pytest.approx(3, abs=0.1)
-    assert 1000 * 10_000 ** (-2 / 64) == pytest.approx(750, abs=0.5)  # clock 1 of a head of 64, at position 1000
+    clock_1 = 1000 * 10_000 ** (-2 / 64)  # of a head of 64, at position 1000
+    assert clock_1 == pytest.approx(750, abs=0.5)
 
 
 def test_with_the_sizes_of_llama_2_eighteen_pairs_never_completed_a_turn() -> None:

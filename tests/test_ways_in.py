@@ -14,6 +14,7 @@ import pytest
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 
+from autograder.authoring.build import LINE_LIMIT
 from autograder.authoring.course import course_root
 from autograder.plugins.preprocessors import INSTALL, SayWhatToInstall
 from tests.learner import attn
@@ -101,9 +102,9 @@ def test_the_first_cell_is_folded_and_locked() -> None:
     assert cell.id == INSTALL
     assert cell.metadata.jupyter.source_hidden
     assert (cell.metadata.editable, cell.metadata.deletable) == (False, False)
-    assert max(map(len, cell.source.splitlines())) <= 100
+    assert max(map(len, cell.source.splitlines())) <= LINE_LIMIT
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name, _, extra = re.search(r"%pip install (\S+)", cell.source)[1].rstrip("]").partition("[")  # type: ignore[index]
+    name, extra = re.search(r"%pip install ([\w-]+)\[(\w+)", cell.source).groups()  # type: ignore[union-attr]
     assert name == project["name"]
     assert extra in project["optional-dependencies"]
 

@@ -81,12 +81,13 @@ class Lesson:
         exercises: Sequence[Exercise] = module.EXERCISES
         return tuple(exercises)
 
-    def pack(self, *, seed: int = pack.VISIBLE_SEED) -> pack.Pack:
+    def pack(self, *, seed: int = pack.VISIBLE_SEED, naming: pack.Naming | None = None) -> pack.Pack:
         """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared.
 
-        Only the visible pack, which is made once and explains, knows all that can be named; a hidden one decides marks.
+        Only the visible pack, which is made once and explains, knows all that can be named (`naming` may say otherwise); a
+        hidden one decides marks.
         """
-        naming: pack.Naming = "near" if seed == pack.VISIBLE_SEED else "pairs"
+        naming = naming or ("near" if seed == pack.VISIBLE_SEED else "pairs")
         try:
             return pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
         except ValueError as error:
@@ -158,7 +159,12 @@ def learners_course() -> Path:
         if len(found) > 1:
             several = ", ".join(map(str, found))
             raise CourseError(f"several courses are installed. Say which one, by ATTN_COURSE=FOLDER: {several}.") from None
-        raise
+        if "ATTN_COURSE" in os.environ:
+            raise
+        raise CourseError(
+            f"expected a course, found none in {Path.cwd()} or above, and none that is installed.\n"
+            "Go to the folder of its clone, or install its package with pip."
+        ) from None
 
 
 def settings() -> "Settings":

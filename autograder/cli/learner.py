@@ -116,18 +116,21 @@ def _check(arguments: argparse.Namespace) -> int:
 
     folder = workspace.locate(arguments.workspace)
     if arguments.target is None:
-        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in rerun.started(folder)]
+        begun, problems = rerun.started(folder)
+        wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in begun]
+        for problem in problems:  # one notebook that was renamed or damaged does not cost the others their check
+            print(f"attn: {problem}", file=sys.stderr)
         if not wanted:
             raise CourseError("expected an answer in one of your notebooks, found none. Write one (`attn lab`), and save.")
     else:
         lesson, exercise = workspace.resolve(folder, arguments.target)
-        wanted = [(lesson, [exercise] if exercise else None)]
+        wanted, problems = [(lesson, [exercise] if exercise else None)], []
     checked = [one for lesson, only in wanted for one in rerun.run(folder, lesson, only)]
     if arguments.json:
         _put([dataclasses.asdict(one) for one in checked])
     else:
         print_checked(checked)
-    return 0 if all(one.status == "pass" for one in checked) else 1
+    return 0 if all(one.status == "pass" for one in checked) and not problems else 1
 
 
 def _watch(arguments: argparse.Namespace) -> int:

@@ -50,6 +50,21 @@ def _scopes(source: str) -> Any:
     return [sorted(bound), sorted(read)]
 
 
+def _statements(source: str) -> Any:
+    from autograder.notebooks.scopes import statements
+
+    try:
+        return [list(statement) for statement in statements(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _picture(source: str) -> Any:
+    from autograder.notebooks.pictures import drawn_again
+
+    return drawn_again(source)
+
+
 def _names(source: str) -> Any:
     from autograder.grading.marking.forbidden_names import names
 
@@ -68,7 +83,14 @@ def _markdown(source: str) -> Any:
     return markdown(source, trusted=False)
 
 
-MAKERS: dict[str, Callable[[str], Any]] = {"scopes": _scopes, "names": _names, "coloured": _coloured, "markdown": _markdown}
+MAKERS: dict[str, Callable[[str], Any]] = {
+    "scopes": _scopes,
+    "statements": _statements,
+    "names": _names,
+    "coloured": _coloured,
+    "markdown": _markdown,
+    "picture": _picture,
+}
 
 
 def read(tasks: Sequence[Task]) -> dict[Task, Any]:

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -11,7 +12,12 @@ def write_whole(path: Path, data: str | bytes, *, mode: int | None = None) -> No
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_bytes(data.encode() if isinstance(data, str) else data)
-    if mode is not None:
-        fresh.chmod(mode)
-    fresh.replace(path)
+    try:
+        fresh.write_bytes(data.encode() if isinstance(data, str) else data)
+        if mode is not None:
+            fresh.chmod(mode)
+        fresh.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise

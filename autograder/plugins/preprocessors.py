@@ -54,7 +54,8 @@ except ImportError:
 
     raise Missing(
         "This notebook needs the course's package, and this kernel has none. Run\\n"
-        "%pip install {package}  (or the wheel you were given), then all cells."
+        "%pip install {package}"
+        "  (or the wheel you were given), then all cells."
     ) from None"""
 
 

@@ -6,7 +6,6 @@ was released (`.attn/release`), which tells an answer from a blank and an edit f
 
 import filecmp
 import re
-import shutil
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
@@ -49,8 +48,9 @@ def prepare(folder: Path | None) -> Path:
     for name, source in pages().items():
         copy, kept = target / name, target / progress.MARKER / "release" / name
         if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # the learner's own is left alone
-            shutil.copyfile(source, copy)
-        shutil.copyfile(source, kept)
+            write_whole(copy, source.read_bytes())
+        if not (kept.exists() and filecmp.cmp(source, kept, shallow=False)):
+            write_whole(kept, source.read_bytes())
     return target
 
 
@@ -71,7 +71,7 @@ def _copy_files(source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if not (target / path.name).exists():
-            shutil.copyfile(path, target / path.name)
+            write_whole(target / path.name, path.read_bytes())  # a full disk leaves no half of a file
 
 
 def released() -> dict[str, Path]:

@@ -30,6 +30,14 @@ _UPSERT = """insert into progress (lesson, exercise, score, points, status, misc
 _NEXT_HINT = """insert into hints (lesson, exercise, level) values (?, ?, 1)
     on conflict (lesson, exercise) do update set level = level + 1 returning level"""
 
+_WHAT_NEXT = {
+    "full": "Make room on that disk, then run it again: your answers are in the notebooks.",
+    "readonly": "That place cannot be written: use a workspace of your own, with --workspace FOLDER.",
+    "unable to open": "That place cannot be written: use a workspace of your own, with --workspace FOLDER.",
+    "locked": "Another program writes to it: close other notebooks and terminals that use this workspace, then run it again.",
+    "damaged": "Close other programs that use it. If it is damaged, move it away: `attn check` makes a new one.",
+}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -109,10 +117,8 @@ def _opened(workspace: Path) -> Iterator[sqlite3.Connection]:
         with closing(_connect(workspace)) as db, db:
             yield db
     except sqlite3.Error as error:
-        raise CourseError(
-            f"expected a database of progress at {database(workspace)}, got: {error}. Close other programs that use it; "
-            "if it is damaged, move it away: checks make a new one (`attn check`), and your answers are in the notebooks."
-        ) from None
+        said = next((what for sign, what in _WHAT_NEXT.items() if sign in str(error)), _WHAT_NEXT["damaged"])
+        raise CourseError(f"expected a database of progress at {database(workspace)}, got: {error}.\n{said}") from None
 
 
 def _connect(workspace: Path) -> sqlite3.Connection:

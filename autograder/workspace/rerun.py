@@ -15,9 +15,10 @@ from typing import Any
 
 import nbformat
 
+from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import SYMBOL
 from autograder.judging.records import ExerciseRecord
-from autograder.notebooks.roles import exercise_of, grade_id, is_figure
+from autograder.notebooks.roles import exercise_of, grade_id, grader, is_figure
 from autograder.workspace import folder as workspace
 from autograder.workspace import lab
 from autograder.workspace.in_cells import check
@@ -43,9 +44,16 @@ class Checked:
     stopped: str = ""
 
 
-def started(folder: Path) -> list[str]:
-    """The lessons in the workspace `folder` of which the learner has written in at least one answer cell."""
-    return [lesson for lesson in workspace.names(folder) if workspace.answered(folder, lesson)]
+def started(folder: Path) -> tuple[list[str], list[str]]:
+    """The lessons of which the learner has written in an answer cell; and what is wrong with those that cannot be read."""
+    lessons, problems = [], []
+    for lesson in workspace.names(folder):
+        try:
+            if workspace.answered(folder, lesson):
+                lessons.append(lesson)
+        except CourseError as error:
+            problems.append(str(error))
+    return lessons, problems
 
 
 def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[Checked]:
@@ -73,9 +81,20 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
             kept.append(checks[name])
     notebook.cells = kept
     trouble = _execute(notebook, path.parent)
+    _every_package(lesson, notebook)
     answers = {grade_id(cell): cell for cell in reversed(kept) if grade_id(cell)}
     verdicts = [_verdict(lesson, record, checks[name], trouble) for name, record in records.items()]
     return [dataclasses.replace(one, stopped=_error(answers.get(one.exercise))) for one in verdicts]
+
+
+def _every_package(lesson: str, notebook: Any) -> None:
+    """Raises CourseError where a cell of the course's own lacks a package: no answer after it is to blame."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []) if grader(cell).get("locked") else []:
+            if output.output_type == "error" and output.ename == "ModuleNotFoundError":
+                name = re.search(r"'([\w.]+)'|of ([\w.]+)", output.evalue)
+                package = next(filter(None, name.groups())) if name else output.evalue
+                raise CourseError(f"{lesson}: expected the package {package!r}, found none. `attn doctor` says what to install.")
 
 
 def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
@@ -150,4 +169,5 @@ def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Ch
 def _error(cell: Any) -> str:
     outputs = [] if cell is None else cell.outputs
     said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    said = said.replace("_IncompleteInputError:", "SyntaxError:")  # what IPython shows of Python 3.13's parser
     return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells as files

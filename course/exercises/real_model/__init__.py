@@ -2,8 +2,9 @@
 
 from autograder import Exercise
 from course.exercises.real_model.attention import GROUPED_ATTENTION
+from course.exercises.real_model.comparing import FIRST_DIFFERENCE
 from course.exercises.real_model.decoder import LLAMA
-from course.exercises.real_model.measuring import BEST_SPEED, KV_BYTES_PER_TOKEN, PERPLEXITY
+from course.exercises.real_model.measuring import PERPLEXITY
 from course.exercises.real_model.porting import FROM_HUGGING_FACE
 from course.exercises.real_model.reading import SINK_STRENGTH
 
@@ -29,8 +30,7 @@ EXERCISES = (
     GROUPED_ATTENTION,
     LLAMA,
     FROM_HUGGING_FACE,
-    KV_BYTES_PER_TOKEN,
-    BEST_SPEED,
+    FIRST_DIFFERENCE,
     PERPLEXITY,
     PREDICT_BUG,
     SINK_STRENGTH,

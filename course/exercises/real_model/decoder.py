@@ -160,6 +160,18 @@ def _normed_stream(self, x, layer, attend):
     return x + feed_forward(x, layer)
 
 
+def _normed_for_attention(self, x, layer, attend):
+    x = rms_norm(x, layer["norm1"], self.eps)
+    x = x + attend(x)
+    return x + feed_forward(rms_norm(x, layer["norm2"], self.eps), layer)
+
+
+def _normed_for_feed_forward(self, x, layer, attend):
+    x = x + attend(rms_norm(x, layer["norm1"], self.eps))
+    x = rms_norm(x, layer["norm2"], self.eps)
+    return x + feed_forward(x, layer)
+
+
 def _norm1_twice(self, x, layer, attend):
     x = x + attend(rms_norm(x, layer["norm1"], self.eps))
     return x + feed_forward(rms_norm(x, layer["norm1"], self.eps), layer)
@@ -205,7 +217,7 @@ LLAMA = Exercise(
         Case("five tokens, greedily", _greedy),
         Case("another attention", _another_attention, edge=0.1),
         Case("no token twice", _no_token_twice, edge=0.1),
-        Case("a second prompt", _second_prompt, edge=0.1),
+        Case("a second prompt", _second_prompt, edge=1 / 3),
     ),
     hints=(
         "Follow one token through the formulas. What is `x` before the first layer, what after the last, and what is kept when a norm "
@@ -229,6 +241,7 @@ LLAMA = Exercise(
             "passed on the norm's output in the place of `x`",
             "Norm only what goes into attention and feed-forward; add their results to the `x` from before the norm.",
             Instead(block=_normed_stream),
+            also=(Instead(block=_normed_for_attention), Instead(block=_normed_for_feed_forward)),
         ),
         Misconception(
             "no_residual",

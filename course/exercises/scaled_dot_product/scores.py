@@ -99,6 +99,13 @@ SCALED_SCORES = Exercise(
             After(lambda out, **_: out.mT),
         ),
         Misconception(
+            "all_axes_turned",
+            "turned **all** axes of `K` round (`K.T`), which is right for plain matrices only",
+            "With a batch in front, swap the last two axes: `K.mT` or `K.transpose(-2, -1)`.",
+            lambda Q, K: Q @ K.permute(*reversed(range(K.ndim))) / math.sqrt(Q.shape[-1]),
+            raises=True,
+        ),
+        Misconception(
             "two_axes_only",
             "wrote something that works for plain matrices only (`.t()`, say), so a batch raises an error",
             "Name the axes from the end: `K.transpose(-2, -1)` or `K.mT`. In an einsum, begin each term with `...`.",

@@ -1,7 +1,7 @@
 """Lesson 12 smaller_caches: what a trained model's cache can do without."""
 
 from autograder import Exercise
-from course.exercises.smaller_caches.choosing import LAYERS_TO_POOL
+from course.exercises.smaller_caches.combining import PREDICT_LINES, ROUND_LATENTS
 from course.exercises.smaller_caches.counting import REMADE_RATIO
 from course.exercises.smaller_caches.factors import LATENT_WEIGHTS, OUTPUT_FACTORS
 from course.exercises.smaller_caches.latent import LATENT_ATTENTION
@@ -44,7 +44,6 @@ PREDICT_RANK = Exercise(
 
 EXERCISES = (
     PREDICT_POOL,
-    LAYERS_TO_POOL,
     ROUND_TO_BITS,
     PREDICT_RANK,
     OUTPUT_FACTORS,
@@ -53,4 +52,6 @@ EXERCISES = (
     REMADE_RATIO,
     PREDICT_PARTIAL,
     PARTIAL_ROPE,
+    PREDICT_LINES,
+    ROUND_LATENTS,
 )

@@ -20,7 +20,7 @@ PREDICT_PARTIAL = Exercise(
     },
     holds="a",
     reveal="**a**: 15.2 instead of 14.2, with no training. The 16 slow pairs turn by less than one radian within 300 tokens and more, so that "
-    "their keys hardly change on a text of this length. They carry *what* a token is; the fast pairs carry *where*.",
+    "their keys hardly change on a text of this length. So they can carry *what* a token is, and leave *where* to the fast pairs.",
 )
 
 

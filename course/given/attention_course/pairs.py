@@ -38,7 +38,7 @@ def learn(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: i
         A = torch.softmax(Q @ K.mT / divide_by, dim=-1)
         guess = (A @ V)[:, 0] @ W[3]
         adam.zero_grad()
-        F.cross_entropy(guess, digits[:, 0]).backward()  # type: ignore[no-untyped-call]
+        F.cross_entropy(guess, digits[:, 0]).backward()
         adam.step()
         right.append((guess.argmax(-1) == digits[:, 0]).double().mean().item())
         entropy.append(torch.special.entr(A).sum(-1).mean().item())
@@ -58,4 +58,5 @@ def gradient_lengths(backward: Backward, d_k: int, divide_by: float) -> Tensor:
     Q, K, V, dO = (torch.randn(shape, generator=g, dtype=torch.float64) for shape in shapes)
     factor = math.sqrt(d_k) / divide_by
     dQ, _, _ = backward(factor * Q, K, V, dO / dO.norm(dim=-1, keepdim=True))
-    return (factor * dQ).norm(dim=-1).flatten()
+    lengths: Tensor = (factor * dQ).norm(dim=-1).flatten()
+    return lengths

@@ -65,7 +65,7 @@ def train_reader(draw: Draw, ahead: int, words: int = 17, steps: int = 300) -> R
         text = draw(32, g)
         guess, _ = reader.guess(text[:, :-1])
         adam.zero_grad()
-        F.cross_entropy(guess.mT, text[:, 1:]).backward()  # type: ignore[no-untyped-call]
+        F.cross_entropy(guess.mT, text[:, 1:]).backward()
         adam.step()
     return reader
 
@@ -96,7 +96,7 @@ class Translator:
             order = torch.rand(64, 4, generator=g).argsort(-1)
             output, _ = self.read(words.gather(1, order))
             adam.zero_grad()
-            F.cross_entropy((output @ self.U).mT, words).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy((output @ self.U).mT, words).backward()
             adam.step()
 
     def read(self, source: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """The sheet under a drawing: rectangles, paths and letters in the course's colours, and the SVG text they make together."""
 
+import base64
 import difflib
 import hashlib
 import math
@@ -115,6 +116,14 @@ class Canvas:
         at = (number(part.x), number(part.y), number(part.w), number(part.h))
         self._layers[layer].append(dw.Rectangle(*at, **self._paints(fill, line), **more))
         self._cover((part.x, part.y), (part.x + part.w, part.y + part.h), by=thick / 2 if line else 0)
+
+    def _image(self, part: Part, png: bytes) -> None:
+        """An image that fills `part`, its dots kept sharp."""
+        at = f'x="{number(part.x)}" y="{number(part.y)}" width="{number(part.w)}" height="{number(part.h)}"'
+        data = base64.b64encode(png).decode()
+        look = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
+        self._layers["middle"].append(dw.Raw(f'<image {at} {look} href="data:image/png;base64,{data}"/>'))
+        self._cover((part.x, part.y), (part.x + part.w, part.y + part.h))
 
     def _path(
         self,

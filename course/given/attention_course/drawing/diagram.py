@@ -1,5 +1,6 @@
 """`Drawing`: what lessons call. Each method draws one part and returns it, so that the next can stand beside it."""
 
+import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -68,6 +69,32 @@ class Drawing(Arrows):
             self._rect(part.cell(i, j), line="plain", thick=2.6, layer="front")
         self._names(part, rows, columns, sizes, slanted)
         self._label(part, label, label_side, role)
+        return self._done(part)
+
+    def picture(
+        self,
+        numbers: Any,
+        label: str = "",
+        *,
+        low: float,
+        high: float,
+        colours: str = "RdBu_r",
+        sizes: tuple[str, str] | None = None,
+        cell: float = 4,
+        label_side: str = "below",
+        **place: Any,
+    ) -> Part:
+        """A large matrix as an image, a dot of `cell` px for each number: `low` to `high` in one of matplotlib's colour maps."""
+        values = np.atleast_2d(np.asarray(numbers, dtype=float))
+        n, m = values.shape
+        margins, slanted = self._names_margins(None, None, sizes, cell, (n, m))
+        margins = _with_label(margins, label, label_side, (n * cell, m * cell))
+        box = self._place(m * cell, n * cell, margins, place)
+        part = Part(box.x, box.y, box.w, box.h, margins, n, m)
+        self._image(part, _png(values, low, high, colours))
+        self._rect(part, line="muted", thick=1)
+        self._names(part, None, None, sizes, slanted)
+        self._label(part, label, label_side, "plain")
         return self._done(part)
 
     def vector(self, shape: Any, label: str = "", *, vertical: bool = False, **how: Any) -> Part:
@@ -436,3 +463,18 @@ def _with_label(
     over = max(0.0, (wide - 10 - size[1]) / 2)
     left, right = max(left, over), max(right, over)
     return (left, top + tall, right, bottom) if side == "above" else (left, top, right, bottom + tall)
+
+
+def _png(values: Any, low: float, high: float, colours: str) -> bytes:
+    """An image with a dot for each number, in 64 colours at most: small."""
+    from matplotlib import colormaps
+    from PIL import Image
+
+    share = np.nan_to_num(np.clip((values - low) / (high - low), 0.0, 1.0))
+    step = np.round(share * 63).astype(np.uint8)
+    image = Image.fromarray(step)
+    image = image.convert("P")
+    image.putpalette((colormaps[colours](np.arange(64) / 63)[:, :3] * 255).round().astype(np.uint8).tobytes())
+    with io.BytesIO() as file:
+        image.save(file, format="PNG", bits=6, optimize=True)
+        return file.getvalue()

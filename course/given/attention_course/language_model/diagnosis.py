@@ -1,5 +1,6 @@
-"""Which mistake does a decoder make? Its logits on one sentence, beside those of the right attention and of known mistakes."""
+"""Where does a decoder go wrong? Its logits beside those of known mistakes; what each layer gives; where each head looks."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,68 @@ def diagnose(
             if _distance(theirs, reference_logits(weights, ids, flaw)) < CLOSE:
                 return Diagnosis(difference, scale, flaw)
         return Diagnosis(difference, scale)
+
+
+def attention_outputs(decoder: Any, attention: Any, weights: Mapping[str, Any], ids: Int[Tensor, "batch n"]) -> list[Tensor]:
+    """What the attention of each layer gives on a text, (batch, n, d_model) each, in `decoder(weights, capacity, attention)`."""
+    return [y for _, y in _heard(decoder, attention, weights, ids)]
+
+
+def second_moments(decoder: Any, attention: Any, weights: Mapping[str, Any], ids: Int[Tensor, "1 n"]) -> list[Tensor]:
+    """The mean of x^T x over the rows x that the attention of each layer is given, (d_model, d_model) each."""
+    rows = [x.flatten(0, 1) for x, _ in _heard(decoder, attention, weights, ids)]
+    return [x.mT @ x / len(x) for x in rows]
+
+
+def _heard(decoder: Any, attention: Any, weights: Mapping[str, Any], ids: Int[Tensor, "batch n"]) -> list[tuple[Tensor, Tensor]]:
+    """What the attention of each layer is given, and what it gives."""
+    heard: list[tuple[Tensor, Tensor]] = []
+
+    class Heard:
+        """An attention that is listened to."""
+
+        def __init__(self, layer: Mapping[str, Any], capacity: int) -> None:
+            self.inner = attention(layer, capacity)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def __call__(self, x: Tensor) -> Tensor:
+            y: Tensor = self.inner(x)
+            heard.append((x, y))
+            return y
+
+    with torch.no_grad():
+        decoder(weights, ids.shape[1], Heard).extend(ids)
+    return heard
+
+
+def attention_maps(
+    decoder: Any, attention: Any, weights: Mapping[str, Any], ids: Int[Tensor, "1 n"]
+) -> Float[Tensor, "layer head query key"]:
+    """The weights of all heads on a text, by an `attention` that calls `gqa_grouped(Q, K, V)`, which returns them.
+
+    `attention` finds that function by its name each time it is called. While the text is read, one stands in its place that
+    keeps what it returns.
+    """
+    seen: list[Tensor] = []
+    home = inspect.unwrap(attention.__call__).__globals__  # the names that its code looks up
+    own = home["gqa_grouped"]
+
+    def watching(Q: Tensor, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, A = own(Q, K, V)
+        seen.append(A.flatten(1, -3)[0].cpu())  # (H, query, key)
+        return outputs, A
+
+    home["gqa_grouped"] = watching
+    try:
+        with torch.no_grad():
+            decoder(weights, ids.shape[1], attention).extend(ids)
+    finally:
+        home["gqa_grouped"] = own
+    if not seen:
+        raise RuntimeError("expected an attention that calls gqa_grouped, got one that does not.")
+    return torch.stack(seen)
 
 
 def _distance(one: Tensor, two: Tensor) -> float:

@@ -2,8 +2,13 @@
 
 import itertools
 import math
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor
 
 from attention_course.drawing import Drawing, Part
+from attention_course.moving import Moving, slider
+from attention_course.plots import COLOURS, MARKERS, figure, show
 
 
 def decoder() -> Drawing:
@@ -36,7 +41,7 @@ def decoder() -> Drawing:
         d.line((x, y), (x, add.centre[1]))
         d.arrow((x, add.centre[1]), add.left)
     d.text("n × 576", size=13, right_of=embed, gap=-34, shift=(0, -32))
-    d.frame([norm1, add2, ffn], "30 layers", pad=34)
+    d.frame([norm1, add2, ffn], "30 ×", pad=34)
     d.frame([ids, out, add2], "decoder, 11.2", pad=44)
     inside = _attention(d, norm1)
     d.arrow(attend.right, (inside.left[0], attend.centre[1]), dashed=True)
@@ -47,6 +52,12 @@ def _attention(d: Drawing, beside: Part) -> Part:
     q = d.box("W_Q", role="query", right_of=beside, gap=230, shift=(0, 74))
     k = d.box("W_K", role="key", right_of=q, gap=94)
     v = d.box("W_V", role="value", right_of=k, gap=94)
+    x = d.text("x, normed: n × 576", below=k, gap=40)
+    middle = (k.bottom[1] + x.top[1]) / 2
+    d.line(x.top, (k.centre[0], middle))
+    d.line((q.centre[0], middle), (v.centre[0], middle))
+    for part in (q, k, v):
+        d.arrow((part.centre[0], middle), part.bottom)
     turn_q = d.box("rotate, 06", role="position", above=q, gap=46)
     turn_k = d.box("rotate, 06", role="position", above=k, gap=46)
     keys = d.cache(6, 4, filled=4, new=1, role="key", cell=14, above=turn_k, gap=36)
@@ -66,7 +77,9 @@ def _attention(d: Drawing, beside: Part) -> Part:
         (gqa, wo, "9 × n × 64"),
     ):
         d.arrow(a.top, (a.centre[0], b.bottom[1]), label)
-    return d.frame([q, v, turn_q, cached, gqa, wo], "attention, 11.1", role="output", pad=64)
+    out = d.text("n × 576", above=wo, gap=22)
+    d.arrow(wo.top, out.bottom)
+    return d.frame([q, v, turn_q, cached, gqa, wo, x, out], "attention, 11.1", role="output", pad=56)
 
 
 def bill() -> Drawing:
@@ -85,16 +98,59 @@ def bill() -> Drawing:
     return d
 
 
-def lines_of_levels() -> Drawing:
-    """Which numbers share their levels: those of a token, or those of a channel."""
-    d = Drawing(
-        alt="Two matrices of keys, tokens by features. Left, per token: the numbers of a row share their levels. "
-        "Right, per channel: the numbers of a column share theirs, within a block of 64 tokens."
+def harms(harm: Sequence[float]) -> None:
+    """The harm of changing each layer alone."""
+    fig, ax = figure(height=2.6, width=8.0)
+    ax.bar(range(len(harm)), harm, color=COLOURS[0])
+    ax.axhline(0, color="black", linewidth=0.8)
+    ax.set(xlabel="layer that is pooled, all others as they were", ylabel="harm (log perplexity)")
+    show(
+        fig,
+        alt="The harm of pooling each of 30 layers alone. Layers 0 and 1 do most of it, the others little; for "
+        "some it is slightly below zero.",
     )
-    row, column = [(2, j) for j in range(8)], [(i, 5) for i in range(8)]
-    left = d.matrix((8, 8), "per token", role="key", cell=20, sizes=("64 tokens", "64 features"), highlight=row)
-    d.matrix((8, 8), "per channel", role="key", cell=20, highlight=column, right_of=left, gap=90)
-    return d
+
+
+def keys_and_values(keys: Tensor, values: Tensor) -> None:
+    """Heat maps of the keys and the values of one group, tokens by features."""
+    fig, axes = figure(2, height=3.0, width=4.2)
+    for ax, numbers, name in zip(axes, (keys, values), ("keys", "values"), strict=True):
+        image = ax.imshow(numbers.cpu(), cmap="RdBu_r", vmin=-8, vmax=8, aspect="auto")
+        ax.set(title=f"{name} (layer 15, group 0)", xlabel="feature", ylabel="token")
+    fig.colorbar(image, ax=axes, extend="both")
+    show(
+        fig,
+        alt="Heat maps of 64 tokens by 64 features in layer 15. Keys show vertical stripes: a few features are "
+        "large for every token. Values show no such stripes.",
+    )
+
+
+def keys_in_bits(
+    keys: Tensor, rounding: Callable[[Tensor, int, int], Tensor], measured: Mapping[str, Mapping[int, float]], shipped: float
+) -> Moving:
+    """Keys as a cache of few bits gives them back, and what that does to them: a slider for the bits, one for the lines."""
+
+    def draw(bits: int, levels: str) -> Drawing:
+        back = keys if bits == 16 else rounding(keys, bits, -1 if levels == "per token" else -2)
+        perplexity = shipped if bits == 16 else measured[f"keys {levels}"][bits]
+        error = (back - keys).abs().cpu()
+        d = Drawing(alt="Left, keys in few bits; right, how far each of them is off.")
+        left = d.picture(back.cpu(), f"keys in {bits} bits", low=-8, high=8, sizes=("64 tokens", "64 features"))
+        right = d.picture(error, "how far they are off", low=0, high=3, colours="Greys", right_of=left, gap=30)
+        square = f"mean square of the error {float(error.square().mean()):.3f}"
+        d.text(f"{square}\nperplexity of the model {perplexity:.1f}", below=[left, right], gap=12)
+        return d
+
+    return slider(
+        draw,
+        alt="Left, keys of 64 tokens by 64 features, rounded to as many bits as the first slider says, in lines "
+        "of a token or of a channel; right, their errors. Per token, at 3 bits the small features fall onto a "
+        "few levels, and only the large stripes are left. Per channel the texture stays.",
+        bits=[16, 8, 4, 3, 2],
+        levels=["per token", "per channel"],
+        start={"bits": 3},
+        labels={"bits": "bits a number", "levels": "numbers that share their levels"},
+    )
 
 
 def two_ellipses() -> Drawing:
@@ -108,12 +164,15 @@ def two_ellipses() -> Drawing:
     turn = [2 * math.pi * k / 60 for k in range(60)]
     one = d.axes(size=230, limit=3.6, xlabel="x_1", ylabel="x_2")
     one.polygon([(3 * math.cos(t), 0.5 * math.sin(t)) for t in turn], role="input")
-    d.text("W →")
-    two = d.axes(size=230, limit=3.6, xlabel="y_1", ylabel="y_2")
+    step = d.text("W →", right_of=one)
+    two = d.axes(size=230, limit=3.6, xlabel="y_1", ylabel="y_2", right_of=step)
     two.polygon([(3 * math.cos(t), math.sin(t)) for t in turn], role="value")
     two.arrow((0, 2), "", role="plain")
     two.arrow((3, 0), "", role="output")
-    plain = d.text("↑ plain: the larger weight.\nLoses 9 of 10.", gap=10, shift=(0, -46))
+    for plane, sizes in ((one, ("3", "1/2")), (two, ("3", "1"))):
+        d.text(sizes[0], size=13, at=plane.point_at((3.1, -0.7)))
+        d.text(sizes[1], size=13, at=plane.point_at((-0.55, 0.9 if plane is one else 1.35)))
+    plain = d.text("↑ plain: the larger weight.\nLoses 9 of 10.", right_of=two, gap=10, shift=(0, -46))
     d.text("→ the larger output.\nLoses 1 of 10.", role="output", below=plain, gap=18)
     return d
 
@@ -123,21 +182,24 @@ def latent_path() -> Drawing:
     d = Drawing(
         alt="A token's row becomes a latent, which goes into the cache. From the cache a path goes through W_UK "
         "and a rotation to the scores, where it meets the rotated query: the rotation stands between the "
-        "query and W_UK. Another path leads to the averages, and behind them stands W_UV with nothing "
+        "query and W_UK. Another path leads to the averages; behind them stand W_UV and W_O with nothing "
         "between."
     )
     x = d.vector(6, "x", role="input", cell=16)
     down = d.box("W_{DKV}", role="cache", right_of=x, gap=34)
     cache = d.cache(6, 4, filled=4, new=1, label="latents", role="cache", cell=16, gap=34)
     up = d.box("W_{UK}", role="key", right_of=cache, gap=50, shift=(0, -46))
-    turn_k = d.box("rotate to\nits position", role="position", right_of=up, gap=34)
+    turn_k = d.box("rotate, each to\nits position", role="position", right_of=up, gap=34)
     score = d.box("scores,\nsoftmax", role="weight", right_of=turn_k, gap=40)
-    turn_q = d.box("rotate", role="position", above=score, gap=34)
+    turn_q = d.box("rotate", role="position", above=score, gap=66)
     query = d.box("x W_Q", role="query", left_of=turn_q, gap=40)
     mean = d.box("averages\nof latents", role="cache", below=score, gap=40)
     out = d.box("W_{UV}", role="value", right_of=mean, gap=40)
     steps = [(x, down), (down, cache), (cache, up), (up, turn_k), (turn_k, score)]
     steps += [(query, turn_q), (turn_q, score), (score, mean), (cache, mean), (mean, out)]
+    after = d.box("W_O", role="output", right_of=out, gap=40)
+    steps.append((out, after))
+    d.frame([turn_k], "in the way", role="key", pad=12)
     for a, b in steps:
         d.arrow(a, b)
     return d
@@ -157,3 +219,68 @@ def fast_and_slow() -> Drawing:
     d.arrow(fast, kept)
     d.arrow(slow, absorbed)
     return d
+
+
+def speed(lengths: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> None:
+    """Tokens per second against the length of the text."""
+    fig, ax = figure(height=2.8, width=5.4)
+    for (name, took), colour, marker in zip(seconds.items(), COLOURS, MARKERS, strict=False):
+        ax.loglog(lengths, [1 / s for s in took], color=colour, marker=marker, label=name)
+    ax.set(xlabel="tokens so far", ylabel="tokens per second", xticks=lengths, xticklabels=lengths)
+    ax.minorticks_off()
+    ax.legend()
+    show(
+        fig,
+        alt="Tokens per second against the length of the text, both axes logarithmic. Without the cache the line "
+        "falls as the text grows; with it, it hardly does.",
+    )
+
+
+def sinks(share: Tensor, even: float) -> None:
+    """The weight on the first token, in each head, and the mean of each layer."""
+    layers, heads = share.shape
+    fig, ax = figure(height=3.0, width=7.6)
+    for h in range(heads):
+        places = [layer + 0.6 * (h / (heads - 1) - 0.5) for layer in range(layers)]
+        ax.plot(places, 100 * share[:, h], ".", color=COLOURS[0], markersize=5)
+    ax.plot(range(layers), 100 * share.mean(1), color=COLOURS[1], label="mean of a layer")
+    ax.axhline(100 * even, color="0.5", linestyle=":", label="even weights")
+    ax.axvspan(9.5, 11.5, color="0.9", zorder=0)
+    ax.text(10.5, 92, "layers 10, 11", ha="center", fontsize=9)
+    ax.set(xlabel="layer (a dot is a head)", ylabel="weight on the first token, %", ylim=(-3, 103))
+    ax.legend(loc="upper left")
+    show(
+        fig,
+        alt="For each of 270 heads the share of weight on the first of 512 tokens. In layers 0 to 2 nearly "
+        "nothing, in layers 3 to 9 about 18 percent, in layers 10 and 11 nothing, from layer 12 on 28 to 62 "
+        "percent, with heads up to nearly 100 percent.",
+    )
+
+
+def front(lines: Mapping[str, Mapping[str, tuple[float, float]]], worth: Sequence[str], budget: float) -> None:
+    """Perplexity against bytes per token: a line for each way to save, a circle round what nothing beats, the budget dotted."""
+    top = 130
+    fig, ax = figure(height=4.4, width=9.0)
+    looks = zip(lines.items(), itertools.cycle(COLOURS), (*MARKERS, "s", "P"), strict=False)
+    for (way, points), colour, marker in looks:
+        line = sorted(point for point in points.values() if point[1] <= top)
+        if line:
+            ax.plot(*zip(*line, strict=True), color=colour, marker=marker, label=way)
+    rim = [point for points in lines.values() for name, point in points.items() if name in worth]
+    ax.plot(*zip(*rim, strict=True), "o", color="black", markersize=13, fillstyle="none", label="nothing is smaller and better")
+    ax.axvline(budget, color="0.5", linestyle=":")
+    ax.text(budget * 0.98, 0.98 * top, "budget", ha="right", va="top", fontsize=9)
+    ax.annotate("8 bits: 0.3 % over", (12_240, 14.2), (12_900, 17.5), fontsize=9, arrowprops={"arrowstyle": "-", "color": "0.5"})
+    ax.set(xscale="log", yscale="log", ylim=(13, top), xlim=(1900, 26_000))
+    ax.set(xlabel="bytes of cache per token", ylabel="perplexity")
+    across, up = (2000, 4000, 6000, 10_000, 15_000, 23_040), (14, 16, 20, 30, 50, 100)
+    ax.set(xticks=across, xticklabels=[f"{t:,}" for t in across], yticks=up, yticklabels=up)
+    ax.minorticks_off()
+    ax.set_title("off the scale: one group, narrow plain latents, 2 bits per token")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9)
+    show(
+        fig,
+        alt="Perplexity against bytes of cache per token, both logarithmic. Of single savings, rounding with "
+        "keys per channel lies lowest. Latents in 4 bits reach further left at the same height: about 3,240 "
+        "bytes at a perplexity of 19, where 2 bits alone need 3,600 for 45. 8 bits lie just beyond the budget.",
+    )

@@ -135,6 +135,31 @@ def rounded(rounding: Rounding, bits: int, *, per_channel: bool = False) -> Call
     return lambda layer, capacity: RoundedAttention(layer, capacity, rounding=rounding, bits=bits, per_channel=per_channel)
 
 
+class StoredLatents(PlainAttention):
+    """Keys and values out of latents, (batch, new, r), that a cache gives back as `stored(latents)`.
+
+    The layer has `W_DKV`, `W_UK` and `W_UV`. All tokens of a call are stored at once.
+    """
+
+    def __init__(self, layer: Layer, capacity: int, *, stored: Callable[[Tensor], Tensor]) -> None:
+        wide = {  # queries read the first columns of [x | latents], keys and values the others
+            "Wq": torch.cat([layer["Wq"], layer["Wq"].new_zeros(layer["W_UK"].shape[0], layer["Wq"].shape[1])]),
+            "Wk": torch.cat([torch.zeros_like(layer["Wk"]), layer["W_UK"]]),
+            "Wv": torch.cat([torch.zeros_like(layer["Wv"]), layer["W_UV"]]),
+        }
+        super().__init__({**layer, **wide}, capacity)
+        self.stored_latents = stored
+
+    def __call__(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch new d_model"]:
+        """The outputs for new tokens, which follow those before."""
+        return super().__call__(torch.cat([x, self.stored_latents(x @ self.layer["W_DKV"])], dim=-1))
+
+
+def rounded_latents(rounding: Rounding, bits: int, block: int = 64) -> Callable[[Layer, int], StoredLatents]:
+    """Attention whose cache holds latents rounded by a function of yours, `rounding(latents, bits, block)`."""
+    return lambda layer, capacity: StoredLatents(layer, capacity, stored=lambda c: rounding(c, bits, block))
+
+
 class TurnedAttention(PlainAttention):
     """Queries and keys turned by `turn(x, pos, base)` instead of by rotary positions on all pairs of features."""
 
@@ -264,4 +289,18 @@ def _port_b(weights: Mapping[str, Any]) -> dict[str, Any]:
     return {**weights, "layers": [again(layer) for layer in weights["layers"]]}
 
 
-PORTS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"port A": lambda weights: weights, "port B": _port_b}
+LEFT_BEHIND = 25  # the layer that port C forgets
+
+
+def _port_c(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """All layers right but one, of which the keys were left in half-split order."""
+    layers = list(weights["layers"])
+    layers[LEFT_BEHIND] = {**layers[LEFT_BEHIND], "Wk": to_hugging_face(layers[LEFT_BEHIND])["k_proj"].mT}
+    return {**weights, "layers": layers}
+
+
+PORTS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "port A": lambda weights: weights,
+    "port B": _port_b,
+    "port C": _port_c,
+}

@@ -1,0 +1,171 @@
+"""Which layer of a port is the wrong one?"""
+
+import numpy as np
+import torch
+
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from solutions import real_model as ref
+
+CLOSE = 1e-3
+ROUNDING = 1e-4  # the noise of a right layer, as a share of its largest number
+
+
+def _one_number_less(theirs):
+    """One number of many, too small by a little more than is allowed."""
+    wrong = theirs.copy()
+    wrong.flat[theirs.size // 2] -= 5 * CLOSE * np.abs(theirs).max()
+    return wrong
+
+
+def _all_numbers_less(theirs):
+    return theirs - 0.5 * np.abs(theirs)
+
+
+def _no_number(theirs):
+    wrong = theirs.copy()
+    wrong[0, -1, 0] = np.nan
+    return wrong
+
+
+def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11):
+    """Layers whose largest numbers are about `sizes`; those in `wrong` are spoiled, all are rounded."""
+
+    def make(draw: Draw):
+        theirs = [size * draw.normal(1, tokens, 7) / 3 for size in sizes]
+        ours = [how(x) if i in wrong else x for i, x in enumerate(theirs)]
+        ours = [
+            a + ROUNDING * np.abs(b).max() * draw.uniform(*b.shape, low=-1.0, high=1.0) for a, b in zip(ours, theirs, strict=True)
+        ]
+        return {"ours": ours, "theirs": theirs, "close": CLOSE}
+
+    return make
+
+
+def _differs(a, b, close):
+    return not (a - b).abs().max() <= close * b.abs().max()
+
+
+def _first(differs=_differs, *, among=lambda ours, theirs: range(len(theirs)), none=len):
+    """The first of some layers that differ by a rule of its own."""
+
+    def answer(ours, theirs, close):
+        for i in among(ours, theirs):
+            if differs(ours[i], theirs[i], close):
+                return i
+        return none(theirs)
+
+    return answer
+
+
+def _one_scale(ours, theirs, close):
+    largest = max(float(b.abs().max()) for b in theirs)
+    return _first(lambda a, b, close: not (a - b).abs().max() <= close * largest)(ours, theirs, close)
+
+
+def _by_infinity_norm(ours, theirs, close):
+    found = [
+        i
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True))
+        if bool((a - b).isnan().any())
+        or float(torch.linalg.vector_norm(a - b, torch.inf)) > close * float(torch.linalg.vector_norm(b, torch.inf))
+    ]
+    return found[0] if found else len(theirs)
+
+
+def _entry_by_entry(ours, theirs, close):
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        limit = close * max(abs(float(x)) for x in b.flatten())
+        if not all(abs(float(x) - float(y)) <= limit for x, y in zip(a.flatten(), b.flatten(), strict=True)):
+            return i
+    return len(ours)
+
+
+FIRST_DIFFERENCE = Exercise(
+    "first_difference",
+    title="Which layer is it?",
+    points=2,
+    kind="use",
+    difficulty=2,
+    minutes=10,
+    reference=ref.first_difference,
+    recipe=Made(_first),
+    tensors=True,
+    cases=(
+        Case("wrong from the second layer on", _models((1, 3, 9), (1, 2))),
+        Case("larger and larger numbers", _models((1, 20, 400, 8000), (3,), _all_numbers_less)),
+        Case("one number of many", _models((5, 2, 3), (1,), _one_number_less, tokens=37)),
+        Case("a small layer among large ones", _models((900, 0.5, 900, 700), (1, 3))),
+        Case("a number that is none", _models((2, 3, 5, 7), (1,), _no_number), edge=0.2),
+        Case("no difference", _models((3, 2, 11, 5, 7), ()), edge=0.2),
+    ),
+    hints=(
+        "What may two right layers differ by, and what makes that small for one layer and large for another?",
+        "For each layer compare two numbers: the largest absolute difference, and `close` times the largest absolute value of `theirs`. "
+        "Go from the first layer on, and stop at the first that fails.",
+        "`(a - b).abs().max()` and `b.abs().max()` are the two. With NaN on one side every comparison is False: which way round must you "
+        'ask, so that False means "they differ"?',
+    ),
+    misconceptions=(
+        Misconception(
+            "absolute",
+            "compared the difference with `close` itself: rounding in a layer of large numbers looks like a mistake",
+            "Rounding errors grow with the numbers. Allow `close * b.abs().max()`.",
+            Instead(differs=lambda a, b, close: not (a - b).abs().max() <= close),
+        ),
+        Misconception(
+            "nan_passes",
+            "let NaN pass: every comparison with it is False, and so is the question whether the difference is too large",
+            "Ask whether they **agree**, `difference <= limit`, and take `not` of that.",
+            Instead(differs=lambda a, b, close: (a - b).abs().max() > close * b.abs().max()),
+        ),
+        Misconception(
+            "mean_difference",
+            "averaged the differences: one wrong number among many does not show",
+            "The **largest** difference. One token may be wrong where all others are right.",
+            Instead(differs=lambda a, b, close: not (a - b).abs().mean() <= close * b.abs().mean()),
+        ),
+        Misconception(
+            "signed",
+            "took no absolute value: where ours are too small, the difference is negative and nothing is seen",
+            "`(a - b).abs()`.",
+            Instead(differs=lambda a, b, close: not (a - b).max() <= close * b.abs().max()),
+        ),
+        Misconception(
+            "each_by_its_own_size",
+            "allowed each number a share of its own size: rounding in a number near 0 looks like a mistake",
+            "The limit is one number for a layer: `close` times its **largest** absolute value. (`allclose` has `atol` for this.)",
+            Instead(differs=lambda a, b, close: not ((a - b).abs() <= close * b.abs()).all()),
+        ),
+        Misconception(
+            "one_scale_for_all",
+            "measured all layers by the largest number of all: a mistake in a layer of small numbers is not seen",
+            "Each layer has a limit of its own.",
+            _one_scale,
+        ),
+        Misconception(
+            "last_difference",
+            "found the last layer that differs; what comes after the first only passes its mistake on",
+            "Return at the first one.",
+            Instead(among=lambda ours, theirs: reversed(range(len(theirs)))),
+        ),
+        Misconception(
+            "counted_from_one",
+            "counted layers from 1",
+            "`enumerate` counts from 0, as the course does.",
+            lambda ours, theirs, close: _first()(ours, theirs, close) + 1,
+        ),
+        Misconception(
+            "minus_one",
+            "returned -1 where nothing differs: used as an index, that is the last layer",
+            "Return how many layers there are: `len(theirs)`.",
+            Instead(none=lambda theirs: -1),
+        ),
+        Misconception(
+            "last_where_none",
+            "returned the number of the last layer where nothing differs: it is accused, and is right",
+            "Return how many layers there are: `len(theirs)`.",
+            Instead(none=lambda theirs: len(theirs) - 1),
+        ),
+    ),
+    variants=(Variant("by_infinity_norm", _by_infinity_norm), Variant("entry_by_entry", _entry_by_entry)),
+)
