@@ -121,10 +121,10 @@ def gqa_grouped(
     copy of keys or values.
 
     The same output as causal attention in which each head has a copy of its group's
-    keys and values; the weights keep the group structure: `A[..., g, s, i, j]` is what query $i$ of head $h = g\,r + s$ gives to
-    key $j$, with $r = H/G$. There may be more keys than queries: the queries are those
-    of the **last** tokens, so query $i$ sees the keys $j \le i + (m - n)$, for $n$
-    queries and $m$ keys.
+    keys and values. The weights keep the group structure: `A[..., g, s, i, j]` is what
+    query $i$ of head $h = g\,r + s$ gives to key $j$, with $r = H/G$. There may be more
+    keys than queries: the queries are those of the **last** tokens, so query $i$ sees
+    the keys $j \le i + (m - n)$, for $n$ queries and $m$ keys.
 
     >>> Q, K, V = torch.zeros(6, 2, 5), torch.zeros(3, 4, 5), torch.ones(3, 4, 7)
     >>> O, A = gqa_grouped(Q, K, V)

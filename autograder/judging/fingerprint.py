@@ -1,7 +1,7 @@
 """A few numbers that stand for a whole result: enough to recognise it, small enough to keep for hundreds of programs.
 
-In: an observation. Out: `LENGTH` numbers: one for its shapes, kinds and places that are not finite, and sums over all of its
-numbers, each with weights of its own. Two results that differ anywhere differ in the sums.
+In: an observation. Out: `LENGTH` numbers: one for its shapes, kinds and places that are not finite, and a weighted sum over all
+of its numbers. Two results that differ anywhere differ in the sum; over the cases of an exercise chance has no part in it.
 """
 
 import functools
@@ -13,7 +13,7 @@ from autograder.judging.exercise import Tolerance
 from autograder.judging.observation import Observation
 from autograder.judging.values import Array
 
-SUMS = 2
+SUMS = 1
 LENGTH = 1 + SUMS
 ROUNDING = 10.0  # single precision, and the order of the sums
 

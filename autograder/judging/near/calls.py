@@ -34,6 +34,8 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
     elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):
         yield 1, lambda n: n.args[0], f"left out `{name}`, in {quote(node)}"
+    if name == "softmax" and node.args:
+        yield 3, _causal, f"let each row of {quote(node.args[0])} see the columns up to its own only: a causal mask"
     if len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
         yield (
             3,
@@ -104,6 +106,15 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
 _OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
 _NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
 _MODULES = ("np", "torch", "math", "F", "numpy", "nn")
+
+
+def _causal(node: ast.Call) -> ast.Call:
+    """The call with all above the diagonal of its first argument at minus infinity."""
+    (masked,) = ast.parse(
+        "(lambda s: s - (((s * 0) + 1).triu(1) if hasattr(s, 'triu') else np.triu(s * 0 + 1, 1)) * 1e30)(0)"
+    ).body
+    call: Any = masked.value  # type: ignore[attr-defined]  # an expression statement
+    return ast.Call(node.func, [ast.Call(call.func, [node.args[0]], []), *node.args[1:]], node.keywords)
 
 
 def _renamed(node: ast.Call, name: str) -> ast.Call:

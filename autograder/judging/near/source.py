@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 MOST_HELPERS = 6
+ANSWER = "answer"  # the name that a lambda is given
 
 LONG = 56  # of a longer piece of code the beginning is quoted
 
@@ -78,7 +79,8 @@ def source_of(program: Any) -> Source | None:
             helper = home.get(name)
             if isinstance(helper, FunctionType) and name not in trees and _near(helper, program):
                 found = _tree(helper)
-                if found is not None and found.name == name:
+                if found is not None and found.name in (name, ANSWER):
+                    found.name = name  # a lambda has the name that it is called by
                     trees[name] = found
                     waiting.append(found)
     return Source(tree.name, trees, home)
@@ -120,7 +122,7 @@ def _lambda(program: FunctionType) -> ast.FunctionDef | None:
             made = eval(compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<a slip>", "eval"), {})
             if made.__code__.co_code == program.__code__.co_code and made.__code__.co_consts == program.__code__.co_consts:
                 body: list[ast.stmt] = [ast.Return(node.body)]
-                return ast.fix_missing_locations(ast.FunctionDef("answer", node.args, body, [], lineno=1, col_offset=0))
+                return ast.fix_missing_locations(ast.FunctionDef(ANSWER, node.args, body, [], lineno=1, col_offset=0))
     return None
 
 
