@@ -7,6 +7,7 @@ programs that learners write when they slip, so that a slip is known by what it 
 import ast
 import copy
 import inspect
+import sysconfig
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 MOST_HELPERS = 6
+_STDLIB = sysconfig.get_paths()["stdlib"]
 ANSWER = "answer"  # the name that a lambda is given
 
 LONG = 56  # of a longer piece of code the beginning is quoted
@@ -87,8 +89,10 @@ def source_of(program: Any) -> Source | None:
 
 
 def _near(helper: FunctionType, program: Any) -> bool:
-    """Whether the helper is of the same package as the program, and not of a library."""
-    return (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
+    """Whether the helper is the course's own, as the program is or as given packages are, and not a library's."""
+    same = (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
+    place = helper.__code__.co_filename
+    return same or not ("site-packages" in place or place.startswith((_STDLIB, "<")))
 
 
 def _home(program: Any) -> dict[str, Any]:
