@@ -42,6 +42,7 @@ class Source:
     name: str
     trees: dict[str, ast.stmt]
     home: dict[str, Any]
+    elsewhere: dict[str, dict[str, Any]]  # the names that a helper of another module uses
 
     @property
     def loops(self) -> bool:
@@ -55,7 +56,9 @@ class Source:
         for name in dict.fromkeys([*touched, self.name]):
             tree = _apply(self.trees[name], [edit for edit in edits if edit.function == name])
             module = ast.Module([tree], type_ignores=[])
-            exec(compile(module, "<a slip>", "exec"), home)  # the course's own text, edited here; nothing of a learner's
+            place = dict(self.elsewhere[name]) if name in self.elsewhere else home
+            exec(compile(module, "<a slip>", "exec"), place)  # the course's own text, edited here; nothing of a learner's
+            home[name] = place[name]
         return home[self.name]
 
 
@@ -73,7 +76,7 @@ def source_of(program: Any) -> Source | None:
     if tree is None:
         return None
     home = _home(program)
-    trees = {tree.name: tree}
+    trees, elsewhere = {tree.name: tree}, dict[str, dict[str, Any]]()
     waiting: list[ast.AST] = [tree]
     while waiting and len(trees) <= MOST_HELPERS:
         for node in ast.walk(waiting.pop(0)):
@@ -84,8 +87,10 @@ def source_of(program: Any) -> Source | None:
                 if found is not None and found.name in (name, ANSWER):
                     found.name = name  # a lambda has the name that it is called by
                     trees[name] = found
+                    if helper.__module__ != program.__module__:
+                        elsewhere[name] = helper.__globals__
                     waiting.append(found)
-    return Source(tree.name, trees, home)
+    return Source(tree.name, trees, home, elsewhere)
 
 
 def _near(helper: FunctionType, program: Any) -> bool:
