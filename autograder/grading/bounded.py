@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from autograder.authoring.course import spare_grammars
 from autograder.sandbox import clock
 from autograder.sandbox.inside import confine
 
@@ -184,6 +185,7 @@ def serve(descriptor: int) -> None:
     control = socket.socket(fileno=descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child
+    spare_grammars()
     for what in MAKERS.values():
         what("x = 1")  # load what they need
     gc.collect()
