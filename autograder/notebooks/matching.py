@@ -15,9 +15,9 @@ from typing import Any
 from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import Statement, statements, text_of
 
-_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*?)\n(?:```|~~~)\s*\Z", re.DOTALL)
+_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
 _SET = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
-_CODE = re.compile(r"[=(\[{]\s*$|^\s*(?:def|import|from|class|return)\b", re.MULTILINE)
+_CODE = re.compile(r"[=(\[{][ \t]*$|^[ \t]*(?:def|import|from|class|return)\b", re.MULTILINE)
 _STUB = re.compile(
     r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
 )
@@ -67,6 +67,11 @@ class Release:
         return plain(source) == plain(self.cells[name].source) or (
             is_answer(self.cells[name]) and bool(_STUB.search(plain(source)))
         )
+
+    def is_older(self, cell: Any) -> bool:
+        """Whether a cell that is not in the release was in an earlier one: its id is such as the lesson's cells have."""
+        prefix, dash, number = (cell.cell_id or "").rpartition("-")
+        return bool(dash) and number.isdigit() and any(name.startswith(f"{prefix}-") for name in self.place)
 
     @cached_property
     def given_names(self) -> set[str]:
@@ -122,9 +127,9 @@ def _beside_text(known: Release, each: Read) -> list[Read]:
     """A text of the lesson, and what a learner wrote into it: the lines that are new."""
     if each.key is None or each.cell.kind != "markdown" or is_answer(known.cells[each.key]):
         return [each]
-    given = plain(known.cells[each.key].source).split("\n")
-    new = [line for line in plain(each.cell.source).split("\n") if line not in given]
-    if not "".join(new).strip():
+    given, lines = plain(known.cells[each.key].source).split("\n"), plain(each.cell.source).split("\n")
+    new = [line for line in lines if line not in given]
+    if not "".join(new).strip() or not set(given) <= set(lines):  # an earlier release's text is nobody's answer
         return [each]
     return [each, Read(replace(each.cell, source="\n".join(new), grade_id=None, cell_id=None))]
 
@@ -168,13 +173,18 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
 
 def _as_code(each: Read, notes: list[str]) -> None:
     """A code answer in a cell that was turned into text."""
-    fenced = _FENCED.match(each.cell.source)
-    code = replace(each.cell, kind="code", source=fenced[1] if fenced else each.cell.source)
+    code = replace(each.cell, kind="code", source=unfenced(each.cell.source))
     if each.key in _defines(code):
         each.cell = code
         notes.append(f"the answer to {each.key!r} stood in a cell of text: it was run as code")
     else:
         each.key = None
+
+
+def unfenced(text: str) -> str:
+    """The code in a text that is one fenced block, else the text."""
+    fenced = _FENCED.match(text)
+    return fenced[1] if fenced else text
 
 
 def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
@@ -231,7 +241,7 @@ def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
     filled |= {each.key for each in read if each.key in known.written and each.cell.pictures}
     gone: set[int] = set()
     for number, each in enumerate(read):
-        if each.key is not None or each.given or not _is_text(each.cell):
+        if each.key is not None or each.given or known.is_older(each.cell) or not _is_text(each.cell):
             continue
         before = max((known.place[key] for one in read[:number] if (key := one.key) in known.place), default=-1)
         after = next((known.place[key] for one in read[number + 1 :] if (key := one.key) in known.place), len(known.place))
