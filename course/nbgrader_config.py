@@ -9,4 +9,4 @@ configure(c, course_id="attention")
 c.LatePenalty.per_day = 0.1  # a tenth of the score for each day begun ...
 c.LatePenalty.most = 0.5  # ... up to a half
 c.LatePenalty.grace_minutes = 15
-c.LatePenalty.extensions = {}  # {"student id": days}
+c.LatePenalty.extensions = {}  # {"student id": days}, for every assignment; by assignment: students.csv

@@ -120,11 +120,11 @@ def gqa_grouped(
     r"""Output and weights $(O, A)$ of causal grouped-query attention, **without** a
     copy of keys or values.
 
-    The same output as causal attention with `repeat_kv`; the weights keep the group
-    structure: `A[..., g, s, i, j]` is what query $i$ of head $h = g\,r + s$ gives to
-    key $j$, with $r = H/G$. There may be more keys than queries: the queries are those
-    of the **last** tokens, so query $i$ sees the keys $j \le i + (m - n)$, for $n$
-    queries and $m$ keys.
+    The same output as causal attention in which each head has a copy of its group's
+    keys and values. The weights keep the group structure: `A[..., g, s, i, j]` is what
+    query $i$ of head $h = g\,r + s$ gives to key $j$, with $r = H/G$. There may be more
+    keys than queries: the queries are those of the **last** tokens, so query $i$ sees
+    the keys $j \le i + (m - n)$, for $n$ queries and $m$ keys.
 
     >>> Q, K, V = torch.zeros(6, 2, 5), torch.zeros(3, 4, 5), torch.ones(3, 4, 7)
     >>> O, A = gqa_grouped(Q, K, V)
@@ -193,35 +193,6 @@ def mha_to_gqa(
     Source: Ainslie et al. (2023), section 2.1 and figure 1.
     """
     return W.reshape(-1, G, H // G, W.shape[-1] // H).mean(-2).flatten(-2)
-
-
-def group_heads(
-    W: Float[Tensor, "d_model H_d"],
-    H: int,
-    G: int,
-) -> Int[Tensor, "group size"]:
-    r"""Which `H` / `G` heads of a key projection should share a group, so that pooling
-    loses little? One row of heads' numbers per group.
-
-    Head $h$ is the $h$-th run of $d$ columns of `W`. The heads belong to `G` families
-    of equal size, in no particular order: those of one family resemble each other, and
-    nobody else. The numbers in a row ascend, and so do the first numbers of the rows.
-
-    >>> a, b = torch.eye(2), torch.ones(2, 2)
-    >>> group_heads(torch.cat([a, b, b + 0.1, a - 0.1], dim=1), H=4, G=2)
-    tensor([[0, 3],
-            [1, 2]])
-
-    Source: Ainslie et al. (2023) group neighbours; Chen et al. (2024), "Optimised
-    Grouped-Query Attention Mechanism for Transformers", group heads that are alike.
-    """
-    heads = W.reshape(W.shape[0], H, -1).transpose(0, 1).flatten(1)
-    far, left, groups = torch.cdist(heads, heads), list(range(H)), []
-    while left:
-        nearest = sorted(left, key=lambda h: far[left[0], h].item())[: H // G]
-        groups.append(sorted(nearest))
-        left = [h for h in left if h not in nearest]
-    return torch.tensor(groups)
 
 
 # ---------------------------------------------------------------------------------------------- a module

@@ -114,9 +114,10 @@ class KVCache:
             room = [x.new_empty(size) for x, size in zip((k, v), sizes, strict=True)]
         for name, x, buffer in zip("kv", (k, v), room, strict=True):
             expected = (*buffer.shape[:-2], stop - start, buffer.shape[-1])
-            if x.shape != expected or x.dtype != buffer.dtype:
-                got = f"{tuple(x.shape)} in {x.dtype}"
-                problem = f"{name}: expected {expected} in {buffer.dtype}, got {got}."
+            kept, came = (f"{y.dtype} on {y.device}" for y in (buffer, x))
+            if x.shape != expected or came != kept:
+                got = f"{tuple(x.shape)} in {came}"
+                problem = f"{name}: expected {expected} in {kept}, got {got}."
                 raise ValueError(f"{problem} Another layer's, or another batch's?")
         self._buffers, self._length = room, stop
         for buffer, x in zip(room, (k, v), strict=True):

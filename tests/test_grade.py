@@ -260,7 +260,8 @@ def test_an_unreadable_submission_costs_itself_alone_and_says_why(
     assert rows["fine"].score == rows["fine"].points
     assert "not a notebook" in rows["broken"].flags[0]
     assert "not a link" in rows["linked"].flags[0]
-    assert rows["wrong_name"].problem
+    assert "no list of cells" in rows["wrong_name"].notes[0]
+    assert "read from homework.ipynb" in rows["wrong_name"].notes[1]
     assert {rows[name].score for name in ("broken", "linked", "wrong_name")} == {0.0}
 
 

@@ -23,7 +23,6 @@ from solutions.grouped_query import (
     conversations,
     gqa,
     gqa_grouped,
-    group_heads,
     grouped_chunk,
     grouped_sdpa,
     mha_to_gqa,
@@ -207,18 +206,6 @@ def test_mean_is_closer_than_first_and_first_closer_than_random() -> None:
     assert found[2.0] == pytest.approx([0.59, 1.22, 2.03], abs=0.01)
 
 
-@settings(max_examples=20, deadline=None)
-@given(sizes=st.sampled_from([(4, 2), (6, 2), (6, 3), (8, 4), (5, 5), (3, 1)]), seed=st.integers(0, 99))
-def test_heads_of_one_family_are_put_together_whatever_their_order(sizes: tuple[int, int], seed: int) -> None:
-    heads, groups = sizes
-    family = (torch.arange(heads) % groups)[torch.randperm(heads, generator=torch.Generator().manual_seed(seed))]
-    made = normal(groups, 9, 4, seed=seed)[family] + 0.2 * normal(heads, 9, 4, seed=seed + 1)
-    found = group_heads(made.transpose(0, 1).flatten(1), heads, groups)
-    assert found.flatten().sort().values.tolist() == list(range(heads))
-    assert all(len(set(family[row].tolist())) == 1 for row in found)
-    assert found[:, 0].tolist() == sorted(found[:, 0].tolist())
-
-
 def test_heads_may_stand_in_another_order_if_all_four_matrices_are_rearranged_alike() -> None:
     x, (wq, wk, wv, wo), order = normal(7, 5), layer(5, 6, 6, 3, 4), torch.tensor([3, 0, 5, 1, 4, 2])
     moved = [split_heads(w, 6)[order].transpose(0, 1).flatten(1) for w in (wq, wk, wv)]
@@ -244,7 +231,7 @@ def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -
 
 
 def test_annotated_shapes_hold_at_run_time() -> None:
-    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_sdpa", "grouped_chunk", "group_heads", "cache_bill")
+    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_sdpa", "grouped_chunk", "cache_bill")
     checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
     q, k, v = qkv(2)
     checked["repeat_kv"](k, 2)
@@ -253,7 +240,6 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["grouped_sdpa"](q, k, v)
     checked["mha_to_gqa"](normal(5, 12), 6, 2)
     checked["grouped_chunk"](q, k, v)
-    checked["group_heads"](normal(5, 12), 6, 2)
     checked["cache_bill"](LLAMA_70B, 3, 2)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["gqa_grouped"](q, k, v[..., :-1, :])

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import Misconception
+from autograder import Call, Case, Draw, Exercise, Misconception, Script
 from autograder.authoring.course import lessons
 from autograder.authoring.verify import grade, verify_exercise
 from autograder.judging import pack
-from autograder.judging.exercise import Exercise
 from autograder.judging.records import ExerciseRecord, Result
 
 LESSONS = {lesson.slug: lesson for lesson in lessons()}
@@ -110,3 +109,112 @@ def test_where_two_pairs_do_the_same_only_what_they_share_is_said() -> None:
     assert found is not None
     assert "polarity_flipped" in {known.id for known in found.known}
     assert len(found.known) == 1 or found.certain
+
+
+# What wrong answers once got full marks for: each is a case now.
+
+
+def test_an_exact_lookup_forgives_no_thousandth() -> None:
+    def hard_lookup(q: Any, K: Any, V: Any) -> Any:
+        match = np.isclose(K, q, atol=1e-3).all(axis=1)
+        return V[match].mean(axis=0) if match.any() else np.zeros(V.shape[1])
+
+    result = told("soft_lookup", "hard_lookup", hard_lookup)
+    assert not result.passed
+    assert ids(result) == {"nearly_equal"}
+
+
+@pytest.mark.parametrize("fill", [-100.0, -500.0, -1000.0])
+def test_a_fill_that_allowed_scores_can_lie_below_is_seen(fill: float) -> None:
+    def masked_sdpa(Q: Any, K: Any, V: Any, keep: Any) -> Any:
+        A = torch.softmax((Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(~keep, fill), dim=-1) * keep
+        return A @ V, A
+
+    result = told("masking", "masked_sdpa", masked_sdpa)
+    assert not result.passed
+
+
+def test_a_running_maximum_that_forgets_is_seen() -> None:
+    def pool_in_blocks(s: Any, V: Any, size: int) -> Any:
+        top, total, o = -np.inf, 0.0, np.zeros(V.shape[1])
+        for start in range(0, len(s), size):
+            block, values = s[start : start + size], V[start : start + size]
+            new = block.max()
+            e, shrink = np.exp(block - new), np.exp(top - new)
+            total, o, top = total * shrink + e.sum(), o * shrink + e @ values, new
+        return o / total
+
+    assert ids(told("scoring_functions", "pool_in_blocks", pool_in_blocks)) == {"maximum_of_the_block_alone"}
+
+
+def test_an_epsilon_outside_the_root_is_seen_in_small_tokens() -> None:
+    def causal_layer(X: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
+        Z = (X - X.mean(-1, keepdim=True)) / (X.std(-1, keepdim=True, correction=0) + 1e-5)
+        n = X.shape[-2]
+        S = (Z @ W_Q) @ (Z @ W_K).mT / W_Q.shape[-1] ** 0.5
+        A = torch.softmax(S.masked_fill(torch.ones(n, n).triu(1).bool(), -torch.inf), -1)
+        return X + A @ (Z @ W_V)
+
+    assert ids(told("masking", "causal_layer", causal_layer)) == {"added_to_the_deviation"}
+
+
+def test_lost_precision_is_seen_where_tensors_are_double() -> None:
+    asked = Exercise(
+        "doubled",
+        "Doubled",
+        1,
+        lambda x: 2 * x,
+        (Case("single", _x, edge=0), Case("double", _x, double=True)),
+        hints=("a", "b", "c"),
+        tensors=True,
+    )
+    held = pack.make_record("a_lesson", asked, 0)
+    assert grade(held, lambda x: x + x).passed
+    lost = grade(held, lambda x: (x + x).float())
+    assert [case.passed for case in lost.cases] == [True, False]
+    mismatch = lost.cases[1].mismatch
+    assert mismatch is not None
+    assert mismatch.check == "dtype"
+
+
+def _x(draw: Draw) -> dict[str, Any]:
+    return {"x": draw.normal(3)}
+
+
+class _Purse:
+    """Refuses what is too much; `early` counts it first."""
+
+    early = False
+
+    def __init__(self, room: int):
+        self.room, self.held = room, 0
+
+    def put(self, n: int) -> int:
+        self.held += n if self.early else 0
+        if self.held + (0 if self.early else n) > self.room:
+            raise ValueError("too much")
+        self.held += 0 if self.early else n
+        return self.held
+
+
+class _EarlyPurse(_Purse):
+    early = True
+
+
+class _OpenPurse(_Purse):
+    def put(self, n: int) -> int:
+        self.held += n
+        return self.held
+
+
+def test_what_is_left_behind_an_error_is_seen() -> None:
+    calls = (Call("put", {"n": 2}), Call("put", {"n": 9}, raises=ValueError), Call("held", attribute=True))
+    asked = Exercise(
+        "purse", "Purse", 1, _Purse, (Case("full", lambda draw: Script({"room": 5}, None, calls)),), hints=("a", "b", "c")
+    )
+    held = pack.make_record("a_lesson", asked, 0)
+    assert grade(held, _Purse).passed
+    assert not grade(held, _EarlyPurse).passed, "counted before it was refused"
+    open_purse = grade(held, _OpenPurse).cases[0].mismatch
+    assert open_purse is not None
+    assert "'nothing raised'" in open_purse.message

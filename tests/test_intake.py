@@ -133,8 +133,8 @@ ATTACKS: dict[str, tuple[dict[Any, Any], str]] = {
     "a long name": ({f"ann/{'x' * 300}.ipynb": "x"}, "too long"),
     "two but for capitals": ({f"ann/{NOTE}": "x", f"ANN/{NOTE}": "y"}, "twice"),
     "too large": ({f"ann/{NOTE}": os.urandom(21 << 20)}, "at most 20 MiB"),
-    "another archive": ({"ann/x.tar.gz": "x"}, "a .zip archive"),
-    "another kind": ({"ann/x.pdf": "x"}, "a notebook"),
+    "another archive": ({"ann/x.tar.zst": "x"}, "a .zip archive"),
+    "another kind": ({"ann/x.exe": "x"}, "a notebook"),
     "another lesson": ({"ann/04_masking.ipynb": "x"}, "right lesson"),
     "nobody's": ({NOTE: "x"}, "whose is it"),
     "a zip in a zip in a zip": ({"ann/a.zip": packed({"b.zip": packed({NOTE: "x"})})}, "archive in an archive in an archive"),
@@ -251,7 +251,7 @@ def test_the_command_says_what_it_took_and_what_not(
     shown = capsys.readouterr().out.splitlines()
     assert shown == [
         f"ann-1: marked late by the platform: ann_late_1_2_{NOTE}",
-        "✗ bob/x.pdf: expected a notebook (.ipynb) or a .zip archive",
+        "✗ bob/x.pdf: expected a notebook (.ipynb) or a .zip archive. Their page will say so",
         f"{LESSON}: 1 taken, 1 refused.",
     ]
     assert main(["collect", str(download), "--assignment", "03", "--json"]) == 1
@@ -301,3 +301,51 @@ def test_one_learners_archive_does_not_use_up_what_may_be_read_of_all(tmp_path: 
     found = survey(saved(tmp_path, packed(entries)), LESSON, {})
     assert set(found.taken) == {"Ann-1", "Bob-2"}
     assert [each.reason for each in found.refused] == ["more than 2 MiB in one archive"] * 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"Copy of {NOTE}",
+        f"Kopie von {NOTE}",
+        f"{LESSON}_Ann Smith.ipynb",
+        f"{LESSON} (1).ipynb",
+        f"{LESSON} - Copy.ipynb",
+        f"{LESSON}_final_FINAL.ipynb",
+        "Lab 3.ipynb",
+        "Untitled.ipynb",
+    ],
+)
+def test_a_notebook_may_have_any_name_but_another_lessons(name: str, tmp_path: Path) -> None:
+    found = survey(saved(tmp_path, packed({f"Ann Smith_1_assignsubmission_file_/{name}": "a"})), LESSON, {})
+    assert (set(found.taken), found.refused) == ({"ann-smith-1"}, [])
+
+
+def test_of_several_notebooks_the_one_named_for_the_assignment_is_taken(tmp_path: Path) -> None:
+    entries: dict[Any, Any] = {dated("ann/scratch.ipynb", 9): "s", dated(f"ann/Copy of {NOTE}", 3): "c"}
+    assert survey(saved(tmp_path, packed(entries)), LESSON, {}).taken["ann"].file.data == b"c"
+
+
+def test_what_is_no_notebook_is_laid_where_the_students_page_will_speak_of_it(course: Path, tmp_path: Path) -> None:
+    entries: dict[Any, Any] = {
+        f"ann/{LESSON}.pdf": b"%PDF",
+        f"bob/{LESSON}.py": b"x = 1",
+        f"cy/{NOTE}": "c",
+        "cy/../cy/photo.jpg": b"evil",
+        "cy/my photo!.jpg": b"jpg",
+        "cy/my_utils.py": b"y = 2",
+    }
+    found = collect(course, LESSON, saved(tmp_path, packed(entries)))
+    assert {each.path: each.reason for each in found.refused} == {
+        f"ann/{LESSON}.pdf": "expected a notebook (.ipynb) or a .zip archive. Their page will say so",
+        "cy/../cy/photo.jpg": "its name leads out of the archive",
+    }
+    assert found.remarks == [f"bob: no notebook, but bob/{LESSON}.py: `attn grade` reads what it can of it"]
+    made = {path.relative_to(course / "submitted").as_posix(): path.read_bytes() for path in (course / "submitted").rglob("*.*")}
+    assert made == {
+        f"ann/{LESSON}/{LESSON}.pdf": b"",
+        f"bob/{LESSON}/{LESSON}.py": b"x = 1",
+        f"cy/{LESSON}/{NOTE}": b"c",
+        f"cy/{LESSON}/my_photo_.jpg": b"",
+        f"cy/{LESSON}/my_utils.py": b"y = 2",
+    }

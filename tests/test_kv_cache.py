@@ -152,6 +152,14 @@ def test_the_past_is_never_copied() -> None:
     assert later[0].stride() == (2 * 4 * 4, 4 * 4, 4, 1)  # (batch, head, capacity, width): one head's tokens side by side
 
 
+def test_tokens_of_another_device_are_refused_not_copied_silently() -> None:
+    cache, k = KVCache(capacity=2), normal(1, 1, 1, 3)
+    cache.append(k, k)
+    with pytest.raises(ValueError, match=r"k: expected .* in torch.float64 on cpu, got .* in torch.float64 on meta"):
+        cache.append(k.to("meta"), k.to("meta"))
+    assert cache.length == 1
+
+
 def test_the_cache_is_safe_from_later_changes_of_its_inputs() -> None:
     cache, k = KVCache(capacity=2), normal(1, 1, 1, 3)
     expected = k.clone()
@@ -206,7 +214,7 @@ def test_rewinding_further_than_the_beginning_is_refused(n: int) -> None:
 @pytest.mark.parametrize(
     ("k", "v", "message"),
     [
-        ((2, 1, 1, 4), (2, 1, 1, 4), r"k: expected \(1, 1, 1, 4\) in torch.float64, got \(2, 1, 1, 4\)"),
+        ((2, 1, 1, 4), (2, 1, 1, 4), r"k: expected \(1, 1, 1, 4\) in torch.float64 on cpu, got \(2, 1, 1, 4\)"),
         ((1, 1, 1, 4), (1, 1, 1, 5), r"v: expected \(1, 1, 1, 4\)"),
         ((1, 3, 1, 4), (1, 3, 1, 4), r"k: expected \(1, 1, 1, 4\)"),
     ],
@@ -216,7 +224,7 @@ def test_misfits_are_refused(k: tuple[int, ...], v: tuple[int, ...], message: st
     cache.append(normal(1, 1, 1, 4), normal(1, 1, 1, 4))
     with pytest.raises(ValueError, match=message):
         cache.append(normal(*k), normal(*v))
-    with pytest.raises(ValueError, match=r"in torch.float64, got .* in torch.float32"):
+    with pytest.raises(ValueError, match=r"in torch.float64 on cpu, got .* in torch.float32"):
         cache.append(normal(1, 1, 1, 4, dtype=torch.float32), normal(1, 1, 1, 4))
     assert cache.length == 1
 

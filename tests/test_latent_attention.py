@@ -113,6 +113,39 @@ def test_no_weight_is_copied_for_each_sequence_of_a_batch(mode: Any) -> None:
     assert made[8] < 8 * attention.W_UK.nbytes
 
 
+def test_absorbed_decoding_of_eight_sequences_makes_less_than_one_weight() -> None:
+    attention = LatentAttention(d_model=32, H=16, d=128, d_v=128, d_c=512, d_rope=64).requires_grad_(False)
+    q, r, rows = torch.randn(8, 16, 1, 128), torch.randn(8, 16, 1, 64), torch.randn(8, 20, 576)
+    with NewMemory() as new:
+        attention.absorbed(q, r, rows)
+    assert new.bytes < attention.W_UK.nbytes  # 4 MiB; a copy of it for each sequence would be eight times that
+    with NewMemory() as copied:
+        q @ attention.W_UK.mT
+    assert copied.bytes > 8 * attention.W_UK.nbytes  # what `@` does
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # the norm's own, under autocast
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("mode", ["naive", "absorbed"])
+def test_decoding_under_autocast_caches_its_dtype_and_stays_near(mode: Any, norm: bool) -> None:
+    attention, x = module(d_cq=6, norm=norm).float(), normal(2, 5, D_MODEL, seed=9).float()
+    expected = attention(x)
+    full = attention.new_cache(batch=2, capacity=5)  # made before, in float32: filled in its own dtype
+    with torch.autocast("cpu", torch.bfloat16):
+        half = attention.new_cache(batch=2, capacity=5)
+        assert (half.dtype, full.dtype) == (torch.bfloat16, torch.float32)
+        for cache in (half, full):
+            got = torch.cat([attention(piece, cache, mode=mode) for piece in x.split([3, 1, 1], dim=1)], dim=1)
+            assert_close(got.float(), expected, rtol=5e-2, atol=5e-2)
+
+
+def test_a_cache_elsewhere_than_its_tokens_is_refused() -> None:
+    cache = LatentCache(batch=1, capacity=4, d_c=D_C, d_rope=D_ROPE, device="meta")
+    with pytest.raises(ValueError, match=r"c: expected \(1, 2, 7\) in torch.float32 on meta, got .* on cpu"):
+        cache.append(torch.ones(1, 2, D_C), torch.zeros(1, 2, D_ROPE))
+    assert cache.length == 0
+
+
 def test_a_cache_refuses_what_does_not_fit_and_forgets_on_reset() -> None:
     cache = LatentCache(batch=2, capacity=4, d_c=D_C, d_rope=D_ROPE)
     rows = cache.append(torch.ones(2, 3, D_C), torch.zeros(2, 3, D_ROPE))

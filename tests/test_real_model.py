@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from attention_course.language_model import reference
+from attention_course.language_model.diagnosis import attention_maps, attention_outputs, second_moments
 from attention_course.language_model.reference import (
     FLAWS,
     PORTS,
@@ -21,7 +23,7 @@ from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
 from solutions import real_model_table
-from solutions.grouped_query import Attention
+from solutions.grouped_query import Attention, gqa_grouped
 from solutions.kv_cache import KVCache
 from solutions.positions import apply_rope, rotate_half_rope
 from solutions.real_model import (
@@ -202,6 +204,40 @@ def test_port_b_is_right_for_heads_of_four_features_and_wrong_for_wider_ones(d: 
     exec(cell, names)
     shown = names["from_hugging_face_b"](to_hugging_face(layer), 6, 3)
     assert all(torch.equal(shown[name], ported[name]) for name in shown)
+
+
+def test_what_each_layer_gives_is_heard_and_a_wrong_layer_is_found() -> None:
+    text, right = ids(6), reference.Llama
+    theirs = attention_outputs(right, reference.GroupedAttention, weights(), text)
+    assert [tuple(y.shape) for y in theirs] == [(1, 6, D_MODEL)] * 2
+    ours = attention_outputs(Llama, GroupedAttention, weights(), text)
+    assert first_difference(ours, theirs, 1e-4) == 2
+    spoiled = weights()
+    spoiled["layers"][1] = spoiled["layers"][1] | {"Wk": -spoiled["layers"][1]["Wk"]}
+    assert first_difference(attention_outputs(Llama, GroupedAttention, spoiled, text), theirs, 1e-4) == 1
+
+
+def test_what_layers_are_given_has_its_second_moment_measured() -> None:
+    text, W = ids(6), weights()
+    first = rms_norm(W["embed"][text], W["layers"][0]["norm1"], W["eps"])[0]
+    moments = second_moments(Llama, GroupedAttention, W, text)
+    assert_close(moments[0], first.mT @ first / 6, **DOUBLE)
+    assert len(moments) == 2
+
+
+def test_the_weights_of_all_heads_are_kept_and_an_attention_that_has_none_is_refused() -> None:
+    maps = attention_maps(Llama, GroupedAttention, weights(), ids(6))
+    assert maps.shape == (2, H, 6, 6)
+    assert_close(maps.sum(-1), torch.ones(2, H, 6).double(), **DOUBLE)
+    assert float(maps.triu(1).abs().max()) == 0
+
+    class Silent(GroupedAttention):
+        def __call__(self, x: Tensor) -> Tensor:
+            _ = gqa_grouped  # known here, and never called
+            return x
+
+    with pytest.raises(RuntimeError, match="expected an attention that calls gqa_grouped"):
+        attention_maps(Llama, Silent, weights(), ids(6))
 
 
 def test_the_first_difference_is_that_of_the_first_layer_that_is_not_close() -> None:

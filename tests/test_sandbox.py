@@ -260,6 +260,16 @@ def test_a_memory_bomb_is_an_exception(sandbox: Sandbox) -> None:
     still_works(sandbox)
 
 
+def test_the_memory_of_a_submission_is_counted_beside_what_imports_map() -> None:
+    # PyTorch alone maps more than this limit, its build for CUDA twice as much as the one for a CPU
+    source = "import numpy as np\nprint(np.ones(90_000_000).sum())\nprint(np.ones(140_000_000).sum())"
+    with Sandbox(box.choose_tier(unsafe=True), box.Limits(memory_bytes=1 << 30, cell_s=10)) as sandbox:
+        text = said(sandbox, source)
+    assert "90000000.0" in text
+    assert "140000000.0" not in text
+    assert "MemoryError" in text
+
+
 def test_many_processes_together_are_capped_where_a_control_group_can_be_made() -> None:
     source = """
 import os

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from attention_course.language_model.quality import worth_having
+from attention_course.language_model.reference import StoredLatents, rounded_latents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -104,6 +105,15 @@ def test_a_cache_of_latents_gives_what_its_products_give_in_any_chunks(r: int, s
     assert_close(found, GroupedAttention(merged, 9)(x), **DOUBLE)
     stored = latent.cache.append(x.new_zeros(2, 1, 1, r), x.new_zeros(2, 1, 1, 0))
     assert [tuple(part.shape) for part in stored] == [(2, 1, 8, r), (2, 1, 8, 0)]  # r numbers for each token, and nothing beside
+
+
+def test_stored_latents_give_what_a_cache_of_latents_gives_and_in_many_bits_nearly() -> None:
+    ours, _ = latent_layer(5)
+    x = normal(2, 7, D_MODEL, seed=3)
+    expected = LowRankAttention(ours, 9)(x)
+    assert_close(StoredLatents(ours, 9, stored=lambda c: c)(x), expected, rtol=1e-4, atol=1e-4)  # angles by complex64
+    rough, fine = (rounded_latents(round_latents, bits, block=7)(ours, 9)(x) for bits in (2, 12))
+    assert float((fine - expected).abs().max()) < 0.01 < float((rough - expected).abs().max())
 
 
 def test_at_full_rank_and_as_lesson_10_writes_it_a_latent_cache_is_exact() -> None:

@@ -81,7 +81,7 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
     if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
-    made = lesson.pack()
+    made = lesson.pack(naming="pairs")
     for kind in ("source", "release"):
         path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
         differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
@@ -107,7 +107,12 @@ def write_pack(lesson: Lesson, folder: Path) -> Path:
     """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
     path = folder / f"{lesson.slug}{pack.SUFFIX}"
     made = lesson.pack()
-    if not path.exists() or pack.differences(made, pack.load(path)):
+    found = pack.load(path) if path.exists() else None
+    if (
+        found is None
+        or pack.differences(made, found)
+        or any(found.exercises[n].near != e.near for n, e in made.exercises.items())
+    ):
         pack.save(made, path)
     return path
 

@@ -81,12 +81,13 @@ class Lesson:
         exercises: Sequence[Exercise] = module.EXERCISES
         return tuple(exercises)
 
-    def pack(self, *, seed: int = pack.VISIBLE_SEED) -> pack.Pack:
+    def pack(self, *, seed: int = pack.VISIBLE_SEED, naming: pack.Naming | None = None) -> pack.Pack:
         """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared.
 
-        Only the visible pack, which is made once and explains, knows all that can be named; a hidden one decides marks.
+        Only the visible pack, which is made once and explains, knows all that can be named (`naming` may say otherwise); a
+        hidden one decides marks.
         """
-        naming: pack.Naming = "near" if seed == pack.VISIBLE_SEED else "pairs"
+        naming = naming or ("near" if seed == pack.VISIBLE_SEED else "pairs")
         try:
             return pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
         except ValueError as error:

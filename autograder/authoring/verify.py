@@ -140,7 +140,12 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
         return float("inf")  # another structure, or plain scalars: no arrays to measure
     worst = 0.0
     for want, got in pairs:
-        if want.shape != got.shape or want.dtype.kind != got.dtype.kind or want.dtype.kind not in "fc":
+        if (
+            want.shape != got.shape
+            or want.dtype.kind != got.dtype.kind
+            or want.dtype.itemsize > got.dtype.itemsize
+            or want.dtype.kind not in "fc"
+        ):
             return float("inf")
         with np.errstate(invalid="ignore", over="ignore"):
             ratio = np.abs(got - want) / (record.tolerance.atol + record.tolerance.rtol * np.abs(want))

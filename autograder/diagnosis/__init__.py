@@ -2,7 +2,8 @@
 
 In: an exercise's record and the judged cases. Out: a `Diagnosis`, a `Report`, HTML or text. May import `judging` and itself.
 
-`attempt` goes from an answer to its verdict in one step. `diagnose` finds the explanation, by the outputs of known `mistakes`
-and of programs near a right one, in `parts`, and by `related` numbers (`outcome` says what came out); `slips` explains exceptions and wrong kinds of results; `leaning` tells which other
-exercises an answer calls. `explain` says it in words, `panel` draws it.
+`attempt` goes from an answer to its verdict in one step. `diagnose` finds the explanation: by the outputs of known `mistakes`
+and of programs near a right one, in `parts`, by `related` numbers; `outcome` is what came out of a case. `slips` explains
+exceptions and wrong kinds of results; `leaning` tells which other exercises an answer calls. `explain` says it in words,
+`panel` draws it.
 """

@@ -8,6 +8,7 @@ explains most of what fails.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autograder.diagnosis.mistakes import composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
@@ -16,6 +17,22 @@ from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord
 
 def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """What explains the failing cases of an answer, or None."""
+    changed = sorted({name for result in results for name in result.observation.mutated})
+    found = _explained(exercise, results)
+    if changed and (found is None or not found.certain):
+        kept = [replace(result, observation=replace(result.observation, mutated=())) for result in results]
+        inner = _explained(exercise, kept)
+        if inner is not None and inner.certain and inner.known:
+            names = " and ".join(f"`{name}`" for name in changed)
+            return replace(
+                inner,
+                headline=f"{inner.headline} And you changed your input {names} in place.",
+                advice=f"{inner.advice} Work on a copy of what you change.",
+            )
+    return found
+
+
+def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
     if not failing:

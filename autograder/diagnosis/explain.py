@@ -187,11 +187,34 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     }.get(mismatch.check)  # fmt: skip
     if exact is not None:
         return Diagnosis(f"{exact[0]}: {mismatch.message}.".replace("?.", "?"), exact[1])
+    if mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0:
+        return _off(float(mismatch.expected), float(mismatch.got))
     place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
     advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
     if place:
         return Diagnosis(f"Not yet right: {place}.", advice)
     return Diagnosis("Wrong, and in none of the ways I know.", advice)
+
+
+def _off(want: float, got: float) -> Diagnosis:
+    """How far off a single number is, and to which side: that much can be said without a name."""
+    if want * got <= 0 or not np.isfinite(got):
+        return Diagnosis(
+            f"Your number, {got:.4g}, cannot be: {_sign(want, got)}.", "Which step of yours first goes out of bounds?"
+        )
+    factor = max(want / got, got / want)
+    far = f"by a factor of about {factor:.3g}" if factor >= 1.2 else f"by about {abs(got / want - 1):.2g} of the right one"
+    side = "small" if abs(got) < abs(want) else "large"
+    missing = (
+        "Which factor, or which part, is missing?" if side == "small" else "What is counted too often, or should not be counted?"
+    )
+    return Diagnosis(f"Your number is too {side}, {far}.", f"{missing} Take each step with its unit.")
+
+
+def _sign(want: float, got: float) -> str:
+    if not np.isfinite(got):
+        return "it is not finite"
+    return "the right one is 0" if want == 0 else "it is 0" if got == 0 else "the right one has the other sign"
 
 
 def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
@@ -230,10 +253,12 @@ def _snippet(name: str, inputs: EncodedValue) -> str:
         if "s" not in items["weights"]:
             lines.append("# obj.load_state_dict(...): the given weights are in the lesson's probe pack")
         for call in items["calls"]["t" if "t" in items["calls"] else "l"]:
-            method, arguments, attribute = call["l" if "l" in call else "t"]
+            method, arguments, attribute, *wanted = call["l" if "l" in call else "t"]
             target = "obj" if method["s"] == "__call__" else f"obj.{method['s']}"
             given = ", ".join(f"{key}={show(EncodedValue(value, inputs.arrays))}" for key, value in arguments["d"])
             lines.append(target if attribute["s"] else f"{target}({given})")
+            if wanted and wanted[0]["s"]:
+                lines[-1] += f"  # raises {wanted[0]['s']}"
     else:
         lines = [f"{key} = {show(EncodedValue(value, inputs.arrays))}" for key, value in items.items()]
         lines.append(f"{name}({', '.join(f'{key}={key}' for key in items)})")

@@ -7,6 +7,7 @@ explains every case, and where so much was seen that it can be no coincidence.
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from autograder.judging.records import Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
 NEARLY = Tolerance(1e-4, 1e-6)
+MOST_OTHERS = 3
 LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
 
 
@@ -41,10 +43,19 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     if not matching:
         return None
     both = [set(name.split(PAIR)) for name in matching]
-    sure = all(pair == both[0] for pair in both)  # one pair, perhaps in either order
-    common = set.intersection(*both)  # where several pairs do the same, what they share is said
-    names = [by_id[name] for name in matching[0].split(PAIR) if name in common or not common]
-    return named(cases, *names, certain=sure)
+    common = set.intersection(*both)
+    first = matching[0].split(PAIR)
+    if all(pair == both[0] for pair in both):  # one pair, perhaps in either order
+        return named(cases, *(by_id[name] for name in first))
+    if not common:
+        return named(cases, *(by_id[name] for name in first), certain=False)
+    shared = [by_id[name] for name in first if name in common]  # what all of them share is sure, and what it may be beside it
+    others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in pair.split(PAIR)) if name not in common]
+    found = named(cases, *shared)
+    if len(others) > MOST_OTHERS or not found.certain:
+        return found
+    either = ", or ".join(other.says for other in others)
+    return replace(found, headline=f"{found.headline.removesuffix('.')}; and beside that you either {either}.")
 
 
 def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
@@ -99,17 +110,23 @@ def evidence(cases: Sequence[Case]) -> float:
     for record, result in cases:
         if not result.passed:
             want, got = values(record.expected), values(result.observation)
-            wrong = [value for path, value in got.items() if path not in want or not same_value(want[path], value, NEARLY)]
+            wrong = [value for path, value in got.items() if not _right(want.get(path), value)]
             bits += sum(_bits(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
     return bits
+
+
+def _right(want: object, got: object) -> bool:
+    kinds = {value.dtype.kind for value in (want, got) if isinstance(value, np.ndarray)}
+    return len(kinds) == 1 and same_value(want, got, NEARLY)
 
 
 def _bits(value: Array) -> float:
     if value.dtype.kind == "b":
         return value.size / 3
-    numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))[:8]
-    whole = numbers == np.round(numbers)
-    return float(np.where(whole, np.log2(1 + np.abs(numbers)), 18.0).sum())
+    numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))
+    places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # few numbers: where they are says more than what they are
+    whole = numbers[:8] == np.round(numbers[:8])
+    return places + float(np.where(whole, np.log2(1 + np.abs(numbers[:8])), 18.0).sum())
 
 
 def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
@@ -164,6 +181,8 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     # other mistakes can end in the same exception, so a name that rests on exceptions alone is never certain
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
     sure = certain and not raised
-    lead = "You" if sure else "This looks as if you"
+    estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
+    certainly = "Your number is what comes out if you" if estimated else "You"  # other ways may lead to the same number
+    lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)
     return Diagnosis(f"{lead} {says}.", " ".join(known.fix for known in names), names, sure)

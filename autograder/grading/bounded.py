@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from autograder.authoring.course import spare_grammars
 from autograder.sandbox import clock
 from autograder.sandbox.inside import confine
 
@@ -49,6 +50,21 @@ def _scopes(source: str) -> Any:
     return [sorted(bound), sorted(read)]
 
 
+def _statements(source: str) -> Any:
+    from autograder.notebooks.scopes import statements
+
+    try:
+        return [list(statement) for statement in statements(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _picture(source: str) -> Any:
+    from autograder.notebooks.pictures import drawn_again
+
+    return drawn_again(source)
+
+
 def _names(source: str) -> Any:
     from autograder.grading.marking.forbidden_names import names
 
@@ -67,7 +83,14 @@ def _markdown(source: str) -> Any:
     return markdown(source, trusted=False)
 
 
-MAKERS: dict[str, Callable[[str], Any]] = {"scopes": _scopes, "names": _names, "coloured": _coloured, "markdown": _markdown}
+MAKERS: dict[str, Callable[[str], Any]] = {
+    "scopes": _scopes,
+    "statements": _statements,
+    "names": _names,
+    "coloured": _coloured,
+    "markdown": _markdown,
+    "picture": _picture,
+}
 
 
 def read(tasks: Sequence[Task]) -> dict[Task, Any]:
@@ -162,6 +185,7 @@ def serve(descriptor: int) -> None:
     control = socket.socket(fileno=descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child
+    spare_grammars()
     for what in MAKERS.values():
         what("x = 1")  # load what they need
     gc.collect()

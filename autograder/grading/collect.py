@@ -7,7 +7,8 @@ from there nbgrader's own collector takes it. Every file that is not taken is na
 Whose a notebook is, its outermost folder or file says and nothing within, which the student may have named. Understood are
 Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, `<assignment>-ann.zip` as made by
 `attn submit`, and a student's own folder or zip. Who has the platform's id 4711 is looked up in the gradebook (`lms_user_id`);
-else the student is called `ann-smith-4711`.
+else the student is called `ann-smith-4711`. A notebook may have any name but another lesson's. Who handed in something else
+instead is refused, and their file laid in `submitted/` by its name all the same: then their page tells them why.
 """
 
 import os
@@ -26,12 +27,14 @@ from traitlets import Unicode
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError
-from autograder.notebooks.archives import File, Refused, read_all
+from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_file_(?P<file>.*)")
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?P<attempt>\d+)_(?P<file>.+)", re.IGNORECASE)
 MAX_NAME = 128  # characters of a student's id, in nbgrader's gradebook
+MAX_BESIDE = 20
+_LESSON = re.compile(r"\d\d[_ -][A-Za-z]\w+")  # as lessons are called
 _COPY = re.compile(r"(?:-(?P<again>\d+)| ?\(\d+\))?\.ipynb$", re.IGNORECASE)  # what platforms and browsers put behind a name
 
 
@@ -44,13 +47,23 @@ class Hit:
     order: tuple[datetime, int, int]
     late: bool
     written: str = ""  # the folder's name as it was, where it alone says who this is
+    named: bool = True  # for the assignment
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return self.file.path.rpartition("/")[2]
 
 
 @dataclass
 class Intake:
-    """What came of a collection: notebooks by student, remarks about some, and a refusal for each other file."""
+    """What came of a collection: notebooks by student, remarks about some, and a refusal for each other file.
+
+    `beside` are the other files of those students, and all that the others handed in, for their pages to speak of.
+    """
 
     taken: dict[str, Hit] = field(default_factory=dict)
+    beside: dict[str, list[Hit]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
 
@@ -75,6 +88,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
         app = ZipCollectApp(coursedir=api.coursedir, parent=api, force=True, collector_plugin=SafeCollector)
         app.init_plugins()
         app.process_extracted_files()
+    _lay_beside(intake, root, assignment)
     return intake
 
 
@@ -89,8 +103,37 @@ def survey(source: Path, assignment: str, known: Mapping[str, str]) -> Intake:
         else:
             found.setdefault(hit.student.casefold(), []).append(hit)
     for hits in found.values():
-        _choose(intake, hits)
+        notebooks = [hit for hit in hits if hit.name.lower().endswith(".ipynb")]
+        others = [hit for hit in hits if hit not in notebooks]
+        if notebooks:
+            _choose(intake, [hit for hit in notebooks if hit.named] or notebooks)
+        else:
+            _refuse(intake, others)
+        if others and (notebooks or len({hit.student for hit in others}) == 1):
+            intake.beside[others[0].student] = others
     return intake
+
+
+def _refuse(intake: Intake, hits: list[Hit]) -> None:
+    """Say of a student without a notebook what there is in its place; a script may be read."""
+    if scripts := [hit.file.path for hit in hits if hit.name.lower().endswith(TEXTS)]:
+        intake.remarks.append(f"{hits[0].student}: no notebook, but {scripts[0]}: `attn grade` reads what it can of it")
+        return
+    intake.refused += [Refused(hit.file.path, f"{no_notebook(hit.name)}. Their page will say so") for hit in hits]
+
+
+def _lay_beside(intake: Intake, root: Path, assignment: str) -> None:
+    """Write the other files into `submitted/`, under names of our own, where nothing else is in the way."""
+    for student, hits in intake.beside.items():
+        folder = root / "submitted" / student / assignment
+        there = folder.exists() and any(folder.iterdir())
+        if folder.is_symlink() or folder.parent.is_symlink() or (there and student not in intake.taken):
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        for hit in hits[:MAX_BESIDE]:
+            path = folder / (re.sub(r"[^\w.-]+", "_", hit.name).strip("._")[-100:] or "file")
+            if not os.path.lexists(path):
+                path.write_bytes(hit.file.data)
 
 
 def _choose(intake: Intake, hits: list[Hit]) -> None:
@@ -142,9 +185,16 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
         how = "Give the student a short id: nbgrader db student add --lms-user-id"
         return Refused(file.path, f"the name is too long for a folder. {how}")
     copied = _COPY.search(name)
-    if copied is None or name[: copied.start()].casefold() != assignment.casefold():
+    if copied is None:
+        return Hit(file, student, (file.time, 0, attempt), late, written)
+    named = _folded(assignment) in _folded(name)
+    if not named and (other := _LESSON.search(name)) and not _folded(assignment).startswith(_folded(other[0])):
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
-    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written)
+    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named)
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _slug(name: str) -> str:

@@ -132,7 +132,7 @@ def _marked(pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writ
         for job in jobs:
             if not running and first is None and not rehearsal.is_known(writer.root, scheme):
                 first = pool.rehearse(scheme, settings().requires)
-            running[pool.mark(scheme, job.data, job.why)] = job
+            running[pool.mark(scheme, job.handed)] = job
             while len(running) >= pool.ahead:
                 _rehearsed(first, writer.root, scheme)
                 first = None

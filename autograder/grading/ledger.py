@@ -69,10 +69,9 @@ class ClassReport:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def key(kit_digest: str, data: bytes | None, timestamp: str) -> str:
-    """The key of an outcome: the same kit, file and time of submission give the same marks."""
-    content = b"unreadable" if data is None else hashlib.sha256(data).digest()
-    return hashlib.sha256(b"\0".join([kit_digest.encode(), content, timestamp.encode()])).hexdigest()
+def key(kit_digest: str, content: bytes, timestamp: str) -> str:
+    """The key of an outcome: the same kit, files and time of submission give the same marks."""
+    return hashlib.sha256(b"\0".join([kit_digest.encode(), hashlib.sha256(content).digest(), timestamp.encode()])).hexdigest()
 
 
 def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:

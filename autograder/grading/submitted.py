@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.authoring.course import CourseError, did_you_mean
-from autograder.grading import ledger
+from autograder.grading import intake, ledger
 from autograder.grading.ledger import StudentRow
+from autograder.grading.marking.handed import Handed
 from autograder.grading.marking.scheme import MarkScheme
-from autograder.notebooks.archives import shown
 from autograder.notebooks.submission import UnreadableError, load
 
 MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and most systems end at 255
@@ -18,11 +18,10 @@ MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and mos
 
 @dataclass(frozen=True)
 class Job:
-    """A submission as read: its bytes (None where `why` says what is the matter), when it was handed in, and its key."""
+    """A submission as read, with when it was handed in, what the grader must know of it, and its key."""
 
     student: str
-    data: bytes | None
-    why: str
+    handed: Handed
     problem: str | None
     timestamp: datetime | None
     note: str
@@ -45,20 +44,11 @@ def unnameable(student: str, points: float) -> StudentRow:
 def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
     """What `student` handed in, or why it cannot be read."""
     folder = root / "submitted" / student / assignment
-    data, why, problem = None, "", None
-    path = folder / f"{assignment}.ipynb"
-    if not os.path.lexists(path):
-        others = sorted(each.name for each in folder.glob("*.ipynb"))
-        named = ", ".join(map(shown, others[:5])) or "no notebook"
-        problem = f"expected {path.name}, found {named}. Rename it and grade again."
-        why = problem
-    else:
-        try:
-            data = load(path)
-        except UnreadableError as error:
-            why = str(error)
+    known = {path.name for path in (root / "release" / assignment).iterdir()}
+    handed = intake.read_folder(folder, assignment, known)
+    problem = handed.unreadable if handed.data is None and not os.path.lexists(folder / f"{assignment}.ipynb") else None
     timestamp, note = handed_in(folder / "timestamp.txt")
-    return Job(student, data, why, problem, timestamp, note, ledger.key(scheme.digest, data, str(timestamp)))
+    return Job(student, handed, problem, timestamp, note, ledger.key(scheme.digest, handed.content(), str(timestamp)))
 
 
 def handed_in(path: Path) -> tuple[datetime | None, str]:

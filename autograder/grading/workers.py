@@ -14,6 +14,7 @@ from typing import Any
 from autograder import __version__
 from autograder.authoring.course import CourseError
 from autograder.grading import rehearsal
+from autograder.grading.marking.handed import Handed
 from autograder.grading.marking.mark import Marked, mark
 from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
 from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
@@ -27,11 +28,11 @@ _all: list[Sandbox] = []
 _warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
-def work(scheme: MarkScheme, unsafe: bool, data: bytes | None, unreadable: str) -> Marked:
+def work(scheme: MarkScheme, unsafe: bool, handed: Handed) -> Marked:
     """Mark one submission in this thread's sandbox, which stays warm for the next."""
     if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
         warm_up(scheme.setup, tier)
-    return mark(scheme, _mine.sandbox, data, unreadable)
+    return mark(scheme, _mine.sandbox, handed)
 
 
 def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
@@ -119,9 +120,9 @@ class Workers:
         if self._executor is None and self._scheduler is None:
             self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
 
-    def mark(self, scheme: MarkScheme, data: bytes | None, unreadable: str) -> "Future[Marked]":
-        """Have a submission marked, given as for `autograder.grading.marking.mark.mark`."""
-        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, data, unreadable)
+    def mark(self, scheme: MarkScheme, handed: Handed) -> "Future[Marked]":
+        """Have a submission marked."""
+        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
         """Have the lesson's own answers marked: see `autograder.grading.rehearsal`."""

@@ -55,11 +55,15 @@ class Draw:
 
 @dataclass(frozen=True)
 class Call:
-    """One step of a `Script`: `obj.method(**arguments)`, `obj(**arguments)` for `__call__`, or an attribute read."""
+    """One step of a `Script`: `obj.method(**arguments)`, `obj(**arguments)` for `__call__`, or an attribute read.
+
+    `raises` is the exception that a right answer raises here; the script goes on behind it, so that it shows what is left.
+    """
 
     method: str = "__call__"
     arguments: dict[str, Any] = field(default_factory=dict)
     attribute: bool = False
+    raises: type[Exception] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class Case:
     `edge` is the share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
     and a wrong core scores zero whatever the edges do, so a constant or a stub cannot collect marks on them.
     `raises` is the exception that a right answer ends with on these inputs (one of Python's own, or a kind of it).
+    `double` hands tensors over in double precision, and asks for results in it: a tensor made without a `dtype` shows.
     """
 
     name: str
@@ -89,6 +94,7 @@ class Case:
     grad: tuple[str, ...] = ()
     edge: float = 0.0
     raises: type[Exception] | None = None
+    double: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Property, Tolerance
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import CaseResult, ExerciseRecord, Mismatch, Result
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, Spec
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
@@ -28,7 +28,7 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     cases = []
     for record, seen in zip(exercise.cases, observations, strict=True):
         seen = shown(exercise.behaviour, seen, record.probe)
-        mismatch = compare(record.expected, seen, exercise.tolerance, exercise.properties)
+        mismatch = compare(record.expected, seen, exercise.tolerance, exercise.properties) or _precision(record, seen)
         size = sum(array.size for array in record.probe.inputs.arrays)
         cases.append(CaseResult(record.name, record.edge, mismatch, seen, size))
     result = Result(exercise, _score(exercise.points, cases), cases)
@@ -36,6 +36,20 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
         failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
         result.failure = failures[0] if failures else None
     return result
+
+
+def _precision(record: CaseRecord, seen: Observation) -> Mismatch | None:
+    """Where tensors come in double precision, the results must have it too."""
+    given = [record.probe.inputs.arrays[leaf["a"]].dtype for _, leaf in record.probe.inputs.leaves() if leaf.get("k") == "tensor"]
+    if seen.value is None or not any(dtype == np.float64 for dtype in given):
+        return None
+    for path, leaf in seen.value.leaves():
+        got = seen.value.arrays[leaf["a"]].dtype if "a" in leaf else np.dtype(np.float64)
+        if got.kind == "f" and got.itemsize < 8:
+            return Mismatch(
+                "dtype", f"expected float64 entries, as the inputs have, got {got}: was a tensor made without `dtype`", path
+            )
+    return None
 
 
 def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:

@@ -4,6 +4,7 @@ This is the only module that calls learner code. It runs in the learner's own pr
 the sandbox when grading; what it returns (`Observation`) is plain data, and `judge` never needs the object.
 """
 
+import builtins
 import contextlib
 import ctypes
 import io
@@ -27,14 +28,19 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 
 def script_to_data(script: Script) -> dict[str, Any]:
     """A `Script` as nested plain values (for a pack or the wire)."""
-    calls = [[call.method, call.arguments, call.attribute] for call in script.calls]
+    calls = [[call.method, call.arguments, call.attribute, call.raises and call.raises.__name__] for call in script.calls]
     return {"init": script.init, "weights": script.weights, "calls": calls}
 
 
 def script_from_data(data: dict[str, Any]) -> Script:
     """The inverse of `script_to_data`."""
-    calls = tuple(Call(method, arguments, attribute) for method, arguments, attribute in data["calls"])
+    calls = tuple(Call(call[0], call[1], call[2], _exception(call[3] if call[3:] else None)) for call in data["calls"])
     return Script(data["init"], data["weights"], calls)
+
+
+def _exception(name: str | None) -> type[Exception] | None:
+    found = getattr(builtins, name or "", None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
 def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
@@ -99,8 +105,24 @@ def _run(answer: Any, values: Any) -> Any:
     results = []
     for call in script.calls:
         member = obj if call.method == "__call__" else getattr(obj, call.method)
-        results.append(_frozen(member if call.attribute else member(**call.arguments)))
+        if call.raises is not None:
+            results.append(_raised(member, call.arguments, call.raises))
+        else:
+            results.append(_frozen(member if call.attribute else member(**call.arguments)))
     return tuple(results)
+
+
+def _raised(member: Any, arguments: dict[str, Any], wanted: type[Exception]) -> str:
+    """What a call raises that should raise `wanted`, as a word."""
+    try:
+        member(**arguments)
+    except NotImplementedError:
+        raise
+    except wanted:
+        return wanted.__name__
+    except Exception as error:
+        return type(error).__name__
+    return "nothing raised"
 
 
 def _frozen(value: Any) -> Any:

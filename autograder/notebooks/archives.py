@@ -23,6 +23,25 @@ MAX_TOTAL = 2 << 30  # bytes read of one collection
 MAX_WITHIN = 5 * MAX_BYTES  # bytes read of a zip in a zip: one learner's, who must not use up what is for all
 MAX_ENTRIES = 50_000  # of an archive; a fiftieth of an archive within one
 MAX_RATIO = 100  # uncompressed to compressed, from a megabyte on; notebooks reach 10
+TEXTS = (".py", ".txt", ".json")  # what may be a notebook, or a module, under another name
+BESIDE = (
+    *TEXTS,
+    ".html",
+    ".htm",
+    ".pdf",
+    ".docx",
+    ".doc",
+    ".odt",
+    ".md",
+    ".csv",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".heic",
+    ".url",
+    ".webloc",
+)
+PACKED = (".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2")
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
 _DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(\..*)?$")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffd\ud800-\udfff]")
@@ -56,7 +75,10 @@ class _Budget:
 
 
 def read_all(source: Path) -> Iterator[File | Refused]:
-    """Every notebook below the folder `source`, or in the zip or notebook `source`, in the order of their paths."""
+    """Every notebook below the folder `source`, or in the zip or notebook `source`, in the order of their paths.
+
+    What lies beside notebooks (`BESIDE`, `PACKED`) comes by its name alone, without its content, but for `TEXTS`.
+    """
     budget = _Budget()
     if source.is_symlink():
         yield Refused(source.name, "it is a link; name the file or folder itself")
@@ -91,8 +113,9 @@ def _on_disk(path: Path, name: str, budget: _Budget) -> Iterator[File | Refused]
         elif problem := _size_problem(name, info.st_size, budget):
             yield Refused(label, problem)
         else:
-            budget.left -= info.st_size
-            yield File(name, file.read(MAX_BYTES), datetime.fromtimestamp(info.st_mtime))
+            data = file.read(MAX_BYTES) if _is_read(name) else b""
+            budget.left -= len(data)
+            yield File(name, data, datetime.fromtimestamp(info.st_mtime))
 
 
 def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) -> Iterator[File | Refused]:
@@ -126,6 +149,9 @@ def _entry(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: str, budget: _Budget, time: datetime | None
 ) -> Iterator[File | Refused]:
     limit = MAX_NESTED if path.lower().endswith(".zip") else MAX_BYTES
+    if not _is_read(path):
+        yield File(path, b"", time or datetime(*entry.date_time))
+        return
     try:
         with archive.open(entry) as file:
             data = file.read(limit + 1)  # whatever the archive's own figures say
@@ -167,9 +193,10 @@ def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> 
 
 def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
     suffix = Path(name).suffix.lower()
-    if suffix not in (".ipynb", ".zip"):
-        packed = suffix in (".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2")
-        return "expected a .zip archive" if packed else "expected a notebook (.ipynb) or a .zip archive"
+    if suffix in (*BESIDE, *PACKED) and not _is_read(name):
+        return None
+    if suffix not in (".ipynb", ".zip", *TEXTS):
+        return no_notebook(name)
     limit = MAX_NESTED if suffix == ".zip" else MAX_BYTES
     if size > limit:
         return f"expected at most {limit >> 20} MiB, got {size >> 20} MiB"
@@ -177,6 +204,15 @@ def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
         where = "collection: collect in parts" if budget.most == MAX_TOTAL else "archive"
         return f"more than {budget.most >> 20} MiB in one {where}"
     return None
+
+
+def _is_read(name: str) -> bool:
+    return Path(name).suffix.lower() not in {*BESIDE, *PACKED} - set(TEXTS)
+
+
+def no_notebook(name: str) -> str:
+    """Why a file of that `name` is not taken."""
+    return "expected a .zip archive" if name.lower().endswith(PACKED) else "expected a notebook (.ipynb) or a .zip archive"
 
 
 def name_problem(name: str) -> str | None:

@@ -3,9 +3,11 @@
 Order, tags, flags, metadata and outputs of what was submitted are never trusted: a cell that was deleted, duplicated,
 moved or forged neither helps nor hurts. Cells that the learner added are kept (they may define helpers) and run where
 they stood; nothing that is graded depends on what they claim to be. Their prose is read by people in a browser, so it
-stays text: markup and pictures in it are defused (`prose`).
+stays text: markup and pictures in it are defused (`prose`); pictures that were pasted into an answer are kept apart, to be
+drawn again. Whose answer a cell is that lost its name, `matching` finds out before.
 """
 
+import codecs
 import copy
 import json
 import os
@@ -18,6 +20,7 @@ from typing import Any
 
 import nbformat
 
+from autograder.notebooks import matching, pictures
 from autograder.notebooks.roles import grade_id, is_answer
 
 MAX_BYTES = 20 * 2**20
@@ -29,6 +32,7 @@ _SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
 # "](" and "]:" before anything but such an address alone; "](" stands for "] (", which links nothing
 _LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
 _FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
+_ELSEWHERE = re.compile(r"!\[[^\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
 MAX_TEXT = 1 << 20  # of all cells together
 # what opens a tag or a picture, or makes MathJax write HTML
 _LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
@@ -42,14 +46,16 @@ class Cell:
     source: str
     grade_id: str | None
     cell_id: str | None
+    pictures: tuple[str, ...] = ()  # base64, as they came: not to be shown before they are drawn again
 
 
 @dataclass
 class Rebuilt:
-    """The notebook to grade, `flags` for a person to see, and the ids of answer cells that were left as released."""
+    """The notebook to grade, `flags` on how it was read, for learner and grader, and the pictures of answers by grade_id."""
 
     notebook: Any
     flags: list[str] = field(default_factory=list)
+    pictures: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class UnreadableError(Exception):
@@ -86,36 +92,87 @@ def load(path: Path) -> bytes:
 
 
 def parse(data: bytes) -> list[Cell]:
-    """The cells of the notebook with the content `data`. Raises UnreadableError."""
+    """The cells of the notebook with the content `data`, of whatever version of the format. Raises UnreadableError."""
     try:
-        document = json.loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig")
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(
-            f"the file is not a notebook: {type(error).__name__}; open it in JupyterLab, save, and submit again"
-        ) from None
+        raise UnreadableError(f"the file is not a notebook: {_instead(data) or type(error).__name__}; {_AGAIN}") from None
     cells = document.get("cells") if isinstance(document, dict) else None
+    if cells is None and isinstance(document, dict) and isinstance(document.get("worksheets"), list):  # before 2015
+        sheets = [sheet.get("cells") for sheet in document["worksheets"] if isinstance(sheet, dict)]
+        cells = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
     if not isinstance(cells, list) or len(cells) > MAX_CELLS:
         raise UnreadableError("the file holds no list of cells; was another file renamed to .ipynb?")
-    found = [cell_of(item) for item in cells if isinstance(item, dict)]
-    if sum(len(cell.source) for cell in found) > MAX_TEXT:
+    return _bounded([cell_of(item) for item in cells if isinstance(item, dict)])
+
+
+def parse_script(data: bytes) -> list[Cell]:
+    """The cells of a notebook that was saved as a Python script, by Jupyter, Colab or an editor. Raises UnreadableError."""
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except ValueError:
+        raise UnreadableError(f"the file is not a script: {_instead(data) or 'it is no text'}; {_AGAIN}") from None
+    cells = []
+    for part in _SCRIPT.split(text):
+        if _TEXT_PART.match(part):
+            source = "\n".join(re.sub(r"^# ?", "", line) for line in part.split("\n")[1:])
+            cells.append(Cell("markdown", source.strip()[:MAX_PROSE], None, None))
+        elif part.strip():
+            cells.append(Cell("code", part.strip()[:MAX_SOURCE], None, None))
+    return _bounded(cells)
+
+
+_AGAIN = "open it in JupyterLab, save, and submit again"
+_SCRIPT = re.compile(r"^# (?:%%|In\[[ \d]*\]:|<(?:code|markdown)cell>)", re.MULTILINE)
+_TEXT_PART = re.compile(r"[ \t]*\[(?:markdown|md)\]")
+
+
+_KINDS = {
+    b"%PDF": "it is a PDF",
+    b"PK": "it is an archive, or a document of an office program",
+    b"{\\rtf": "it is a document of an office program",
+    b"\x89PNG": "it is a picture",
+    b"\xff\xd8": "it is a picture",
+    b"<": "it is a web page",
+}
+
+
+def _instead(data: bytes) -> str:
+    """What a file is that is no notebook."""
+    start = data[:400].lstrip(b"\xef\xbb\xbf \t\r\n")
+    found = next((text for begin, text in _KINDS.items() if start.startswith(begin)), "")
+    if b"\n<<<<<<< " in data or start.startswith(b"<<<<<<< "):
+        return "two versions of it were merged and not settled"
+    if not data.strip():
+        return "it is empty"
+    return found or ("it is cut off" if start.startswith(b"{") else "")
+
+
+def _bounded(found: list[Cell]) -> list[Cell]:
+    if len(found) > MAX_CELLS or sum(len(cell.source) for cell in found) > MAX_TEXT:
         raise UnreadableError(f"expected at most {MAX_TEXT >> 20} MiB of text in its cells; keep data in a file, not in a cell")
     return found
 
 
 def cell_of(item: Mapping[str, Any]) -> Cell:
     """What counts of a submitted cell's JSON, whatever is in it."""
-    source = item.get("source", "")
+    source = item.get("source", item.get("input", ""))
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
     metadata = item.get("metadata")
-    grader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    about: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+    grader = about.get("nbgrader")
     name = grader.get("grade_id") if isinstance(grader, dict) else None
-    kind = item.get("cell_type")
+    kind, own = item.get("cell_type"), item.get("id", about.get("id"))  # Colab keeps it in the metadata
+    text = _whole(source) if isinstance(source, str) else ""
+    found = pictures.pasted(item) if kind != "code" else ()
     return Cell(
         kind if isinstance(kind, str) else "",
-        _whole(source)[: MAX_SOURCE if kind == "code" else MAX_PROSE] if isinstance(source, str) else "",
+        text[:MAX_SOURCE] if kind == "code" else (pictures.unmarked(text, MAX_PROSE) if found else text[:MAX_PROSE]),
         _whole(name) if isinstance(name, str) else None,
-        item["id"] if isinstance(item.get("id"), str) else None,
+        own if isinstance(own, str) else None,
+        found,
     )
 
 
@@ -139,21 +196,27 @@ def prose(text: str) -> str:
 
 def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
     """The released notebook with the learner's answers in place, and their own extra cells where they stood."""
+    restored = matching.restore(released, submitted)
     notebook = copy.deepcopy(released)
     answers = {name: cell for cell in notebook.cells if is_answer(cell) and (name := grade_id(cell))}
     locked = {name for cell in notebook.cells if not is_answer(cell) and (name := grade_id(cell))}
     plain = {cell.id: cell for cell in notebook.cells if grade_id(cell) is None}
     place = {cell.id: index for index, cell in enumerate(notebook.cells)}
     extras: dict[int, list[Any]] = {}
-    flags: list[str] = []
+    flags = restored.notes
+    pasted: dict[str, tuple[str, ...]] = {}
     filled: set[str] = set()
     anchor = -1
-    for cell in submitted:
+    for cell in restored.cells:
         name = cell.grade_id
         if name in answers and cell.kind == answers[name].cell_type:
             if name not in filled:
                 filled.add(name)
                 answers[name].source = _written(cell, answers[name].source)
+                if cell.kind == "markdown":
+                    pasted |= {name: cell.pictures} if cell.pictures else {}
+                    absent = _ELSEWHERE.findall(cell.source)
+                    flags += [f"{name!r} shows {path!r}, which is not in the notebook: paste it in" for path in absent]
                 anchor = place[answers[name].id]
                 continue
             flags.append(f"cell {name!r} occurs more than once")
@@ -179,7 +242,7 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    return Rebuilt(notebook, list(dict.fromkeys(flags)))
+    return Rebuilt(notebook, list(dict.fromkeys(flags)), pasted)
 
 
 def _written(cell: Cell, released: str) -> str:

@@ -4,8 +4,9 @@
 assignment has no due date (`nbgrader db assignment add 03_scaled_dot_product --duedate="2026-10-01 23:59 UTC"`). When a
 submission came is in its `timestamp.txt`, which nbgrader's `collect` writes: where there is none, it is in time.
 
-A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. Who may have more time
-is in `extensions`. Whoever was graded before a change of either is graded again to have it count.
+A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. Who has more time for which
+assignment is in the class list (`autograder.grading.roster`), and taken off before this rule is asked; `extensions` here hold
+for every assignment. `autograder.grading.grades` asks it whenever a grade is shown, so a change counts at once.
 """
 
 import math

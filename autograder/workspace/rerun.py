@@ -169,4 +169,5 @@ def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Ch
 def _error(cell: Any) -> str:
     outputs = [] if cell is None else cell.outputs
     said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    said = said.replace("_IncompleteInputError:", "SyntaxError:")  # what IPython shows of Python 3.13's parser
     return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells as files

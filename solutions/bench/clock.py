@@ -28,14 +28,16 @@ class Work:
     sets: int = 1
 
 
-def interleaved(calls: Mapping[str, Work], device: torch.device, *, seconds: float) -> Times:
+def interleaved(
+    calls: Mapping[str, Work], device: torch.device, *, seconds: float, now: Callable[[], float] | None = None
+) -> Times:
     """Seconds per call of each of `calls`, for each round: every round measures all of them once, one after the other.
 
     So whatever slows the machine down for a while slows all alike. All have been called before, which warms them up.
     `seconds` is about what all rounds may take; there are 3 to 15. On CUDA, where a call is so short that its launches matter,
-    one pass over all its sets of inputs is captured in a CUDA graph and replayed.
+    one pass over all its sets of inputs is captured in a CUDA graph and replayed. `now` is the clock, if not the wall's.
     """
-    passes = {name: _Pass(work, device) for name, work in calls.items()}
+    passes = {name: _Pass(work, device, now) for name, work in calls.items()}
     once = {name: max(measured.seconds(1), 1e-7) for name, measured in passes.items()}
     once |= {name: max(passes[name].seconds(5), 1e-7) for name, t in once.items() if t < AT_LEAST}  # now that it is warm
     for name, measured in passes.items():
@@ -53,7 +55,8 @@ def interleaved(calls: Mapping[str, Work], device: torch.device, *, seconds: flo
 class _Pass:
     """One call after the other, over the sets of inputs in turn."""
 
-    def __init__(self, work: Work, device: torch.device) -> None:
+    def __init__(self, work: Work, device: torch.device, now: Callable[[], float] | None = None) -> None:
+        self.now = now or time.perf_counter
         self.call, self.sets, self.device, self.next = work.call, work.sets, device, 0
         self.graph: Any = None  # a torch.cuda.CUDAGraph
 
@@ -98,10 +101,10 @@ class _Pass:
             end.synchronize()
             return float(begin.elapsed_time(end)) / 1e3 / made
         _wait(self.device)
-        start = time.perf_counter()
+        start = self.now()
         made = self._run(repeats)
         _wait(self.device)
-        return (time.perf_counter() - start) / made
+        return (self.now() - start) / made
 
 
 def _wait(device: torch.device) -> None:

@@ -3,11 +3,13 @@
 A step is two products of the cache with few columns, one for each head that shares it, and a softmax between them. Each product
 is timed on a cache that comes from memory, and again on one that the last call has left near by, which is what the arithmetic
 alone takes. A library's matrix product first copies what it reads into the order that its inner loop wants, and only then
-multiplies: so the two times add up, where the roofline lets the longer one hide the shorter.
+multiplies: so the two times add up, where the roofline lets the longer one hide the shorter. With one thread it is the
+processor's time that counts.
 """
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,7 +39,7 @@ STEPS = (Step("MQA", 16, 4096, 128, 128, False), Step("MLA, absorbed", 16, 4096,
 def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
     """Seconds of each part and of the whole step; then of its floor: the rows read once, or the FLOPs as fast as can be."""
     n, heads = step.n, step.heads
-    q, weights = torch.randn(heads, step.width), torch.softmax(torch.randn(n, heads), dim=0)
+    q, weights = torch.randn(heads, step.width) / step.width**0.5, torch.softmax(torch.randn(n, heads), dim=0)
     keys = torch.randn(n, step.width)
     sets = rotated((keys,) if step.shared else (keys, torch.randn(n, step.values)), span)
 
@@ -45,7 +47,8 @@ def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
         return sets[i][0] @ q.mT
 
     def average(i: int, A: torch.Tensor = weights) -> torch.Tensor:
-        return A.mT @ sets[i][-1][:, : step.values]
+        out: torch.Tensor = A.mT @ sets[i][-1][:, : step.values]
+        return out
 
     probes, work = ceilings(CPU, torch.float32, span)
     calls = probes | {
@@ -56,7 +59,8 @@ def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
         "averages, rows near by": Work(average),
         "the step": Work(lambda i: average(i, torch.softmax(scores(i), dim=0)), len(sets)),
     }
-    times = {name: median(own) for name, own in interleaved(calls, CPU, seconds=seconds).items()}
+    now = time.process_time if torch.get_num_threads() == 1 else None  # other work on the machine does not count in it
+    times = {name: median(own) for name, own in interleaved(calls, CPU, seconds=seconds, now=now).items()}
     rates = {name: work[name] / times[name] for name in probes}
     fastest = max(rate for name, rate in rates.items() if name != "matmul")
     found = {name: times[name] for name in calls if name not in probes}

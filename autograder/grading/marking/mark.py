@@ -13,7 +13,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import nbformat
@@ -21,18 +21,17 @@ import nbformat
 from autograder import sandbox as box
 from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
-from autograder.grading import bounded
 from autograder.grading.marking import forbidden_names, verdicts
 from autograder.grading.marking.follow_through import carried, failing_below, with_references
+from autograder.grading.marking.handed import Handed, draw, read_ahead, show, without_absent
 from autograder.grading.marking.needed_cells import to_run
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging.records import Result
-from autograder.notebooks import scopes
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
-from autograder.notebooks.submission import Cell, UnreadableError, parse, rebuild
+from autograder.notebooks.submission import rebuild
 from autograder.sandbox import untrusted
 
-LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change
+LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change, and for an answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
@@ -50,48 +49,35 @@ class Marked:
     seconds: float = 0.0
 
 
-def mark(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes | None, unreadable: str = "") -> Marked:
-    """Mark a submission given as the bytes of its file; None where it could not be read, and `unreadable` says why."""
+def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes) -> Marked:
+    """Mark what was `handed` in; bytes are those of a notebook."""
+    handed = Handed(handed) if isinstance(handed, bytes) else handed
     started = time.perf_counter()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
-    cells: list[Cell] = []
-    if data is not None:
-        try:
-            cells = parse(data)
-        except UnreadableError as error:
-            unreadable = str(error)
-    flags = [f"unreadable: {unreadable}"] if unreadable else []
-    flags += _read_ahead(scheme, cells)
+    cells, told = handed.cells()  # `told` is for the learner too
+    released = {cell.source for cell in scheme.released.cells}
+    flags = read_ahead(cells, released, names=any(record.forbid for record in scheme.hidden.exercises.values()))
+    files = handed.modules()
+    drawn: dict[str, tuple[str, ...]] | None = None
     budget, shown = box.Budget(scheme.limits.budget_s), Shown()
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
-        flags += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
-        marked = Marked(rebuilt.notebook, flags=list(flags), tier=sandbox.tier)
-        _run_and_mark(scheme, sandbox, marked, budget, shown, last=attempt == ATTEMPTS - 1)
+        told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
+        drawn = draw(rebuilt.pictures) if drawn is None else drawn
+        told += show(rebuilt, drawn)
+        marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.tier)
+        _run_and_mark(scheme, sandbox, marked, budget, shown, files, last=attempt == ATTEMPTS - 1)
         if sandbox.lost == lost:
             break
     else:
         marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
     if budget.spent:
-        marked.flags.append(f"it took the {scheme.limits.budget_s:g} s that a submission has: what came later was not asked")
-    marked.flags = list(dict.fromkeys(marked.flags))
+        marked.notes.append(f"it took the {scheme.limits.budget_s:g} s that a submission has: what came later was not asked")
+    marked.notes = list(dict.fromkeys(marked.notes))
+    marked.flags = list(dict.fromkeys([*marked.notes, *marked.flags]))
     marked.seconds = time.perf_counter() - started
     return marked
-
-
-def _read_ahead(scheme: MarkScheme, cells: Sequence[Cell]) -> list[str]:
-    """Have the code cells parsed, by a child that may take its time in vain; what could not be is flagged."""
-    given = {cell.source for cell in scheme.released.cells}
-    sources = [cell.source for cell in cells if cell.kind == "code" and cell.source not in given]
-    kinds = ["scopes", *(["names"] if any(record.forbid for record in scheme.hidden.exercises.values()) else [])]
-    found = bounded.read([bounded.Task(kind, source) for kind in kinds for source in sources])
-    parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
-    scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
-    named = {source: found.get(bounded.Task("names", source)) for source in sources}
-    forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
-    slow = any(bounded.Task(kind, source) not in found for kind in kinds for source in sources)
-    return ["a cell takes too long to parse: see whether it means to"] if slow else []
 
 
 @dataclass
@@ -108,12 +94,21 @@ class Shown:
 
 
 def _run_and_mark(
-    scheme: MarkScheme, sandbox: box.Sandbox, marked: Marked, budget: box.Budget, shown: Shown, *, last: bool
+    scheme: MarkScheme,
+    sandbox: box.Sandbox,
+    marked: Marked,
+    budget: box.Budget,
+    shown: Shown,
+    files: Mapping[str, bytes],
+    *,
+    last: bool,
 ) -> None:
     notebook, lost = marked.notebook, sandbox.lost
     run = to_run(scheme.released, notebook)
+    cells, absent = _cells(run, files)
+    marked.notes += absent
     checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
-    with sandbox.submission(_cells(run), budget=budget) as submission:
+    with sandbox.submission(cells, files, budget=budget) as submission:
         if shown.outputs is None:
             outputs = [[nbformat.from_dict(output) for output in done.outputs] for done in submission.outputs]
             ends = [done.status for done in submission.outputs]
@@ -128,9 +123,10 @@ def _run_and_mark(
             cell.outputs = copy.deepcopy(outputs)
             if end == "error" and grade_id(cell) and not is_answer(cell):
                 marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
-        marked.flags += shown.flags
+        marked.notes += shown.flags
         marked.reports = verdicts.reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
-    _follow_through(scheme, sandbox, run, marked, budget)
+    _follow_through(scheme, sandbox, run, marked, budget, files)
+    _quote(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
     marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook)
@@ -140,7 +136,27 @@ def _error(cell: Any) -> str:
     return next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
 
 
-def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any], marked: Marked, budget: box.Budget) -> None:
+def _quote(run: Sequence[Any], marked: Marked) -> None:
+    """Say of an answer that is not there why: its cell stopped, with what the cell said."""
+    for cell in run:
+        name = str(grade_id(cell))
+        report = marked.reports.get(name) if is_answer(cell) else None
+        if report is None or report.status != "todo" or not (error := _error(cell)) or error.startswith("NotImplementedError"):
+            continue
+        kind, _, message = error.partition(": ")
+        headline = f"`{name}` is not there, because its cell stopped: {message[:200] or kind}"
+        advice = f"The cell ended with {kind}, so nothing that it defines further down is there. Mend that first."
+        marked.reports[name] = replace(report, status="fail", headline=headline, advice=advice, hints=())
+
+
+def _follow_through(
+    scheme: MarkScheme,
+    sandbox: box.Sandbox,
+    run: Sequence[Any],
+    marked: Marked,
+    budget: box.Budget,
+    files: Mapping[str, bytes],
+) -> None:
     """Ask again what fails only because an earlier answer does, with the reference in that one's place."""
     records = scheme.hidden.exercises
     if scheme.follow_through == "none":
@@ -151,7 +167,9 @@ def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any]
         below = failing_below(name, run, failing, list(records), scheme.references)
         if not below or budget.spent:
             continue
-        with sandbox.submission(with_references(run, below, scheme.references), budget=budget) as submission:
+        cells = with_references(run, below, scheme.references)
+        cells = [box.Cell(cell.id, without_absent(cell.source, files)[0]) for cell in cells]
+        with sandbox.submission(cells, files, budget=budget) as submission:
             record = records[name]
             seen = submission.observe_all([verdicts.question(record)], apart=True)[name]
         result = verdicts.judged_from(record, [untrusted.clean_hidden(one) for one in seen])
@@ -160,10 +178,19 @@ def _follow_through(scheme: MarkScheme, sandbox: box.Sandbox, run: Sequence[Any]
             marked.flags.append(f"{name}: {marked.reports[name].score:g} points with the reference's {', '.join(below)}")
 
 
-def _cells(run: Sequence[Any]) -> list[box.Cell]:
-    """As the sandbox takes them; a locked cell is short work, unless it calls an answer that loops."""
-    locked = [bool(grade_id(cell)) and not is_answer(cell) for cell in run]
-    return [box.Cell(cell.id, cell.source, LOCKED_S if own else math.inf) for cell, own in zip(run, locked, strict=True)]
+def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cell], list[str]]:
+    """As the sandbox takes them, and what is to be said of imports that are not there.
+
+    A locked cell is short work, unless it calls an answer that loops; so is an answer, which only defines.
+    """
+    cells, told = [], []
+    for cell in run:
+        own = bool(grade_id(cell)) and not is_answer(cell)
+        source, absent = (cell.source, []) if own else without_absent(cell.source, files)
+        name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
+        told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
+        cells.append(box.Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))
+    return cells, told
 
 
 def _as_output(report: Report) -> Any:

@@ -1,12 +1,13 @@
 """Which of the lesson's own demonstrations grading must run: those whose names the learner's code leans on, mostly none.
 
 Tables and figures between the exercises are the lesson's, not the learner's, and take most of a notebook's time. An answer
-may use a name that one of them left behind, by luck or by habit, and would work in the notebook: then all of them are run.
+may use a name that one of them left behind, by luck or by habit, and would work in the notebook: then that one is run, and
+those that it takes names from. Code that can reach any name, whatever it is called, has all of them run.
 """
 
 import builtins
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
@@ -15,10 +16,12 @@ from autograder.notebooks.scopes import scopes
 # With these a program can ask for any name, so no reading of it is enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
 _NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
+_IPYTHON = re.compile(r"=[ \t]*[!%]|^[ \t]*%", re.MULTILINE)  # in what is no Python, this may still run
+_CHANGES = re.compile(r"^[ \t]*(\w+)(?:\[[^\n]*\]|\.\w+)+[ \t]*(?:[-+*/@|&^%]|//|\*\*)?=(?!=)|^[ \t]*(\w+)\.\w+\(", re.MULTILINE)
 
 
 def to_run(released: Any, notebook: Any) -> list[Any]:
-    """The cells to run: what the lesson gives and what the learner wrote, and its demonstrations where these lean on them."""
+    """The cells to run: what the lesson gives and what the learner wrote, and the demonstrations that these lean on."""
     original = {cell.id: cell.source for cell in released.cells if cell.cell_type == "code" and grade_id(cell) is None}
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
     shown, given, theirs = set(), [], []
@@ -30,31 +33,26 @@ def to_run(released: Any, notebook: Any) -> list[Any]:
         else:
             theirs.append(cell.source)
     kept = supporting(given, {name: original[name] for name in shown})
-    shown -= kept
-    if needed([*given, *(original[name] for name in kept)], theirs, [original[name] for name in shown]):
-        return code
-    return [cell for cell in code if cell.id not in shown]
+    left = {name: original[name] for name in shown - kept}
+    kept |= needed([*given, *(original[name] for name in kept)], theirs, left)
+    return [cell for cell in code if cell.id not in shown or cell.id in kept]
 
 
-def needed(always: Iterable[str], theirs: Iterable[str], demonstrations: Iterable[str]) -> bool:
-    """Whether the code `theirs` may use a name that neither it nor the cells run `always` bind, but `demonstrations` do.
+def needed(always: Iterable[str], theirs: Collection[str], demonstrations: Mapping[str, str]) -> set[str]:
+    """Those of `demonstrations` (by id) whose names the code `theirs` may use; none that it or the cells run `always` bind.
 
-    >>> needed(["import numpy as np"], ["def f(x): return np.sum(x) + y"], ["y = 1"])
-    True
-    >>> needed(["import numpy as np"], ["def f(x, y): return np.sum(x) + y"], ["y = 1"])
-    False
+    A cell that cannot run, for it is no Python, needs nothing.
+
+    >>> sorted(needed([], ["def f(x): return x + y"], {"a": "z = 1", "b": "y = z", "c": "w = 2"}))
+    ['a', 'b']
+    >>> needed(["import numpy as np"], ["def f(x, y): return np.sum(x) + y"], {"b": "y = 1"})
+    set()
     """
-    bound, used = set(vars(builtins)), set()
-    for source in always:
-        bound |= _bound(source)
     for source in theirs:
         names = _used(source)
-        if names is None or names & _REFLECTIVE or _NAMESPACES.search(source):
-            return True
-        used |= names
-        bound |= _bound(source)
-    left = used - bound
-    return bool(left) and any(left & _bound(source) for source in demonstrations)
+        if _IPYTHON.search(source) if names is None else names & _REFLECTIVE or _NAMESPACES.search(source):
+            return set(demonstrations)
+    return supporting([*always, *theirs], demonstrations)
 
 
 def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[str]:
@@ -69,7 +67,8 @@ def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[s
     bound = set(vars(builtins)).union(*map(_bound, sources))
     wanted = set[str]().union(*((_used(source) or set()) for source in sources)) - bound
     found: set[str] = set()
-    while new := {name for name, source in demonstrations.items() if name not in found and _bound(source) & wanted}:
+    binds = {name: _bound(source) | _changed(source) for name, source in demonstrations.items()}
+    while new := {name for name in demonstrations if name not in found and binds[name] & wanted}:
         found |= new
         wanted |= set[str]().union(*((_used(demonstrations[name]) or set()) for name in new)) - bound
     return found
@@ -89,3 +88,8 @@ def _bound(source: str) -> set[str]:
         return scopes(source)[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
+
+
+def _changed(source: str) -> set[str]:
+    """The names whose objects `source` seems to change in place."""
+    return {name for pair in _CHANGES.findall(source) for name in pair if name}

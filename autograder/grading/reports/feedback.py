@@ -12,6 +12,7 @@ from typing import Any
 from autograder.grading import bounded
 from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
+from autograder.notebooks import pictures
 from autograder.notebooks.html_page import POLICY, coloured, document, maths_to_mathml
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
@@ -37,7 +38,8 @@ class Pages:
             if cell.source not in self._given:
                 prose += len(cell.source) if cell.cell_type == "markdown" else 0
                 if cell.cell_type == "code" or prose <= MAX_PROSE:
-                    wanted.append(bounded.Task("markdown" if cell.cell_type == "markdown" else "coloured", cell.source))
+                    kind = "markdown" if cell.cell_type == "markdown" else "coloured"
+                    wanted.append(bounded.Task(kind, _words(cell)))
         made = bounded.read(wanted)
         body = [
             f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>",
@@ -50,13 +52,14 @@ class Pages:
         return document(f"{self._title}: {student}", "\n".join(body), policy=POLICY)
 
     def _cell(self, cell: Any, marks: Marks, made: Mapping[bounded.Task, str]) -> str:
-        name = grade_id(cell) or ""
+        name, images = grade_id(cell) or "", _images(cell)
         comment = marks.get(name, Mark()).comment
         said = f'<p class="comment"><b>Comment:</b> {html.escape(comment)}</p>' if comment and is_answer(cell) else ""
         plain = f"<pre>{html.escape(cell.source)}</pre>"
         if cell.cell_type == "markdown":
             own = cell.source not in self._given
-            text = made.get(bounded.Task("markdown", cell.source), plain) if own else self._text(cell.source, True)
+            text = made.get(bounded.Task("markdown", _words(cell)), plain) if own else self._text(cell.source, True)
+            text += images
             return f'<section id="{html.escape(name)}">{text}{said}</section>' if name else text
         if exercise_of(cell):
             return f'<section id="{html.escape(name)}">{"".join(_panel(output) for output in cell.outputs)}</section>'
@@ -107,6 +110,20 @@ def _notes(notes: Sequence[str]) -> str:
         return ""
     items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     return f'<section class="notes"><p><b>How your submission was read</b></p><ul>{items}</ul></section>'
+
+
+def _words(cell: Any) -> str:
+    """A cell's text without its pictures, which follow it."""
+    return pictures.without(cell.source) if "attachments" in cell else str(cell.source)
+
+
+def _images(cell: Any) -> str:
+    """The pictures that a learner pasted, as marking drew them again."""
+    drawn = [kinds["image/png"] for kinds in cell.get("attachments", {}).values() if "image/png" in kinds]
+    return "".join(
+        f'<p><img alt="pasted picture {number}" src="data:image/png;base64,{html.escape(data)}"></p>'
+        for number, data in enumerate(drawn, 1)
+    )
 
 
 def _panel(output: Any) -> str:

@@ -1,7 +1,8 @@
 """`attn verify --blind FILE`: how does the grader speak of answers that its authors have not seen?
 
 In: a file of labelled answers, last year's real ones, or some written from the released notebooks alone. Out: what the panel
-said of each, and a table. Every answer runs in the sandbox, alone in a fresh copy of its lesson's release.
+said of each, and a table. Every answer runs in the sandbox, in a fresh copy of its lesson's release in which all other
+exercises are solved, so that what is told is about this answer.
 
 The file is a Python script in cells; the first line of each says what it is:
 
@@ -100,6 +101,9 @@ def _report(answer: Labelled, scheme: MarkScheme, sandbox: box.Sandbox, name: st
     if not cells:
         raise CourseError(f"{answer.lesson}: expected an exercise of that lesson, got {answer.exercise!r}.")
     cells[0].source = answer.source
+    for cell in notebook.cells:
+        if is_answer(cell) and cell is not cells[0]:
+            cell.source = scheme.references.get(str(grade_id(cell)), cell.source)
     return mark(scheme, sandbox, nbformat.writes(notebook).encode()).reports[answer.exercise]
 
 

@@ -27,6 +27,7 @@ class Slip:
 def slips(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
     """The slips that these inputs, and a result like this, allow."""
     yield from _with_result(result)
+    yield from _with_both(inputs, result)
     yield from _with_inputs(inputs)
 
 
@@ -149,6 +150,18 @@ def _with_result(result: Any) -> Iterator[Slip]:
     for letters, says, change, rank in _DONE:
         if _applies(letters, result):
             yield Slip(After(lambda out, change=change, **_: change(out)), says, rank)
+
+
+def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
+    """The result with an input as a factor, or as a summand, that does not belong there."""
+    if not _is_array(result) and not _is_number(result):
+        return
+    for name, value in inputs.items():
+        if _is_number(value) and not isinstance(value, bool):
+            yield Slip(After(lambda out, name=name, **given: out / given[name]), f"divided the result by `{name}`", 2)
+            yield Slip(After(lambda out, name=name, **given: out * given[name]), f"multiplied the result by `{name}`", 2)
+        elif _is_array(value) and _is_array(result) and _kind(value) == "f" and value.shape == result.shape:
+            yield Slip(After(lambda out, name=name, **given: out + given[name]), f"added `{name}` to the result", 2)
 
 
 def _at(place: int, change: Callable[[Any], Any]) -> Callable[..., Any]:

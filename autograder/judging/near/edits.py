@@ -183,6 +183,7 @@ def _of_constant(node: ast.Constant, inside: dict[int, ast.AST]) -> Iterator[Sli
         for other in dict.fromkeys(options):
             if other != value:
                 rank = 3 if abs(value) != 1 or isinstance(where, ast.Subscript | ast.Call) else 4
+                rank = 1 if isinstance(where, ast.arguments) else rank  # a default, such as the axis
                 shown = f"{sign * other:g}" if isinstance(other, float) else f"{sign * other}"
                 yield rank, lambda n, other=other: ast.Constant(other), f"wrote {shown} where {sign * value} belongs{words}"
 

@@ -10,7 +10,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,14 @@ from autograder.judging.observe import observe, observe_within
 from autograder.judging.records import CaseRecord, Known
 from autograder.judging.values import Array, decode
 
-JOIN = "+"
-ASKED_ALONE, ASKED_TWICE = 1000, 1200  # programs that are run, with one slip and with two
-KEPT_ALONE, KEPT_TWICE = 250, 250
+OF_VARIANTS = 3  # rarer slips are tried in the reference alone
+JOIN, NEW = "+", "~"
+LISTED = -1.0  # a listed mistake is commoner than any other slip
+ASKED_ALONE, ASKED_TWICE = 600, 900  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 200, 450
 # processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
-SHARES = ((0.03, 1.0), (0.1, 0.3), (0.3, 0.1), (1.0, 0.03))
-SLOW = 0.1  # seconds: a longer variant is not edited
+SHARES = ((0.003, 1.0), (0.006, 0.5), (0.012, 0.25), (0.025, 0.12), (0.05, 0.06), (0.2, 0.02))
+SLOW = 0.02  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
 ADVICE = "A right program with this one change returns exactly what you return. Find the place in yours."
@@ -50,18 +52,17 @@ class Start:
 
 @dataclass(frozen=True)
 class Try:
-    """A slip to be tried: an edit of the text of `start`, a step anywhere, or (with `listed`) what the start does already."""
+    """A slip to be tried: an edit of the text of `start`, a step anywhere, or what the start does already.
+
+    `listed` is the listed mistake that it is, if it is one.
+    """
 
     rank: float
     says: str
     start: Start | None = None
     edit: Edit | None = None
     step: Any = None
-
-    @property
-    def listed(self) -> str | None:
-        """The listed mistake that it is, if it is nothing more."""
-        return self.start.listed if self.start is not None and self.edit is None else None
+    listed: str | None = None
 
 
 @dataclass
@@ -71,7 +72,7 @@ class _Found:
     cases: Sequence[CaseRecord]
     exercise: Exercise
     watched: bool = False  # where a program might not end
-    buckets: dict[bytes, list[Array]] = field(default_factory=dict)
+    buckets: dict[bytes, tuple[list[Array], list[str]]] = field(default_factory=dict)
     kept: dict[str, list[Array | None]] = field(default_factory=dict)
 
     def look(self, make: Callable[[], Answer]) -> list[Array | None] | None:
@@ -92,21 +93,21 @@ class _Found:
                 return None
         return rows
 
-    def add(self, rows: Sequence[Array | None]) -> bool:
-        """Whether no program before did the same."""
+    def known(self, rows: Sequence[Array | None], name: str) -> str | None:
+        """The name of the program before that did the same ("" for the right one); None where this one, `name`, is the first."""
         table = np.stack([np.full(LENGTH, np.nan, np.float32) if row is None else row for row in rows])
         key = np.nan_to_num(table[:, 0], nan=-1).tobytes()
-        others = self.buckets.setdefault(key, [])
-        lost = np.isnan(table[:, 0])
+        others, names = self.buckets.setdefault(key, ([], []))
         if others:
             many = np.stack(others)  # (programs, cases, LENGTH)
             same = np.ones(len(others), bool)
-            for case in np.flatnonzero(~lost):
+            for case in np.flatnonzero(~np.isnan(table[:, 0])):
                 same &= alike_each(many[:, case], table[case], SAME)
             if same.any():
-                return False
+                return names[int(np.argmax(same))]
         others.append(table)
-        return True
+        names.append(name)
+        return None
 
 
 def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
@@ -118,21 +119,32 @@ def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, lis
     _add_known(found, cases)
     ids: dict[str, str] = {}  # what is said -> id
     anywhere = [Try(slip.rank, slip.says, step=slip.step) for slip in _steps(exercise, cases[0])]
+    right = [start for start in starts if start.listed is None]
     candidates = [
-        Try(edit.rank, edit.says, start, edit) for start in starts if start.listed is None for edit in edits(start.source)
+        Try(edit.rank, edit.says, start, edit)
+        for start in right
+        for edit in edits(start.source)
+        if start is right[0] or edit.rank <= OF_VARIANTS
     ]
-    alone: list[Try] = []
+    alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
+    listed, seen = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
     for each in sorted([*candidates, *anywhere], key=lambda one: one.rank)[: int(ASKED_ALONE * scale)]:
         rows = found.look(functools.partial(_program, exercise, each))
-        if rows is not None and found.add(rows):
+        if rows is None:
+            continue
+        before = found.known(rows, NEW)
+        if before is None:
             alone.append(each)
             if len(found.kept) < KEPT_ALONE:
                 found.kept.setdefault(_id(each, ids), rows)
+        elif before in listed and (before, id(each.start)) not in seen:
+            seen.add((before, id(each.start)))
+            alone.append(replace(each, rank=LISTED, listed=before))
     for one, two in itertools.islice(_twice(starts, anywhere, alone), int(ASKED_TWICE * scale)):
         if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
             break
         rows = found.look(functools.partial(_program, exercise, one, two))
-        if rows is not None and found.add(rows):
+        if rows is not None and found.known(rows, NEW) is None:
             found.kept.setdefault(f"{_id(one, ids)}{JOIN}{_id(two, ids)}", rows)
     used = {part for label in found.kept for part in label.split(JOIN)}
     return found.kept, tuple(Known(name, says, ADVICE) for says, name in ids.items() if name in used)
@@ -166,11 +178,11 @@ def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
     """The right answer, the listed mistakes and their pairs: programs that do the same are no news."""
     listed = dict.fromkeys(name for record in cases for name in record.mistakes)
     pairs = dict.fromkeys(name for record in cases for name in record.pairs)
-    found.add([fingerprint(record.expected) for record in cases])
+    found.known([fingerprint(record.expected) for record in cases], "")
     for name in listed:
-        found.add([fingerprint(record.mistakes.get(name, record.expected)) for record in cases])
+        found.known([fingerprint(record.mistakes.get(name, record.expected)) for record in cases], name.partition("#")[0])
     for name in pairs:
-        found.add([record.pairs.get(name) for record in cases])
+        found.known([record.pairs.get(name) for record in cases], name)
 
 
 def _starts(exercise: Exercise) -> Iterator[Start]:
@@ -230,9 +242,9 @@ def _twice(starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try
     found: list[tuple[float, Try, Try]] = []
     for start in starts:
         if start.listed is not None:
-            first = Try(0.0, "", start)
-            found += [(edit.rank, first, Try(edit.rank, edit.says, start, edit)) for edit in edits(start.source)]
-            found += [(slip.rank, first, slip) for slip in anywhere]
+            first = Try(LISTED, "", start, listed=start.listed)
+            found += [(edit.rank + 0.5, first, Try(edit.rank, edit.says, start, edit)) for edit in edits(start.source)]
+            found += [(slip.rank + 0.5, first, slip) for slip in anywhere]
     for one, two in itertools.combinations(alone, 2):
         apart = one.start is not None and two.start is not None and one.start is not two.start
         if not apart and not (one.edit is not None and two.edit is not None and one.edit.node is two.edit.node):

@@ -146,7 +146,10 @@ class Shell(InteractiveShell):
         """No event loop here, so `%matplotlib qt` is harmless."""
 
     def _showtraceback(self, etype: type, evalue: BaseException, stb: list[str]) -> None:
-        self.recorder.error(getattr(etype, "__name__", "Error"), _safely(evalue), [str(line) for line in stb])
+        name = getattr(etype, "__name__", "Error")
+        if name == "_IncompleteInputError":  # a SyntaxError, as IPython gets it from Python 3.13's parser
+            name = "SyntaxError"
+        self.recorder.error(name, _safely(evalue), [str(line) for line in stb])
 
 
 def make_shell(output_bytes: int) -> Shell:

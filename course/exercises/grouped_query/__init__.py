@@ -4,7 +4,7 @@ from autograder import Exercise
 from course.exercises.grouped_query.attention import GQA
 from course.exercises.grouped_query.bill import CACHE_BILL, CONVERSATIONS
 from course.exercises.grouped_query.folded import GQA_GROUPED, GROUPED_CHUNK
-from course.exercises.grouped_query.pooling import GROUP_HEADS, MHA_TO_GQA
+from course.exercises.grouped_query.pooling import MHA_TO_GQA
 
 PREDICT_COPY = Exercise(
     "predict_copy",
@@ -48,5 +48,4 @@ EXERCISES = (
     GROUPED_CHUNK,
     PREDICT_EIGHT,
     MHA_TO_GQA,
-    GROUP_HEADS,
 )

@@ -49,6 +49,19 @@ def _too_far_back(draw: Draw):
     return Script({"capacity": 5}, None, (_append(draw, 1, 2, n=2, d_k=3, d_v=5), Call("rewind", {"n": 3})))
 
 
+def _refused(draw: Draw):
+    """What is refused leaves no trace."""
+    first, too_many = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (2, 3))
+    refused = Call("append", too_many.arguments, raises=ValueError)
+    back = Call("rewind", {"n": 9}, raises=ValueError)
+    return Script({"capacity": 4}, None, (first, refused, LENGTH, back, LENGTH))
+
+
+def _another_batch(draw: Draw):
+    first, second, third = (_append(draw, *lead, n=n, d_k=3, d_v=5) for lead, n in (((1, 2), 3), ((3, 2), 2), ((3, 2), 1)))
+    return Script({"capacity": 5}, None, (first, Call("reset"), second, third, LENGTH))
+
+
 class _Cat:
     """A cache that grows by `torch.cat`; right as it is, and wrong in what a subclass changes."""
 
@@ -78,6 +91,36 @@ class _Cat:
         if n > self.length:
             raise ValueError("too far back")
         self.K, self.V = (x[..., : x.shape[-2] - n, :] for x in (self.K, self.V))
+
+
+class _IndexCopyBase:
+    """A preallocated cache; right as it is, and wrong in what a subclass changes."""
+
+    def __init__(self, capacity):
+        self.capacity = capacity
+        self.room = {}
+        _IndexCopyBase.reset(self)
+
+    def make(self, x):
+        return x.new_zeros(*x.shape[:2], self.capacity, x.shape[3])
+
+    def append(self, k, v):
+        start, stop = self.length, self.length + k.shape[2]
+        if stop > self.capacity:
+            raise ValueError("full")
+        for name, x in (("k", k), ("v", v)):
+            self.room.setdefault(name, self.make(x))[:, :, start:stop] = x
+        self.length = stop
+        return tuple(x[:, :, :stop] for x in self.room.values())
+
+    def rewind(self, n):
+        if n > self.length:
+            raise ValueError("too far back")
+        self.length -= n
+
+    def reset(self):
+        self.length = 0
+        self.room = {}
 
 
 class _Prepending(_Cat):
@@ -124,6 +167,25 @@ class _Unbounded(_Cat):
     def append(self, k, v):
         self.K, self.V = self.join(self.K, k), self.join(self.V, v)
         return self.K, self.V
+
+
+class _CountsFirst(_IndexCopyBase):
+    def append(self, k, v):
+        self.length += k.shape[2]
+        if self.length > self.capacity:
+            raise ValueError("full")
+        self.length -= k.shape[2]
+        return super().append(k, v)
+
+
+class _OldBuffer(_IndexCopyBase):
+    def reset(self):
+        self.length = 0
+
+
+class _SinglePrecision(_IndexCopyBase):
+    def make(self, x):
+        return torch.zeros(*x.shape[:2], self.capacity, x.shape[3])
 
 
 class _WholeBuffer(ref.KVCache):
@@ -201,7 +263,7 @@ class _IndexCopy:
         self.length -= n
 
     def reset(self):
-        self.length = 0
+        self.length, self.room = 0, {}
 
 
 KV_CACHE = Exercise(
@@ -220,6 +282,8 @@ KV_CACHE = Exercise(
         Case("rewound by three, then by none", _a_draft_taken_back, edge=0.2),
         Case("more tokens than its capacity", _overfull, raises=ValueError, edge=0.1),
         Case("rewound further than its beginning", _too_far_back, raises=ValueError, edge=0.1),
+        Case("what is refused leaves no trace", _refused, edge=0.1),
+        Case("another batch after reset, in double precision", _another_batch, double=True, edge=0.1),
     ),
     hints=(
         "Which axis counts the tokens? That is the one that grows. What must `append` return when nothing was stored before?",
@@ -291,6 +355,25 @@ KV_CACHE = Exercise(
             "moved the place to write on by one, although the chunk had more tokens: the next call overwrites some of them",
             "Move on by `k.shape[-2]`, the number of tokens written.",
             _OneSlotPerCall,
+        ),
+        Misconception(
+            "counted_before_it_was_refused",
+            "counted the new tokens before you refused them: the cache is not what it was before the error",
+            "Raise first, and change nothing before. A ValueError must leave the cache as it was.",
+            _CountsFirst,
+        ),
+        Misconception(
+            "buffer_of_the_old_text",
+            "kept the old text's buffer after `reset`: another batch does not fit into it",
+            "The first `append` behind a `reset` decides about batch, heads and widths anew: make the buffers then.",
+            _OldBuffer,
+            raises=True,
+        ),
+        Misconception(
+            "single_precision",
+            "made the buffers in single precision, whatever the keys and values are in",
+            "The first `append` decides about the dtype: `k.new_empty(...)`, or `torch.zeros(..., dtype=k.dtype, device=k.device)`.",
+            _SinglePrecision,
         ),
         Misconception(
             "stale_after_reset",

@@ -29,7 +29,25 @@ def _square(draw: Draw):
     return _layer(draw, (n,), n, n, n)
 
 
-def _with(*, of=-1, axis=-1, correction=0, shift=0, values=True, add_normalised=False, subtract=True, causal=True, divide=True):
+def _small(draw: Draw):
+    """Variances of about 1e-5: as large as what is added to them."""
+    inputs = _layer(draw, (), 3, 7, 5)
+    return inputs | {"X": inputs["X"] * 0.003}
+
+
+def _with(
+    *,
+    of=-1,
+    axis=-1,
+    correction=0,
+    shift=0,
+    values=True,
+    add_normalised=False,
+    outside=None,
+    subtract=True,
+    causal=True,
+    divide=True,
+):
     """The layer with the mean over `of` and the variance over `axis` (None: over everything)."""
 
     def answer(X, W_Q, W_K, W_V):
@@ -38,7 +56,8 @@ def _with(*, of=-1, axis=-1, correction=0, shift=0, values=True, add_normalised=
         if divide:
             squares = Z.square()
             variance = squares.mean() if axis is None else squares.mean(dim=axis, keepdim=True)
-            Z = Z / (variance * (X.shape[-1] / (X.shape[-1] - correction)) + 1e-5).sqrt()
+            variance = variance * (X.shape[-1] / (X.shape[-1] - correction))
+            Z = Z / ((variance + 1e-5).sqrt() if outside is None else variance.sqrt() + outside)
         S = ref.scaled_scores(Z @ W_Q, Z @ W_K)
         if causal:
             S = S.masked_fill(~torch.ones(n, n).tril(shift).bool(), -math.inf)
@@ -77,7 +96,12 @@ CAUSAL_LAYER = Exercise(
     recipe=Made(_with),
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through a normalisation; mistakes are 1e-1 and more
-    cases=(Case("three tokens", _three_tokens, grad=("X",)), Case("a batch", _batch), Case("equal sizes", _square)),
+    cases=(
+        Case("three tokens", _three_tokens, grad=("X",)),
+        Case("a batch", _batch),
+        Case("equal sizes", _square),
+        Case("small tokens", _small, edge=0.1),
+    ),
     hints=(
         "The weights are right, so the future does not come in through them. What else in the layer might combine several tokens?",
         "Ask of each line: if I change the **last** token, does this number change for the first one? `leakage(normalised)` measures the "
@@ -148,6 +172,12 @@ CAUSAL_LAYER = Exercise(
             "divide by $d_{model} - 1$ in the variance",
             "`correction=0`, as in the original.",
             Instead(correction=1),
+        ),
+        Misconception(
+            "added_to_the_deviation",
+            "added 1e-5 to the standard deviation, not to the variance",
+            "It belongs under the root: `(variance + 1e-5).sqrt()`. For tokens with a small variance the two differ much.",
+            Instead(outside=1e-5),
         ),
         Misconception(
             "added_to_the_normalised_token",

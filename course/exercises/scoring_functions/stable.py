@@ -194,6 +194,12 @@ def _far_below_zero(draw: Draw) -> Inputs:
     return {"s": -draw.integer(1500, 2500) + np.array([1.0, 0.0, 2.0, 2.5, -1.0]), "V": draw.normal(5, 2) + 1, "size": 2}
 
 
+def _falling_far(draw: Draw) -> Inputs:
+    """From one block to the next the scores fall by 900: a maximum that forgets the first block has to undo it."""
+    s = np.array([0.0, 1.0, -900.0, -901.0, -899.5]) + draw.integer(-3, 3)
+    return {"s": s, "V": draw.normal(5, 2) + 1, "size": 2}
+
+
 def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inverse=False, own_top=False):
     top, total, o = first, 0.0, np.zeros(V.shape[1])
     for start in range(0, len(s), size):
@@ -261,6 +267,7 @@ POOL_IN_BLOCKS = Exercise(
         Case("many blocks, the last one shorter", _many_blocks),
         Case("scores in the thousands", _in_the_thousands, edge=0.2),
         Case("scores far below zero", _far_below_zero, edge=0.15),
+        Case("a later block far below the first", _falling_far, edge=0.1),
     ),
     hints=(
         "The code is right as long as the first block holds the largest score. What changes in the loop when a later block has a "
@@ -302,6 +309,12 @@ POOL_IN_BLOCKS = Exercise(
             Instead(first=0.0),
         ),
         Misconception(
+            "maximum_of_the_block_alone",
+            "took the maximum of each block by itself and forgot the older ones: where a block lies far lower, the sums so far overflow",
+            "The running maximum never falls: `max(top, block.max())`.",
+            Instead(own_top=True),
+        ),
+        Misconception(
             "mean_of_the_blocks",
             "took a softmax of each block and averaged the results: every block counts alike, whatever its scores",
             "One sum below the line for *all* keys: keep `total` over the blocks and divide once, at the end.",
@@ -328,7 +341,6 @@ POOL_IN_BLOCKS = Exercise(
     ),
     variants=(
         Variant("softmax_of_everything", lambda s, V, size: ref.softmax(s) @ V),
-        Variant("block_maximum_not_running", lambda s, V, size: _blockwise(s, V, size, own_top=True)),
         Variant("maximum_found_first", _two_passes),
         Variant("averages_and_log_sums", _averages_kept),
     ),

@@ -44,6 +44,13 @@ def _no_match(draw: Draw) -> Inputs:
     return given | {"q": given["q"] + 0.25}
 
 
+def _nearly(draw: Draw) -> Inputs:
+    """One row equals the query, another differs from it by a thousandth."""
+    given = _three_rows(draw)
+    again = np.r_[given["K"], given["q"][None] + 0.0005]
+    return {"q": given["q"], "K": again[draw.rng.permutation(4)], "V": draw.normal(4, 3).round(1)}
+
+
 def _rows_one_by_one(q, K, V):
     found = [v for k, v in zip(K, V, strict=True) if np.array_equal(k, q)]
     return sum(found) / len(found) if found else np.zeros(V.shape[1])
@@ -79,6 +86,7 @@ HARD_LOOKUP = Exercise(
         Case("one match, more rows", _more_rows),
         Case("two rows match", _several_matches, edge=0.25),
         Case("no row matches", _no_match, edge=0.25),
+        Case("a row that nearly matches", _nearly, edge=0.1),
     ),
     hints=(
         "First ask of every key, yes or no: is it the query? How many answers do you expect, and of what shape?",
@@ -129,6 +137,16 @@ HARD_LOOKUP = Exercise(
             "averaged the matching rows also where there are none, which divides 0 by 0",
             "Decide the empty case on its own: here it is the zero vector. `max(count, 1)` in the denominator does it.",
             lambda q, K, V: V[np.equal(K, q).all(axis=1)].mean(axis=0),
+        ),
+        Misconception(
+            "nearly_equal",
+            "counted a key as a match that is only nearly the query",
+            "An exact lookup asks for equality: `K == q`, without a tolerance. (Nearness comes later in this lesson.)",
+            lambda q, K, V: (
+                V[np.isclose(K, q, atol=1e-2).all(1)].mean(0)
+                if np.isclose(K, q, atol=1e-2).all(1).any()
+                else np.zeros(V.shape[1])
+            ),
         ),
         Misconception(
             "returned_rows",

@@ -1,5 +1,6 @@
 """Where does a decoder go wrong? Its logits beside those of known mistakes; what each layer gives; where each head looks."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +101,7 @@ def attention_maps(
     keeps what it returns.
     """
     seen: list[Tensor] = []
-    home = attention.__call__.__globals__  # the names that its code looks up
+    home = inspect.unwrap(attention.__call__).__globals__  # the names that its code looks up
     own = home["gqa_grouped"]
 
     def watching(Q: Tensor, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:

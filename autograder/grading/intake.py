@@ -1,0 +1,126 @@
+"""Which of the files in a student's folder is the submission, what lies beside it, and what is to be said of both.
+
+In: `submitted/<student>/<assignment>/`, as any platform, browser or student left it. Out: a `Handed`. The notebook is looked for
+under its own name, then under names that copies and downloads get, then by what is in it; then a script. Of several the later
+is read. What is neither gets no marks, and the reason, which the student's page tells too.
+"""
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from autograder.grading.marking.handed import MAX_FILE_BYTES, MAX_FILES, Handed
+from autograder.notebooks.archives import shown
+from autograder.notebooks.submission import UnreadableError, load
+
+MAX_SEEN = 200  # files of a folder that are looked at
+_OURS = re.compile(
+    r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
+)
+_HOW = "Hand in the notebook itself: in JupyterLab, File, Download"
+REASONS = {
+    ".html": "it is a web page printed from a notebook, which holds no code to run",
+    ".htm": "it is a web page printed from a notebook, which holds no code to run",
+    ".pdf": "it is a PDF, which holds no code to run",
+    ".docx": "it is a document of an office program",
+    ".doc": "it is a document of an office program",
+    ".odt": "it is a document of an office program",
+    ".md": "it is text, not a notebook",
+    ".zip": "it is an archive that was not unpacked",
+    ".7z": "it is an archive that is not opened here: send a .zip",
+    ".rar": "it is an archive that is not opened here: send a .zip",
+    ".gz": "it is an archive that is not opened here: send a .zip",
+    ".url": "it is a link, and the notebook behind it may change after the due date",
+    ".webloc": "it is a link, and the notebook behind it may change after the due date",
+    ".png": "it is a picture of the work",
+    ".jpg": "it is a picture of the work",
+    ".jpeg": "it is a picture of the work",
+    ".heic": "it is a picture of the work",
+}
+
+
+def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
+    """What `folder` holds of `assignment`; `known` are names that the release itself has there."""
+    expected = f"{assignment}.ipynb"
+    paths = [path for path in _files(folder) if path.name not in known or path.name == expected]
+    if os.path.lexists(folder / expected):
+        return _notebook(folder / expected, paths, ())
+    notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or _is_json_notebook(path)]
+    if notebooks:
+        named = [path for path in notebooks if _folded(assignment) in _folded(path.name)] or notebooks
+        chosen = max(named, key=lambda path: (_time(path), path.name))
+        others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
+        return _notebook(chosen, paths, (f"read from {shown(chosen.name)}{others}: expected {expected}",))
+    scripts = [path for path in paths if path.suffix.lower() == ".py"]
+    if scripts:
+        named = [path for path in scripts if _folded(assignment) in _folded(path.name)] or scripts
+        chosen = max(named, key=lambda path: (path.stat().st_size, path.name))
+        note = f"read from the script {shown(chosen.name)}, answers to questions in words are not in it: expected {expected}"
+        return _notebook(chosen, paths, (note,), script=True)
+    if not paths:
+        return Handed(None, f"expected {expected}, found no file. {_HOW}")
+    first = max(paths, key=lambda path: path.suffix.lower() in REASONS)
+    reason = REASONS.get(first.suffix.lower(), "it is no notebook")
+    return Handed(None, f"expected {expected}, found {shown(first.name)}: {reason}. {_HOW}", files=_beside(paths, first))
+
+
+def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: bool = False) -> Handed:
+    files = _beside(paths, path)
+    try:
+        return Handed(load(path), script=script, files=files, notes=notes)
+    except UnreadableError as error:
+        return Handed(None, str(error), files=files, notes=notes)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files in `folder` and in folders just below it, as some upload a folder in the place of a file."""
+    found: list[Path] = []
+    if folder.is_symlink() or not folder.is_dir():
+        return found
+    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        if _OURS.fullmatch(entry.name):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            inside = sorted(os.scandir(entry.path), key=lambda each: each.name)
+            found += [Path(one.path) for one in inside if one.is_file(follow_symlinks=False) and not _OURS.fullmatch(one.name)]
+        elif entry.is_file(follow_symlinks=False):
+            found.append(Path(entry.path))
+    return found[:MAX_SEEN]
+
+
+def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
+    """The other files by name; of modules that may run, what is in them."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        if path == chosen or path.name in found:
+            continue
+        found[path.name] = b""
+        if path.suffix == ".py" and len(found) <= MAX_FILES and path.stat().st_size <= MAX_FILE_BYTES:
+            try:
+                found[path.name] = load(path)
+            except UnreadableError:
+                continue
+    return found
+
+
+def _is_json_notebook(path: Path) -> bool:
+    """Whether a `.txt` or `.json` is a notebook that a browser or a mail program renamed."""
+    if path.suffix.lower() not in (".txt", ".json"):
+        return False
+    try:
+        data = load(path)
+    except UnreadableError:
+        return False
+    return data.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{") and b'"cells"' in data and b'"nbformat"' in data
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,301 @@
+"""Whose answer is which: cells of a submission that lost their names, moved, or grew together, given back to the release.
+
+In: the released notebook and the cells that were handed in. Out: the same cells as a fair person would read them, named by
+grade_id for `submission.rebuild`, and notes that student and instructor are told. Looked at in this order: grade_id, cell id,
+the released text itself, `check("name")`, the names that a cell defines; text, by its place beside an unanswered question.
+Nothing that is found here can earn more than the same code in the right cell: what is graded is decided elsewhere.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
+from autograder.notebooks.scopes import Statement, statements, text_of
+
+_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
+_SET = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
+_CODE = re.compile(r"[=(\[{][ \t]*$|^[ \t]*(?:def|import|from|class|return)\b", re.MULTILINE)
+_STUB = re.compile(
+    r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
+)
+WRITES = ("markdown", "raw")
+
+
+@dataclass
+class Read:
+    """A submitted cell and where it belongs: a released cell's `key` (grade_id, or id of a plain cell), or nowhere yet."""
+
+    cell: Any  # submission.Cell
+    key: str | None = None
+    given: bool = False  # the release's own text, whoever's place it is
+
+
+@dataclass
+class Restored:
+    """The cells for `rebuild`, and what to tell of their reading."""
+
+    cells: list[Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def plain(source: str) -> str:
+    """`source` without what editors change by themselves: ends of lines, and spaces there."""
+    return "\n".join(line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
+
+
+class Release:
+    """What is looked up of a released notebook."""
+
+    def __init__(self, released: Any):
+        self.place = {grade_id(cell) or cell.id: number for number, cell in enumerate(released.cells)}
+        self.cells = {grade_id(cell) or cell.id: cell for cell in released.cells}
+        self.code = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type == "code"]
+        self.written = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type != "code"]
+        self.locked = {name for name, cell in self.cells.items() if grade_id(cell) and not is_answer(cell)}
+        self.by_source: dict[str, list[str]] = {}
+        for name, cell in self.cells.items():
+            self.by_source.setdefault(plain(cell.source), []).append(name)
+        self.checks = {
+            match[1]: name for name, cell in self.cells.items() if is_grade(cell) and (match := CHECK.match(cell.source))
+        }
+
+    def untouched(self, name: str, source: str) -> bool:
+        """Whether `source` is what the release has at `name`, or an earlier release had."""
+        return plain(source) == plain(self.cells[name].source) or (
+            is_answer(self.cells[name]) and bool(_STUB.search(plain(source)))
+        )
+
+    def is_older(self, cell: Any) -> bool:
+        """Whether a cell that is not in the release was in an earlier one: its id is such as the lesson's cells have."""
+        prefix, dash, number = (cell.cell_id or "").rpartition("-")
+        return bool(dash) and number.isdigit() and any(name.startswith(f"{prefix}-") for name in self.place)
+
+    @cached_property
+    def given_names(self) -> set[str]:
+        """What the locked cells bind: nobody else may."""
+        code = [cell.source for name, cell in self.cells.items() if name in self.locked and cell.cell_type == "code"]
+        return {name for source in code for each in _statements(source) for name in each.names}
+
+    @cached_property
+    def own(self) -> set[str]:
+        """The text of each statement of the release."""
+        code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
+        return {plain(text_of(source, each)) for source in code for each in _statements(source)}
+
+
+def restore(released: Any, submitted: Sequence[Any]) -> Restored:
+    """The cells of `submitted` under their right names."""
+    known = Release(released)
+    read = [one for cell in submitted for one in _beside_text(known, _identify(known, cell))]
+    notes: list[str] = []
+    if read and not any(_is_ours(known, each) for each in read):
+        cells = [_renamed(known, each) for each in read if not each.given]
+        return Restored(cells, ["none of this lesson's cells is in it: is it another lesson's notebook?"])
+    lost = bool(read) and not any(cell.grade_id in known.cells for cell in submitted)
+    read = _written(known, list(_code(known, read, notes, lost)), notes)
+    if lost and not any(cell.cell_id in known.cells for cell in submitted):
+        notes.insert(0, "the notebook lost the marks of its cells on the way: answers were found by the names they define")
+    return Restored([_renamed(known, each) for each in read if not each.given], list(dict.fromkeys(notes)))
+
+
+def _is_ours(known: Release, each: Read) -> bool:
+    """Whether a cell is of this lesson: set-up cells have one name in all of them."""
+    return (
+        each.given
+        or (each.key is not None and each.key not in known.locked)
+        or bool(_defines(each.cell).intersection(known.code))
+    )
+
+
+def _identify(known: Release, cell: Any) -> Read:
+    if cell.grade_id is not None:
+        return Read(cell, cell.grade_id if cell.grade_id in known.cells else None)
+    if cell.cell_id in known.cells and _alike(known.cells[cell.cell_id], cell):
+        return Read(cell, cell.cell_id)
+    same = known.by_source.get(plain(cell.source), [])
+    if len(same) == 1:
+        return Read(cell, same[0])
+    if cell.kind == "code" and (match := CHECK.match(plain(cell.source))) and match[1] in known.checks:
+        return Read(cell, known.checks[match[1]])
+    return Read(cell, None, given=bool(same))
+
+
+def _beside_text(known: Release, each: Read) -> list[Read]:
+    """A text of the lesson, and what a learner wrote into it: the lines that are new."""
+    if each.key is None or each.cell.kind != "markdown" or is_answer(known.cells[each.key]):
+        return [each]
+    given, lines = plain(known.cells[each.key].source).split("\n"), plain(each.cell.source).split("\n")
+    new = [line for line in lines if line not in given]
+    if not "".join(new).strip() or not set(given) <= set(lines):  # an earlier release's text is nobody's answer
+        return [each]
+    return [each, Read(replace(each.cell, source="\n".join(new), grade_id=None, cell_id=None))]
+
+
+def _alike(released: Any, cell: Any) -> bool:
+    return is_answer(released) or bool(released.cell_type == cell.kind)
+
+
+def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Iterator[Read]:
+    """The code answers in place: the first one that was written on, else the last cell that defines the name."""
+    for each in read:
+        if each.key in known.code and each.cell.kind != "code":
+            _as_code(each, notes)
+    read = [one for each in read for one in (_keep_additions(known, each, notes) if each.key in known.locked else [each])]
+    taken: dict[int, list[str]] = {}
+    for name in known.code:
+        own = [each for each in read if each.key == name and each.cell.kind == "code"]
+        touched = [each for each in own if not known.untouched(name, each.cell.source)]
+        if len(own) > 1:
+            notes.append(f"cell {name!r} occurs more than once")
+        if touched:
+            for each in own:  # of two the one that was written on counts; of two such the first, and the other runs on its own
+                each.given = each.given or (each is not touched[0] and each not in touched)
+            continue
+        found = [number for number, each in enumerate(read) if each.key is None and name in _defines(each.cell)]
+        if found:
+            taken.setdefault(found[-1], []).append(name)
+            for each in own:
+                each.given = True
+            if not lost:
+                notes.append(f"the answer to {name!r} was found in another cell")
+    moved = {name for names in taken.values() for name in names}
+    for number, each in enumerate(read):
+        if number in taken:
+            yield from _split(known, each, taken[number])
+        elif each.key is None and moved & _defines(each.cell):  # a draft, which might run after the answer
+            yield from _without(each, moved)
+        else:
+            yield each
+
+
+def _as_code(each: Read, notes: list[str]) -> None:
+    """A code answer in a cell that was turned into text."""
+    code = replace(each.cell, kind="code", source=unfenced(each.cell.source))
+    if each.key in _defines(code):
+        each.cell = code
+        notes.append(f"the answer to {each.key!r} stood in a cell of text: it was run as code")
+    else:
+        each.key = None
+
+
+def unfenced(text: str) -> str:
+    """The code in a text that is one fenced block, else the text."""
+    fenced = _FENCED.match(text)
+    return fenced[1] if fenced else text
+
+
+def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
+    """A locked cell, and where it was edited, what the learner added to it; the rest of it is the lesson's."""
+    original = known.cells[str(each.key)]
+    if original.cell_type != each.cell.kind or known.untouched(str(each.key), each.cell.source):
+        return [each]
+    added = [
+        text_of(each.cell.source, one)
+        for one in _statements(each.cell.source)
+        if one.names and not known.given_names.intersection(one.names) and plain(text_of(each.cell.source, one)) not in known.own
+    ]
+    kept = "; what you added to it was kept" if added else ""
+    notes.append(f"the locked cell {each.key!r} was changed: the lesson's own was run{kept}")
+    extra = Read(replace(each.cell, source="\n".join(added), grade_id=None, cell_id=None, pictures=()))
+    return [each, extra] if added else [each]
+
+
+def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
+    """A cell that answers `names`: as it is where that is one, else statement by statement, the rest before them."""
+    source = each.cell.source
+    if len(names) == 1:
+        yield Read(replace(each.cell, grade_id=names[0]), names[0])
+        return
+    rest, parts = [], {name: list[str]() for name in names}
+    for one in _statements(source):
+        text = text_of(source, one)
+        owner = next((name for name in names if name in one.names and not one.modules), None)
+        if owner is not None:
+            parts[owner].append(text)
+        elif plain(text) not in known.own:
+            rest.append(text)
+    if rest:
+        yield Read(replace(each.cell, source="\n".join(rest)))
+    for name in names:
+        yield Read(replace(each.cell, source="\n".join(parts[name]).strip("\n"), grade_id=name), name)
+
+
+def _without(each: Read, names: set[str]) -> Iterator[Read]:
+    """What a cell holds besides definitions of `names`."""
+    source = each.cell.source
+    rest = [text_of(source, one) for one in _statements(source) if one.modules or not names.intersection(one.names)]
+    if rest:
+        yield Read(replace(each.cell, source="\n".join(rest)))
+
+
+def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
+    """The written answers in place: in whatever kind of cell, and where it was left blank, the text that stands beside it."""
+    for each in read:
+        if each.key in known.written and each.cell.kind not in WRITES[:1]:
+            each.cell = replace(each.cell, kind="markdown")
+            notes.append(f"the answer to {each.key!r} stood in a cell of another kind: it was read as text")
+    filled = {each.key for each in read if each.key in known.written and not known.untouched(str(each.key), each.cell.source)}
+    filled |= {each.key for each in read if each.key in known.written and each.cell.pictures}
+    gone: set[int] = set()
+    for number, each in enumerate(read):
+        if each.key is not None or each.given or known.is_older(each.cell) or not _is_text(each.cell):
+            continue
+        before = max((known.place[key] for one in read[:number] if (key := one.key) in known.place), default=-1)
+        after = next((known.place[key] for one in read[number + 1 :] if (key := one.key) in known.place), len(known.place))
+        owner = next((name for name in known.written if name not in filled and before <= known.place[name] <= after), None)
+        if owner is None and number and read[number - 1].key in filled and read[number - 1].key in known.written:
+            owner = str(read[number - 1].key)  # it goes on in a second cell
+        if owner is None:
+            continue
+        mine = next((one for one in read if one.key == owner), None)
+        if owner in filled and mine is not None:
+            text = f"{mine.cell.source.rstrip()}\n\n{each.cell.source}"
+            mine.cell = replace(mine.cell, source=text, pictures=(*mine.cell.pictures, *each.cell.pictures))
+            gone.add(number)
+        else:
+            if mine is not None:
+                mine.key, mine.given = None, True
+            each.cell, each.key = replace(each.cell, kind="markdown", grade_id=owner), owner
+            filled.add(owner)
+        notes.append(f"the text beside question {owner!r} was read with its answer")
+    return [each for number, each in enumerate(read) if number not in gone]
+
+
+def _is_text(cell: Any) -> bool:
+    """Whether a person would read it as prose: a cell of text, or a code cell that holds no Python."""
+    if not cell.source.strip() and not cell.pictures:
+        return False
+    if cell.kind in WRITES:
+        return True
+    return len(cell.source.split()) > 3 and not _statements(cell.source) and not _CODE.search(cell.source)
+
+
+def _renamed(known: Release, each: Read) -> Any:
+    """The cell as `rebuild` knows it."""
+    if each.key is None:
+        own = each.cell.cell_id if each.cell.cell_id not in known.cells else None
+        return replace(each.cell, cell_id=own, grade_id=None if each.cell.grade_id in known.cells else each.cell.grade_id)
+    named = grade_id(known.cells[each.key])
+    if is_answer(known.cells[each.key]) and not each.cell.pictures and known.untouched(each.key, each.cell.source):
+        return replace(each.cell, grade_id=named, source=known.cells[each.key].source)
+    return replace(each.cell, grade_id=named, cell_id=each.key if named is None else each.cell.cell_id)
+
+
+def _defines(cell: Any) -> set[str]:
+    """The names that a code cell sets at its top, imported ones apart; those that it seems to set where it is no Python."""
+    if cell.kind != "code":
+        return set()
+    try:
+        return {name for one in statements(cell.source) if not one.modules for name in one.names}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {name for pair in _SET.findall(cell.source) for name in pair if name}
+
+
+def _statements(source: str) -> list[Statement]:
+    try:
+        return statements(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
