@@ -15,6 +15,7 @@ import nbformat
 from autograder.grading import bounded
 from autograder.grading.marking import forbidden_names
 from autograder.notebooks import pictures, scopes
+from autograder.notebooks.archives import shown
 from autograder.notebooks.matching import unfenced
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, parse, parse_script
@@ -51,7 +52,7 @@ class Handed:
                 unreadable = str(error)
         told = [*([f"unreadable: {unreadable}"] if unreadable else []), *told]
         runs = self.modules()
-        return found, [*told, *(f"{name} was not read: only the notebook is" for name in self.files if name not in runs)]
+        return found, [*told, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
 
     def modules(self) -> dict[str, bytes]:
         """Those of its files that are modules of the learner's own and hide nothing that is installed."""
