@@ -9,18 +9,15 @@ Nothing that is found here can earn more than the same code in the right cell: w
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
-from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
-from autograder.notebooks.scopes import Statement, statements, text_of
+from autograder.notebooks.released import Release, plain, statements_of
+from autograder.notebooks.roles import CHECK, grade_id, is_answer
+from autograder.notebooks.scopes import statements, text_of
 
 _FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
 _SET = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
 _CODE = re.compile(r"[=(\[{][ \t]*$|^[ \t]*(?:def|import|from|class|return)\b", re.MULTILINE)
-_STUB = re.compile(
-    r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
-)
 WRITES = ("markdown", "raw")
 
 
@@ -39,51 +36,6 @@ class Restored:
 
     cells: list[Any]
     notes: list[str] = field(default_factory=list)
-
-
-def plain(source: str) -> str:
-    """`source` without what editors change by themselves: ends of lines, and spaces there."""
-    return "\n".join(line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
-
-
-class Release:
-    """What is looked up of a released notebook."""
-
-    def __init__(self, released: Any):
-        self.place = {grade_id(cell) or cell.id: number for number, cell in enumerate(released.cells)}
-        self.cells = {grade_id(cell) or cell.id: cell for cell in released.cells}
-        self.code = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type == "code"]
-        self.written = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type != "code"]
-        self.locked = {name for name, cell in self.cells.items() if grade_id(cell) and not is_answer(cell)}
-        self.by_source: dict[str, list[str]] = {}
-        for name, cell in self.cells.items():
-            self.by_source.setdefault(plain(cell.source), []).append(name)
-        self.checks = {
-            match[1]: name for name, cell in self.cells.items() if is_grade(cell) and (match := CHECK.match(cell.source))
-        }
-
-    def untouched(self, name: str, source: str) -> bool:
-        """Whether `source` is what the release has at `name`, or an earlier release had."""
-        return plain(source) == plain(self.cells[name].source) or (
-            is_answer(self.cells[name]) and bool(_STUB.search(plain(source)))
-        )
-
-    def is_older(self, cell: Any) -> bool:
-        """Whether a cell that is not in the release was in an earlier one: its id is such as the lesson's cells have."""
-        prefix, dash, number = (cell.cell_id or "").rpartition("-")
-        return bool(dash) and number.isdigit() and any(name.startswith(f"{prefix}-") for name in self.place)
-
-    @cached_property
-    def given_names(self) -> set[str]:
-        """What the locked cells bind: nobody else may."""
-        code = [cell.source for name, cell in self.cells.items() if name in self.locked and cell.cell_type == "code"]
-        return {name for source in code for each in _statements(source) for name in each.names}
-
-    @cached_property
-    def own(self) -> set[str]:
-        """The text of each statement of the release."""
-        code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
-        return {plain(text_of(source, each)) for source in code for each in _statements(source)}
 
 
 def restore(released: Any, submitted: Sequence[Any]) -> Restored:
@@ -194,7 +146,7 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
         return [each]
     added = [
         text_of(each.cell.source, one)
-        for one in _statements(each.cell.source)
+        for one in statements_of(each.cell.source)
         if one.names and not known.given_names.intersection(one.names) and plain(text_of(each.cell.source, one)) not in known.own
     ]
     kept = "; what you added to it was kept" if added else ""
@@ -210,7 +162,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
         yield Read(replace(each.cell, grade_id=names[0]), names[0])
         return
     rest, parts = [], {name: list[str]() for name in names}
-    for one in _statements(source):
+    for one in statements_of(source):
         text = text_of(source, one)
         owner = next((name for name in names if name in one.names and not one.modules), None)
         if owner is not None:
@@ -226,7 +178,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
 def _without(each: Read, names: set[str]) -> Iterator[Read]:
     """What a cell holds besides definitions of `names`."""
     source = each.cell.source
-    rest = [text_of(source, one) for one in _statements(source) if one.modules or not names.intersection(one.names)]
+    rest = [text_of(source, one) for one in statements_of(source) if one.modules or not names.intersection(one.names)]
     if rest:
         yield Read(replace(each.cell, source="\n".join(rest)))
 
@@ -270,7 +222,7 @@ def _is_text(cell: Any) -> bool:
         return False
     if cell.kind in WRITES:
         return True
-    return len(cell.source.split()) > 3 and not _statements(cell.source) and not _CODE.search(cell.source)
+    return len(cell.source.split()) > 3 and not statements_of(cell.source) and not _CODE.search(cell.source)
 
 
 def _renamed(known: Release, each: Read) -> Any:
@@ -292,10 +244,3 @@ def _defines(cell: Any) -> set[str]:
         return {name for one in statements(cell.source) if not one.modules for name in one.names}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {name for pair in _SET.findall(cell.source) for name in pair if name}
-
-
-def _statements(source: str) -> list[Statement]:
-    try:
-        return statements(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
