@@ -8,7 +8,7 @@ from course.exercises.grouped_query.pooling import MHA_TO_GQA
 
 PREDICT_COPY = Exercise(
     "predict_copy",
-    title="Predict: the bytes of a step with copies",
+    title="Predict: the bytes of a copy",
     points=0.5,
     difficulty=1,
     minutes=2,
@@ -25,7 +25,7 @@ PREDICT_COPY = Exercise(
 
 PREDICT_EIGHT = Exercise(
     "predict_eight",
-    title="Predict: the time with 8 groups of 64",
+    title="Predict: eight groups",
     points=0.5,
     difficulty=1,
     minutes=2,

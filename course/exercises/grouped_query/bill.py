@@ -110,7 +110,7 @@ def _conversations(*, groups=8, weights=141.2e9, pair=2, size=2, memory=640e9, w
 
 CONVERSATIONS = Exercise(
     "conversations",
-    title="Estimate: how many long conversations?",
+    title="How many long conversations?",
     points=1,
     reference=ref.conversations,
     recipe=Made(_conversations),

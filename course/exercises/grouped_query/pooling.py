@@ -40,7 +40,7 @@ def _by_matrix(W, H, G):
 
 MHA_TO_GQA = Exercise(
     "mha_to_gqa",
-    title="From heads to groups: mean-pooling a projection",
+    title="Pool a projection",
     points=1.5,
     reference=ref.mha_to_gqa,
     tensors=True,

@@ -9,7 +9,7 @@ from course.exercises.latent.positions import MLA_DECOUPLED, ROPE_BREAKS_ABSORPT
 
 PREDICT_WORK = Exercise(
     "predict_work",
-    title="Predict: how much arithmetic does absorbing cost?",
+    title="Predict: the arithmetic",
     points=0.5,
     difficulty=1,
     minutes=2,
@@ -27,7 +27,7 @@ PREDICT_WORK = Exercise(
 
 PREDICT_ROTATION = Exercise(
     "predict_rotation",
-    title="Predict: how much of a rotation can one matrix absorb?",
+    title="Predict: the best single matrix",
     points=0.5,
     difficulty=1,
     minutes=2,

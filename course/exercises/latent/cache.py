@@ -80,7 +80,7 @@ def _turned(W_K, W_V, H):
 
 GQA_AS_MLA = Exercise(
     "gqa_as_mla",
-    title="Grouped-query attention is latent attention",
+    title="Design the matrices",
     points=2,
     reference=ref.gqa_as_mla,
     recipe=Made(_as_mla),

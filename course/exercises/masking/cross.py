@@ -62,7 +62,7 @@ def _einsum(Xq, Xkv, Wq, Wk, Wv, keep):
 
 CROSS_ATTENTION = Exercise(
     "cross_attention",
-    title="From one sequence to another",
+    title="Cross-attention",
     points=1,
     difficulty=1,
     minutes=5,

@@ -43,7 +43,7 @@ def _real_by_loop(lengths, m):
 
 PADDING_MASK = Exercise(
     "padding_mask",
-    title="A mask for padded sequences",
+    title="The padding mask",
     points=1,
     difficulty=2,
     minutes=6,
@@ -140,7 +140,7 @@ def _causal_by_loop(n_q, n_k):
 
 CAUSAL_MASK = Exercise(
     "causal_mask",
-    title="A causal mask, aligned at the end",
+    title="The causal mask",
     points=2,
     difficulty=3,
     minutes=10,

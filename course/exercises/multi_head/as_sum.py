@@ -68,7 +68,7 @@ def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
 
 MHA_AS_SUM = Exercise(
     "mha_as_sum",
-    title="The same as a sum over heads",
+    title="Without any concatenation",
     points=2,
     difficulty=3,
     minutes=12,

@@ -48,7 +48,7 @@ def _wide_heads():
 
 WHO_AND_WHAT = Exercise(
     "who_and_what",
-    title="Design two heads that keep two things apart",
+    title="Keep two things apart",
     points=3,
     reference=ref.who_and_what,
     recipe=Made(_who_and_what),
@@ -144,7 +144,7 @@ def _soft_but_scaled():
 
 MEASURE_CHANGE = Exercise(
     "measure_change",
-    title="Design two heads that subtract",
+    title="Two heads that subtract",
     points=1,
     reference=ref.measure_change,
     recipe=Made(_change),
@@ -219,7 +219,7 @@ def _leave_one_out(C):
 
 HEAD_SHARE = Exercise(
     "head_share",
-    title="What would be missing without a head?",
+    title="What would be missing?",
     points=1,
     reference=ref.head_share,
     tensors=True,

@@ -51,7 +51,7 @@ def _h_as_width(X, H):
 
 SPLIT_HEADS = Exercise(
     "split_heads",
-    title="Deal the features out to heads",
+    title="Split into heads",
     points=1,
     difficulty=2,
     minutes=8,
@@ -153,7 +153,7 @@ def _merge_needs_a_batch(Y):
 
 MERGE_HEADS = Exercise(
     "merge_heads",
-    title="Put the heads side by side again",
+    title="Put the heads side by side",
     points=1,
     difficulty=1,
     minutes=4,

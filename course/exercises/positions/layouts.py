@@ -38,7 +38,7 @@ def _sorted(d, heads=1):
 
 INTERLEAVE_PERMUTATION = Exercise(
     "interleave_permutation",
-    title="From half-split to interleaved",
+    title="From one layout to the other",
     points=1,
     difficulty=3,
     minutes=10,

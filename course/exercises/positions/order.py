@@ -44,7 +44,7 @@ def _matrix(f, X, order):
 
 PERMUTATION_GAP = Exercise(
     "permutation_gap",
-    title="Does the order matter?",
+    title="How far from equivariant?",
     points=1,
     difficulty=1,
     minutes=8,

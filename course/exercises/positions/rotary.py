@@ -217,7 +217,7 @@ def _matrices(x, pos, base):
 
 APPLY_ROPE = Exercise(
     "apply_rope",
-    title="Rotate queries and keys to their positions",
+    title="Rotate queries and keys",
     points=3,
     difficulty=3,
     minutes=15,

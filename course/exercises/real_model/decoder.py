@@ -203,7 +203,7 @@ def _refills(self, ids, n):
 
 LLAMA = Exercise(
     "Llama",
-    title="A decoder around it",
+    title="The decoder",
     points=3,
     difficulty=3,
     minutes=20,

@@ -70,7 +70,7 @@ def _identity_values(Q, K, V):
 
 SDPA = Exercise(
     "sdpa",
-    title="Scaled dot-product attention",
+    title="Attention",
     points=2,
     difficulty=2,
     minutes=6,

@@ -36,7 +36,7 @@ def _entry_by_entry(s):
 
 SOFTMAX_JACOBIAN = Exercise(
     "softmax_jacobian",
-    title="How each weight reacts to each score",
+    title="The Jacobian of the softmax",
     points=2,
     difficulty=3,
     minutes=15,
@@ -167,7 +167,7 @@ def _autograd(Q, K, V, dO):
 
 SDPA_BACKWARD = Exercise(
     "sdpa_backward",
-    title="The backward pass by hand",
+    title="The backward pass",
     points=4,
     difficulty=5,
     minutes=30,

@@ -37,7 +37,7 @@ def _loop(Q, K):
 # sqrt(d_model) for sqrt(d_k) is a mistake of lessons 04 and 05: no function of this lesson has d_model among its inputs.
 SCALED_SCORES = Exercise(
     "scaled_scores",
-    title="The cure: scores that do not grow",
+    title="The cure",
     points=1,
     difficulty=1,
     minutes=5,

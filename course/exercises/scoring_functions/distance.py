@@ -49,7 +49,7 @@ def _one_feature_more(Q, K):
 
 GAUSSIAN_SCORES = Exercise(
     "gaussian_scores",
-    title="The Gaussian's exponent, for all pairs",
+    title="All pairs at once",
     points=2,
     difficulty=3,
     minutes=12,

@@ -73,7 +73,7 @@ def _additive_concatenated(Q, K, Wq, Wk, wv):
 
 ADDITIVE_SCORES = Exercise(
     "additive_scores",
-    title="Additive scores: a small network for each pair",
+    title="Additive scores",
     points=2,
     difficulty=3,
     minutes=11,
@@ -157,7 +157,7 @@ def _constant(value: float):
 
 CROSSOVER = Exercise(
     "crossover",
-    title="When does the table cost more than the projections?",
+    title="The crossover",
     points=1,
     kind="estimate",
     difficulty=2,

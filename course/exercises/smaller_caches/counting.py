@@ -13,7 +13,7 @@ def _ratio(flop, plain=PLAIN):
 
 REMADE_RATIO = Exercise(
     "remade_ratio",
-    title="Estimate: the price of making keys again",
+    title="The price of making keys again",
     points=1,
     kind="estimate",
     difficulty=2,

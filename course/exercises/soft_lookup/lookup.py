@@ -76,7 +76,7 @@ def _masked_mean(q, K, V):
 
 HARD_LOOKUP = Exercise(
     "hard_lookup",
-    title="Look a query up, exactly",
+    title="The exact lookup",
     points=2,
     difficulty=2,
     minutes=9,
@@ -225,7 +225,7 @@ def _in_place(s):
 
 NORMALIZE = Exercise(
     "normalize",
-    title="Make scores into weights",
+    title="Shares of a total",
     points=2,
     difficulty=2,
     minutes=8,

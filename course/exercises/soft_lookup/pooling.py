@@ -224,7 +224,7 @@ def _python_loops(xq, x, y, width):
 
 NADARAYA_WATSON = Exercise(
     "nadaraya_watson",
-    title="Kernel regression",
+    title="Many queries at once",
     points=3,
     difficulty=3,
     minutes=11,
@@ -354,7 +354,7 @@ def _from_the_full_fit(x, y, width):
 
 LEAVE_ONE_OUT = Exercise(
     "leave_one_out",
-    title="Which width? Ask points that were left out",
+    title="Which width?",
     points=2,
     kind="use",
     difficulty=3,
