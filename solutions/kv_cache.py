@@ -372,8 +372,8 @@ class SharedPages:
     one shares its pages.
 
     Repaired: each text reads what was written to it, and to those it was forked from
-    before that, whoever writes next. No more pages are in use than that needs: a full
-    page is never copied.
+    before that, whoever writes next. A full page is never copied; one that is not full
+    may be copied at `fork`, or later when somebody writes.
     """
 
     def __init__(self, pages: int, size: int, d: int) -> None:

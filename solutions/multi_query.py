@@ -82,7 +82,7 @@ def mqa_step(
     r"""One decode step of multi-query attention: the output for one new token, and the
     cache with that token in it.
 
-    Repaired.
+    Repaired: the output is right with any number of heads, and the rest as it was.
 
     `x` is the newest token of each sequence (it has no token axis). `K` and `V` hold
     the `n` tokens before it; `n` may be 0. The returned cache is theirs with the new

@@ -12,6 +12,8 @@ from autograder import Case, Draw, Exercise, Misconception
 from autograder.authoring.verify import grade
 from autograder.diagnosis.explain import make_report
 from autograder.judging import pack
+from autograder.judging.exercise import Tolerance
+from autograder.judging.fingerprint import alike_each
 from autograder.judging.near.edits import edits
 from autograder.judging.near.source import source_of
 from autograder.judging.records import Diagnosis, ExerciseRecord
@@ -168,3 +170,9 @@ def test_what_is_near_survives_the_file_and_is_in_the_visible_pack_alone(tmp_pat
     result = grade(again.exercises["attend"], lambda Q, K, V: softmax(Q @ K.T) @ V)
     assert "did not divide by `np.sqrt(Q.shape[-1])`" in make_report(result).headline
     assert not any(case.near for case in pack.make("a_lesson", "A lesson", (ATTEND,), seed=1).exercises["attend"].cases)
+
+
+def test_a_sum_that_overflows_is_like_no_other() -> None:
+    huge = np.array([[7.0, np.inf]], np.float32)
+    for number in (3.0, np.inf):
+        assert not alike_each(huge, np.array([7.0, number], np.float32), Tolerance())[0]

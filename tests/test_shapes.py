@@ -1,6 +1,5 @@
 """A right submission keeps its marks in whatever shape it comes back: sixty and more shapes, graded in one class."""
 
-import json
 import os
 import time
 from typing import Any
@@ -14,6 +13,7 @@ from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.trials import demo, twin
+from autograder.notebooks.submission import parse, rebuild
 from autograder.sandbox import available_tiers
 from tests.shapes import EVERYTHING, LESSON, SHAPES, WRITTEN, Work
 
@@ -86,7 +86,6 @@ def test_a_pasted_picture_is_drawn_again(graded: Graded) -> None:
     page = graded["photo_pasted"][1]
     assert 'alt="pasted picture 1"' in page
     assert "onload" not in graded["photo_that_is_none"][1].replace("&lt;", "")
-    assert json.dumps(WRITTEN)
 
 
 def test_the_words_of_a_neighbouring_cell_stand_in_the_answer(graded: Graded) -> None:
@@ -94,3 +93,14 @@ def test_the_words_of_a_neighbouring_cell_stand_in_the_answer(graded: Graded) ->
         page: Any = graded[name][1]
         section = page[page.index('<section id="written_where">') :]
         assert "lies between the two" in section[: section.index("</section>")], name
+
+
+def test_the_text_of_an_earlier_release_is_nobodys_answer() -> None:
+    released = nbformat.read(course_root() / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
+    place = next(number for number, cell in enumerate(released.cells) if cell.id == WRITTEN[0])
+    older = nbformat.from_dict(released)
+    older.cells[place - 1].source = "The same idea in other words, as it stood here last year."
+    older.cells.insert(place + 1, nbformat.v4.new_markdown_cell("A paragraph that is gone now.", id="soft_lookup-99"))
+    rebuilt = rebuild(released, parse(nbformat.writes(older).encode()))
+    assert rebuilt.flags == []
+    assert next(cell.source for cell in rebuilt.notebook.cells if cell.id == WRITTEN[0]) == released.cells[place].source

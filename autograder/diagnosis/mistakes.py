@@ -181,6 +181,8 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     # other mistakes can end in the same exception, so a name that rests on exceptions alone is never certain
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
     sure = certain and not raised
-    lead = "You" if sure else "This looks as if you"
+    estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
+    certainly = "Your number is what comes out if you" if estimated else "You"  # other ways may lead to the same number
+    lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)
     return Diagnosis(f"{lead} {says}.", " ".join(known.fix for known in names), names, sure)

@@ -9,18 +9,15 @@ Nothing that is found here can earn more than the same code in the right cell: w
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
-from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
-from autograder.notebooks.scopes import Statement, statements, text_of
+from autograder.notebooks.released import Release, plain, statements_of
+from autograder.notebooks.roles import CHECK, grade_id, is_answer
+from autograder.notebooks.scopes import statements, text_of
 
-_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*?)\n(?:```|~~~)\s*\Z", re.DOTALL)
+_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
 _SET = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
-_CODE = re.compile(r"[=(\[{]\s*$|^\s*(?:def|import|from|class|return)\b", re.MULTILINE)
-_STUB = re.compile(
-    r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
-)
+_CODE = re.compile(r"[=(\[{][ \t]*$|^[ \t]*(?:def|import|from|class|return)\b", re.MULTILINE)
 WRITES = ("markdown", "raw")
 
 
@@ -39,46 +36,6 @@ class Restored:
 
     cells: list[Any]
     notes: list[str] = field(default_factory=list)
-
-
-def plain(source: str) -> str:
-    """`source` without what editors change by themselves: ends of lines, and spaces there."""
-    return "\n".join(line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
-
-
-class Release:
-    """What is looked up of a released notebook."""
-
-    def __init__(self, released: Any):
-        self.place = {grade_id(cell) or cell.id: number for number, cell in enumerate(released.cells)}
-        self.cells = {grade_id(cell) or cell.id: cell for cell in released.cells}
-        self.code = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type == "code"]
-        self.written = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type != "code"]
-        self.locked = {name for name, cell in self.cells.items() if grade_id(cell) and not is_answer(cell)}
-        self.by_source: dict[str, list[str]] = {}
-        for name, cell in self.cells.items():
-            self.by_source.setdefault(plain(cell.source), []).append(name)
-        self.checks = {
-            match[1]: name for name, cell in self.cells.items() if is_grade(cell) and (match := CHECK.match(cell.source))
-        }
-
-    def untouched(self, name: str, source: str) -> bool:
-        """Whether `source` is what the release has at `name`, or an earlier release had."""
-        return plain(source) == plain(self.cells[name].source) or (
-            is_answer(self.cells[name]) and bool(_STUB.search(plain(source)))
-        )
-
-    @cached_property
-    def given_names(self) -> set[str]:
-        """What the locked cells bind: nobody else may."""
-        code = [cell.source for name, cell in self.cells.items() if name in self.locked and cell.cell_type == "code"]
-        return {name for source in code for each in _statements(source) for name in each.names}
-
-    @cached_property
-    def own(self) -> set[str]:
-        """The text of each statement of the release."""
-        code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
-        return {plain(text_of(source, each)) for source in code for each in _statements(source)}
 
 
 def restore(released: Any, submitted: Sequence[Any]) -> Restored:
@@ -122,9 +79,9 @@ def _beside_text(known: Release, each: Read) -> list[Read]:
     """A text of the lesson, and what a learner wrote into it: the lines that are new."""
     if each.key is None or each.cell.kind != "markdown" or is_answer(known.cells[each.key]):
         return [each]
-    given = plain(known.cells[each.key].source).split("\n")
-    new = [line for line in plain(each.cell.source).split("\n") if line not in given]
-    if not "".join(new).strip():
+    given, lines = plain(known.cells[each.key].source).split("\n"), plain(each.cell.source).split("\n")
+    new = [line for line in lines if line not in given]
+    if not "".join(new).strip() or not set(given) <= set(lines):  # an earlier release's text is nobody's answer
         return [each]
     return [each, Read(replace(each.cell, source="\n".join(new), grade_id=None, cell_id=None))]
 
@@ -168,13 +125,18 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
 
 def _as_code(each: Read, notes: list[str]) -> None:
     """A code answer in a cell that was turned into text."""
-    fenced = _FENCED.match(each.cell.source)
-    code = replace(each.cell, kind="code", source=fenced[1] if fenced else each.cell.source)
+    code = replace(each.cell, kind="code", source=unfenced(each.cell.source))
     if each.key in _defines(code):
         each.cell = code
         notes.append(f"the answer to {each.key!r} stood in a cell of text: it was run as code")
     else:
         each.key = None
+
+
+def unfenced(text: str) -> str:
+    """The code in a text that is one fenced block, else the text."""
+    fenced = _FENCED.match(text)
+    return fenced[1] if fenced else text
 
 
 def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
@@ -184,7 +146,7 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
         return [each]
     added = [
         text_of(each.cell.source, one)
-        for one in _statements(each.cell.source)
+        for one in statements_of(each.cell.source)
         if one.names and not known.given_names.intersection(one.names) and plain(text_of(each.cell.source, one)) not in known.own
     ]
     kept = "; what you added to it was kept" if added else ""
@@ -200,7 +162,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
         yield Read(replace(each.cell, grade_id=names[0]), names[0])
         return
     rest, parts = [], {name: list[str]() for name in names}
-    for one in _statements(source):
+    for one in statements_of(source):
         text = text_of(source, one)
         owner = next((name for name in names if name in one.names and not one.modules), None)
         if owner is not None:
@@ -216,7 +178,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
 def _without(each: Read, names: set[str]) -> Iterator[Read]:
     """What a cell holds besides definitions of `names`."""
     source = each.cell.source
-    rest = [text_of(source, one) for one in _statements(source) if one.modules or not names.intersection(one.names)]
+    rest = [text_of(source, one) for one in statements_of(source) if one.modules or not names.intersection(one.names)]
     if rest:
         yield Read(replace(each.cell, source="\n".join(rest)))
 
@@ -231,7 +193,7 @@ def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
     filled |= {each.key for each in read if each.key in known.written and each.cell.pictures}
     gone: set[int] = set()
     for number, each in enumerate(read):
-        if each.key is not None or each.given or not _is_text(each.cell):
+        if each.key is not None or each.given or known.is_older(each.cell) or not _is_text(each.cell):
             continue
         before = max((known.place[key] for one in read[:number] if (key := one.key) in known.place), default=-1)
         after = next((known.place[key] for one in read[number + 1 :] if (key := one.key) in known.place), len(known.place))
@@ -260,7 +222,7 @@ def _is_text(cell: Any) -> bool:
         return False
     if cell.kind in WRITES:
         return True
-    return len(cell.source.split()) > 3 and not _statements(cell.source) and not _CODE.search(cell.source)
+    return len(cell.source.split()) > 3 and not statements_of(cell.source) and not _CODE.search(cell.source)
 
 
 def _renamed(known: Release, each: Read) -> Any:
@@ -282,10 +244,3 @@ def _defines(cell: Any) -> set[str]:
         return {name for one in statements(cell.source) if not one.modules for name in one.names}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {name for pair in _SET.findall(cell.source) for name in pair if name}
-
-
-def _statements(source: str) -> list[Statement]:
-    try:
-        return statements(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []

@@ -18,8 +18,8 @@ SIDE = 1600  # pixels of the longer side that are kept
 KINDS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _INLINE = re.compile(r"data:(image/(?:png|jpe?g|gif|webp));base64,([A-Za-z0-9+/=\s%]{40,})")
 _MARKS = re.compile(
-    r"!\[[^\]\n]*\]\((?:attachment:[^)\n]*|data:image/[^)]*)\)"
-    r"|<img\b[^>]*\bsrc=[\"'](?:attachment:|data:image/)[^>]*>",
+    r"!\[[^\]\n]{0,200}\]\((?:attachment:|data:image/)[^)\n]{0,200}\)"
+    r"|<img\b[^>]{0,200}\bsrc=[\"'](?:attachment:|data:image/)[^>]{0,200}>",
     re.IGNORECASE,
 )
 
@@ -40,13 +40,13 @@ def pasted(item: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(text for text in found[:MAX_PICTURES] if len(text) <= MAX_ENCODED)
 
 
-def unmarked(text: str) -> str:
-    """`text` without the places where its pictures stood: they follow it.
+def unmarked(text: str, most: int) -> str:
+    """The first `most` characters of `text`, its pictures left out, without the places where they stood: they follow it.
 
-    >>> unmarked("see ![](attachment:a.png) there")
+    >>> unmarked("see ![](attachment:a.png) there", 99)
     'see (picture) there'
     """
-    return _MARKS.sub("(picture)", text)
+    return _MARKS.sub("(picture)", _INLINE.sub("data:image/", text)[:most])
 
 
 def drawn_again(encoded: str) -> str | None:

@@ -32,7 +32,7 @@ _SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
 # "](" and "]:" before anything but such an address alone; "](" stands for "] (", which links nothing
 _LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
 _FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
-_ELSEWHERE = re.compile(r"!\[[^\]\n]*\]\((?!\w+:)([^)\s]{1,100})\)")  # a picture beside the notebook
+_ELSEWHERE = re.compile(r"!\[[^\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
 MAX_TEXT = 1 << 20  # of all cells together
 # what opens a tag or a picture, or makes MathJax write HTML
 _LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
@@ -169,7 +169,7 @@ def cell_of(item: Mapping[str, Any]) -> Cell:
     found = pictures.pasted(item) if kind != "code" else ()
     return Cell(
         kind if isinstance(kind, str) else "",
-        text[:MAX_SOURCE] if kind == "code" else (pictures.unmarked(text) if found else text)[:MAX_PROSE],
+        text[:MAX_SOURCE] if kind == "code" else (pictures.unmarked(text, MAX_PROSE) if found else text[:MAX_PROSE]),
         _whole(name) if isinstance(name, str) else None,
         own if isinstance(own, str) else None,
         found,

@@ -44,7 +44,8 @@ def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
     sets = rotated((keys,) if step.shared else (keys, torch.randn(n, step.values)), span)
 
     def scores(i: int) -> torch.Tensor:
-        return sets[i][0] @ q.mT
+        out: torch.Tensor = sets[i][0] @ q.mT
+        return out
 
     def average(i: int, A: torch.Tensor = weights) -> torch.Tensor:
         out: torch.Tensor = A.mT @ sets[i][-1][:, : step.values]

@@ -15,6 +15,8 @@ import nbformat
 from autograder.grading import bounded
 from autograder.grading.marking import forbidden_names
 from autograder.notebooks import pictures, scopes
+from autograder.notebooks.archives import shown
+from autograder.notebooks.matching import unfenced
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, parse, parse_script
 
@@ -50,7 +52,7 @@ class Handed:
                 unreadable = str(error)
         told = [*([f"unreadable: {unreadable}"] if unreadable else []), *told]
         runs = self.modules()
-        return found, [*told, *(f"{name} was not read: only the notebook is" for name in self.files if name not in runs)]
+        return found, [*told, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
 
     def modules(self) -> dict[str, bytes]:
         """Those of its files that are modules of the learner's own and hide nothing that is installed."""
@@ -68,15 +70,22 @@ def read_ahead(cells: Sequence[Cell], given: set[str], *, names: bool) -> list[s
     `given` are the release's texts; the `names` in a text are looked for where an exercise forbids some.
     """
     sources = [cell.source for cell in cells if cell.kind == "code" and cell.source not in given]
+    texts = [text for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id) for text in _as_code(cell.source)]
     kinds = ["scopes", "statements", *(["names"] if names else [])]
-    found = bounded.read([bounded.Task(kind, source) for kind in kinds for source in sources])
+    tasks = [bounded.Task(kind, source) for kind in kinds for source in sources]
+    found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts if text not in given)])
     parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
-    scopes.tell_statements({source: found.get(bounded.Task("statements", source)) for source in sources})
+    scopes.tell_statements({source: found.get(bounded.Task("statements", source)) for source in [*sources, *texts]})
     named = {source: found.get(bounded.Task("names", source)) for source in sources}
     forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
     slow = any(bounded.Task(kind, source) not in found for kind in kinds for source in sources)
     return ["a cell takes too long to parse: see whether it means to"] if slow else []
+
+
+def _as_code(text: str) -> set[str]:
+    """What a cell of text may be read as, where it stands in an answer's place."""
+    return {text, unfenced(text)}
 
 
 def draw(pasted: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -31,7 +31,7 @@ from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.notebooks.submission import rebuild
 from autograder.sandbox import untrusted
 
-LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change
+LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change, and for an answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
@@ -181,7 +181,7 @@ def _follow_through(
 def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cell], list[str]]:
     """As the sandbox takes them, and what is to be said of imports that are not there.
 
-    A locked cell is short work, unless it calls an answer that loops.
+    A locked cell is short work, unless it calls an answer that loops; so is an answer, which only defines.
     """
     cells, told = [], []
     for cell in run:
@@ -189,7 +189,7 @@ def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cel
         source, absent = (cell.source, []) if own else without_absent(cell.source, files)
         name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
         told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
-        cells.append(box.Cell(cell.id, source, LOCKED_S if own else math.inf))
+        cells.append(box.Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))
     return cells, told
 
 

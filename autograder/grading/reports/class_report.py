@@ -247,7 +247,8 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
 
     graded = ledger.load(root, lesson.name)
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
-    roster, facts = read(root), dict[str, Facts]()
+    roster = read(root)
+    facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
     url = api.coursedir.db_url
     if not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists():
         with warnings.catch_warnings(), Tables(url, api.course_id) as book:

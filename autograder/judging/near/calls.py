@@ -34,6 +34,11 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
     elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):
         yield 1, lambda n: n.args[0], f"left out `{name}`, in {quote(node)}"
+    if name == "scaled_dot_product_attention" and node.args and not any(keyword.arg == "scale" for keyword in node.keywords):
+        yield 0, lambda n: _with_scale(n, "1.0"), "left out the scale: the scores are not divided by the root of the width"
+        yield 1, lambda n: _with_scale(n, "1 / q.shape[-1]"), "divided the scores by the width, not by its root"
+    if name in ("transpose", "permute", "swapaxes", "movedim") and isinstance(node.func, ast.Attribute):
+        yield 2, _reshaped, f"reshaped where {quote(node)} is needed: the numbers keep their order, and end up in wrong places"
     if name == "softmax" and node.args:
         yield 3, _causal, f"let each row of {quote(node.args[0])} see the columns up to its own only: a causal mask"
     if len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
@@ -106,6 +111,21 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
 _OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
 _NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
 _MODULES = ("np", "torch", "math", "F", "numpy", "nn")
+
+
+def _with_scale(node: ast.Call, scale: str) -> ast.Call:
+    made: Any = ast.parse(scale, mode="eval").body
+    for part in ast.walk(made):
+        if isinstance(part, ast.Attribute):
+            part.value = node.args[0]
+    return ast.Call(node.func, node.args, [*node.keywords, ast.keyword("scale", made)])
+
+
+def _reshaped(node: ast.Call) -> ast.Call:
+    """The right shape, without moving a number past another."""
+    made: Any = ast.parse("(lambda before, after: before.reshape(after.shape))(0, 0)", mode="eval").body
+    func: Any = node.func
+    return ast.Call(made.func, [func.value, node], [])
 
 
 def _causal(node: ast.Call) -> ast.Call:

@@ -7,6 +7,7 @@ programs that learners write when they slip, so that a slip is known by what it 
 import ast
 import copy
 import inspect
+import sysconfig
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 MOST_HELPERS = 6
+_STDLIB = sysconfig.get_paths()["stdlib"]
 ANSWER = "answer"  # the name that a lambda is given
 
 LONG = 56  # of a longer piece of code the beginning is quoted
@@ -40,6 +42,7 @@ class Source:
     name: str
     trees: dict[str, ast.stmt]
     home: dict[str, Any]
+    elsewhere: dict[str, dict[str, Any]]  # the names that a helper of another module uses
 
     @property
     def loops(self) -> bool:
@@ -53,7 +56,9 @@ class Source:
         for name in dict.fromkeys([*touched, self.name]):
             tree = _apply(self.trees[name], [edit for edit in edits if edit.function == name])
             module = ast.Module([tree], type_ignores=[])
-            exec(compile(module, "<a slip>", "exec"), home)  # the course's own text, edited here; nothing of a learner's
+            place = dict(self.elsewhere[name]) if name in self.elsewhere else home
+            exec(compile(module, "<a slip>", "exec"), place)  # the course's own text, edited here; nothing of a learner's
+            home[name] = place[name]
         return home[self.name]
 
 
@@ -71,7 +76,7 @@ def source_of(program: Any) -> Source | None:
     if tree is None:
         return None
     home = _home(program)
-    trees = {tree.name: tree}
+    trees, elsewhere = {tree.name: tree}, dict[str, dict[str, Any]]()
     waiting: list[ast.AST] = [tree]
     while waiting and len(trees) <= MOST_HELPERS:
         for node in ast.walk(waiting.pop(0)):
@@ -82,13 +87,17 @@ def source_of(program: Any) -> Source | None:
                 if found is not None and found.name in (name, ANSWER):
                     found.name = name  # a lambda has the name that it is called by
                     trees[name] = found
+                    if helper.__module__ != program.__module__:
+                        elsewhere[name] = helper.__globals__
                     waiting.append(found)
-    return Source(tree.name, trees, home)
+    return Source(tree.name, trees, home, elsewhere)
 
 
 def _near(helper: FunctionType, program: Any) -> bool:
-    """Whether the helper is of the same package as the program, and not of a library."""
-    return (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
+    """Whether the helper is the course's own, as the program is or as given packages are, and not a library's."""
+    same = (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
+    place = helper.__code__.co_filename
+    return same or not ("site-packages" in place or place.startswith((_STDLIB, "<")))
 
 
 def _home(program: Any) -> dict[str, Any]:

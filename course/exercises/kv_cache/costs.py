@@ -6,6 +6,9 @@ from solutions import kv_cache as ref
 ESTIMATE = Tolerance(rtol=1e-3, atol=0.0)  # exact counts; the mistakes are off by 20 % and more
 
 
+WHOLE = Tolerance(rtol=1e-4, atol=0.0)  # 62.03 is no whole number of conversations
+
+
 def _few(cached):
     def make(draw: Draw):
         return {"n": draw.integer(3, 12), "d_model": draw.integer(13, 99), "ffn": draw.choice((2, 3, 5)), "cached": cached}
@@ -190,7 +193,7 @@ CHATS_THAT_FIT = Exercise(
     difficulty=2,
     minutes=8,
     reference=ref.chats_that_fit,
-    tolerance=ESTIMATE,
+    tolerance=WHOLE,
     cases=(Case("your estimate", _nothing),),
     hints=(
         "First the bytes of one token's entries. Start from one number in the cache, and ask how often each axis repeats it.",
@@ -229,6 +232,18 @@ CHATS_THAT_FIT = Exercise(
             "counted one token a conversation",
             "A conversation has 2,048 tokens, and each leaves its entries.",
             lambda: 127_029,
+        ),
+        Misconception(
+            "not_rounded_down",
+            "did not round down",
+            "A conversation fits or it does not: a whole number is asked for.",
+            lambda: (80e9 - 13.4e9) / 2**30,
+        ),
+        Misconception(
+            "gibibytes",
+            "took 80 GB for 80 GiB",
+            "Here a gigabyte is 1e9 bytes.",
+            lambda: 67,
         ),
     ),
     variants=(Variant("a_float", lambda: 62.0),),

@@ -63,6 +63,11 @@ def _drops_prompt_logits(model, ids, n, use_cache):
     return ids, work
 
 
+def _one_more(answer, more):
+    tokens, work = answer
+    return tokens, work + int(more)
+
+
 def _ignores_cache(model, ids, n, use_cache):
     return ref.generate(model, ids, n, use_cache=False)
 
@@ -126,6 +131,12 @@ GENERATE = Exercise(
             "processed the last new token as well: one step more than needed",
             "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
             Instead(count_last=True),
+        ),
+        Misconception(
+            "last_token_counted",
+            "processed or counted the last new token with the cache: its work is 1 too many",
+            "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
+            lambda model, ids, n, use_cache: _one_more(ref.generate(model, ids, n, use_cache), use_cache),
         ),
         Misconception(
             "first_position_logits",

@@ -141,6 +141,8 @@ class _NeverForgets(_Cat):
 
 class _MinusZero(_Cat):
     def rewind(self, n):
+        if n > self.length:
+            raise ValueError("too far back")
         self.K, self.V = self.K[..., :-n, :], self.V[..., :-n, :]
 
 

@@ -12,7 +12,7 @@ PREDICT_HEADS = Exercise(
     minutes=3,
     choices={
         "a": "all three alike: the operations are the same",
-        "b": "8 heads take about a quarter of the time, 1 head about a tenth",
+        "b": "8 heads take about a quarter of the time, 1 head about a tenth to a twentieth",
         "c": "8 heads take a quarter, 1 head exactly a 32nd",
     },
     holds="b",

@@ -186,7 +186,7 @@ def _square_step(draw: Draw):
     return _step(6, 3, d, d, 5, 3)(draw)
 
 
-def _decode(*, behind=True, late=False, queries=lambda Q: Q, tokens=False):
+def _decode(*, behind=True, late=False, queries=lambda Q: Q, tokens=False, scale=lambda d_k, H: math.sqrt(d_k)):
     """One decode step with one part replaced by a mistake."""
 
     def answer(x, Wq, Wk, Wv, Wo, H, K, V):
@@ -196,7 +196,7 @@ def _decode(*, behind=True, late=False, queries=lambda Q: Q, tokens=False):
         if tokens:
             O = ref.causal_attention(Q, seen_K, seen_V)
         else:
-            O = torch.softmax(Q @ seen_K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ seen_V
+            O = torch.softmax(Q @ seen_K.mT / scale(Q.shape[-1], H), dim=-1) @ seen_V
         return O.flatten(-2) @ Wo, *grown
 
     return answer
@@ -241,7 +241,7 @@ MQA_STEP = Exercise(
     tensors=True,
     tolerance=FLOAT32,
     cases=(
-        Case("two heads, three cached tokens", _step(2, 2, 1, 1, 3)),
+        Case("two heads, three cached tokens", _step(2, 2, 3, 1, 3)),
         Case("a batch", _batch_step),
         Case("as many sequences as heads", _square_step),
         Case("an empty cache", _step(5, 3, 2, 7, 0, 2), edge=0.2),
@@ -265,6 +265,18 @@ MQA_STEP = Exercise(
             "put a causal mask over rows that are **heads**: head 0 misses the newest tokens, only the last head sees all",
             "The rows of the query matrix are $H$ heads of one token, not $H$ tokens. One decode step needs no mask.",
             Instead(tokens=True),
+        ),
+        Misconception(
+            "no_scale",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`causal_attention` divided the scores by the root of $d_k$. Whoever replaces it must do that too.",
+            Instead(scale=lambda d_k, H: 1.0),
+        ),
+        Misconception(
+            "scaled_by_heads",
+            "divided the scores by the root of $H$, not of $d_k$",
+            "The rows of Q are heads; a row's width is $d_k$, its last axis.",
+            Instead(scale=lambda d_k, H: math.sqrt(H)),
         ),
         Misconception(
             "prepended",

@@ -178,6 +178,12 @@ DECODE_TIME_FLOOR = Exercise(
             Instead(join=sum),
         ),
         Misconception(
+            "the_shorter_time",
+            "took the shorter of the two times",
+            "Both must be over before the step is: the floor is the longer one.",
+            Instead(join=min),
+        ),
+        Misconception(
             "weights_per_sequence",
             "read the parameters once per sequence",
             "A batch shares the parameters: they are read once for all `B` sequences. That is what a batch is good for.",
@@ -322,8 +328,8 @@ LONGEST_CONTEXT = Exercise(
         ),
         Misconception(
             "four_bytes_in_the_cache",
-            "took four bytes a number for the cache",
-            "Everything is in 2 bytes a number.",
+            "stopped one power of two early, or took four bytes a number for the cache",
+            "Everything is in 2 bytes a number. Does it hold at twice your answer as well?",
             Instead(element=4),
         ),
         Misconception(

@@ -1,0 +1,65 @@
+"""What is looked up of a released notebook when a submission is read: places, texts, names; and what counts as the same text."""
+
+import re
+from functools import cached_property
+from typing import Any
+
+from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
+from autograder.notebooks.scopes import Statement, statements, text_of
+
+_STUB = re.compile(
+    r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
+)
+
+
+def plain(source: str) -> str:
+    """`source` without what editors change by themselves: ends of lines, and spaces there."""
+    return "\n".join(line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
+
+
+class Release:
+    """What is looked up of a released notebook."""
+
+    def __init__(self, released: Any):
+        self.place = {grade_id(cell) or cell.id: number for number, cell in enumerate(released.cells)}
+        self.cells = {grade_id(cell) or cell.id: cell for cell in released.cells}
+        self.code = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type == "code"]
+        self.written = [name for name, cell in self.cells.items() if is_answer(cell) and cell.cell_type != "code"]
+        self.locked = {name for name, cell in self.cells.items() if grade_id(cell) and not is_answer(cell)}
+        self.by_source: dict[str, list[str]] = {}
+        for name, cell in self.cells.items():
+            self.by_source.setdefault(plain(cell.source), []).append(name)
+        self.checks = {
+            match[1]: name for name, cell in self.cells.items() if is_grade(cell) and (match := CHECK.match(cell.source))
+        }
+
+    def untouched(self, name: str, source: str) -> bool:
+        """Whether `source` is what the release has at `name`, or an earlier release had."""
+        return plain(source) == plain(self.cells[name].source) or (
+            is_answer(self.cells[name]) and bool(_STUB.search(plain(source)))
+        )
+
+    def is_older(self, cell: Any) -> bool:
+        """Whether a cell that is not in the release was in an earlier one: its id is such as the lesson's cells have."""
+        prefix, dash, number = (cell.cell_id or "").rpartition("-")
+        return bool(dash) and number.isdigit() and any(name.startswith(f"{prefix}-") for name in self.place)
+
+    @cached_property
+    def given_names(self) -> set[str]:
+        """What the locked cells bind: nobody else may."""
+        code = [cell.source for name, cell in self.cells.items() if name in self.locked and cell.cell_type == "code"]
+        return {name for source in code for each in statements_of(source) for name in each.names}
+
+    @cached_property
+    def own(self) -> set[str]:
+        """The text of each statement of the release."""
+        code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
+        return {plain(text_of(source, each)) for source in code for each in statements_of(source)}
+
+
+def statements_of(source: str) -> list[Statement]:
+    """The statements of a cell; none where it is no plain Python."""
+    try:
+        return statements(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
