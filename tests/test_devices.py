@@ -23,6 +23,16 @@ def test_no_reference_of_the_course_leaves_a_tensor_behind_on_the_cpu() -> None:
     assert {one["name"]: one["problem"] for one in found if one["problem"]} == {}
 
 
+def test_no_class_adapter_or_contender_of_the_package_leaves_a_tensor_behind_on_the_cpu() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.package_on_device"], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = {one["name"]: one["problem"] for one in map(json.loads, done.stdout.splitlines())}
+    assert {"Attention", "LatentAttention", "bench"} <= set(found)
+    assert {name: problem for name, problem in found.items() if problem} == {}
+
+
 def _on_device(*names: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "tests.lessons_on_device", *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100, check=False)
