@@ -43,7 +43,7 @@ def prepare(folder: Path | None) -> Path:
     for lesson, source in lessons.items():
         kept = release(target, lesson).parent
         if not kept.exists():
-            _copy_files(source, kept)
+            _copy_whole(source, kept)
         _copy_files(kept, target / lesson)
     for name, source in pages().items():
         copy, kept = target / name, target / progress.MARKER / "release" / name
@@ -64,6 +64,18 @@ def _home() -> Path:
         return locate(None)
     except CourseError:
         return Path.cwd() / DEFAULT
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """A new folder with all files of `source`, or none: which version it holds is asked later."""
+    aside = target.with_name(f"{target.name}.new")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        _copy_files(source, aside)
+        aside.rename(target)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
 
 
 def _copy_files(source: Path, target: Path) -> None:
