@@ -6,6 +6,7 @@ was released (`.attn/release`), which tells an answer from a blank and an edit f
 
 import filecmp
 import re
+import shutil
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
