@@ -21,8 +21,7 @@ from autograder.authoring.reference_source import BEGIN, END, solution_source
 from autograder.authoring.scaffold import new_lesson
 from autograder.judging import pack
 from autograder.judging.observe import same
-from autograder.notebooks.roles import exercise_of, is_answer, is_grade
-from autograder.plugins.preprocessors import INSTALL
+from autograder.notebooks.roles import INSTALL, exercise_of, is_answer, is_grade
 
 ROOT = course_root()
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in lessons()]

@@ -16,7 +16,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from autograder.authoring.build import LINE_LIMIT
 from autograder.authoring.course import course_root
-from autograder.plugins.preprocessors import INSTALL, SayWhatToInstall
+from autograder.notebooks.roles import INSTALL
+from autograder.plugins.preprocessors import SayWhatToInstall
 from tests.learner import attn
 
 ROOT = course_root().parent

@@ -14,7 +14,7 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from autograder.authoring.course import CourseError
 from autograder.authoring.reference_source import injected
 from autograder.grading.grades import Grades
-from autograder.notebooks.roles import is_answer
+from autograder.notebooks.roles import INSTALL, is_answer
 from autograder.notebooks.submission import cell_of, rebuild
 
 
@@ -42,7 +42,6 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
         return nb, resources
 
 
-INSTALL = "install"  # the tag, and the id, of the cell that `SayWhatToInstall` adds
 _MISSING = """# @title Where the course's package is missing, this cell says what to do
 try:
     import autograder
