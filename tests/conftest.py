@@ -24,6 +24,10 @@ CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
+# Programs that tests run: importing one puts the whole process on the pretend device.
+collect_ignore = ["devices_script.py", "lessons_on_device.py", "package_on_device.py", "pretend_device.py"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """What lesson 11 measures is kept for this run of the tests alone; the user's own cache is neither used nor changed."""
     folder = tempfile.TemporaryDirectory(prefix="attn-cache-")

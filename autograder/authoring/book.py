@@ -203,8 +203,8 @@ def _outputs(cell: Any) -> list[str]:
 
 def _shown(data: Any) -> str:
     said = "".join(data.get("text/plain", ""))
-    if "interactive(" in said:
-        return ""  # a slider that needs a kernel; its first frame stands in the cell before
+    if "interactive(" in said or "Box(children=" in said:
+        return ""  # a panel that needs a kernel; a slider's first frame stands in the cell before
     for kind in ("text/html", "image/svg+xml"):
         if kind in data:
             # a table or a drawing may be wider than a phone: it scrolls, and a keyboard can reach it
