@@ -219,7 +219,7 @@ def differences(one: Pack, two: Pack) -> list[str]:
     What is near a right answer decides no mark, and takes long to make: it is compared only where both packs have it.
     """
     if not (_has_near(one) and _has_near(two)):
-        one, two = _without_near(one, two), _without_near(two, one)
+        one, two = _without_near(one), _without_near(two)
     left: list[Array] = []
     right: list[Array] = []
     a = [to_json(e, left) for e in one.exercises.values()]
@@ -238,13 +238,9 @@ def _has_near(held: Pack) -> bool:
     return any(case.near for exercise in held.exercises.values() for case in exercise.cases)
 
 
-def _without_near(held: Pack, other: Pack) -> Pack:
-    """`held` without what only a search near right answers finds: slips, and pairs of listed mistakes that are no setting."""
-    exercises = {}
-    for name, exercise in held.exercises.items():
-        cases = exercise.cases
-        if _has_near(held) and name in other.exercises:
-            declared = {pair for case in other.exercises[name].cases for pair in case.pairs}
-            cases = [replace(case, pairs={n: row for n, row in case.pairs.items() if n in declared}) for case in cases]
-        exercises[name] = replace(exercise, near=(), cases=[replace(case, near={}) for case in cases])
+def _without_near(held: Pack) -> Pack:
+    exercises = {
+        name: replace(exercise, near=(), cases=[replace(case, near={}) for case in exercise.cases])
+        for name, exercise in held.exercises.items()
+    }
     return replace(held, exercises=exercises)
