@@ -81,7 +81,7 @@ def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
             _with_gradients(answer, values, probe, seen, dtype)
         else:
             seen.value = encode(_run(answer, values))
-    except Exception as error:
+    except BaseException as error:
         seen.failure = Failure("raised", type(error).__name__)
     return seen
 
