@@ -66,7 +66,7 @@ def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes) -> Ma
         told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
         drawn = draw(rebuilt.pictures) if drawn is None else drawn
         told += show(rebuilt, drawn)
-        marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.tier)
+        marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.label)
         _run_and_mark(scheme, sandbox, marked, budget, shown, files, last=attempt == ATTEMPTS - 1)
         if sandbox.lost == lost:
             break

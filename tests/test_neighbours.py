@@ -1,0 +1,151 @@
+"""One submission takes nothing of another's: processes, disk, time, marks on files. In each tier that isolates, honest ones beside."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograder.cli.instructor_output import print_class
+from autograder.grading.grade import grade_assignment
+from autograder.grading.ledger import ClassReport, StudentRow
+from autograder.sandbox import Cell, Limits, Sandbox, available_tiers, launch
+from autograder.workspace import doctor
+from tests import hostile_class
+
+TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
+    pytest.mark.skipif(not TIERS, reason="neither bubblewrap nor Landlock isolates on this machine"),
+]
+WORKS = "import subprocess, sys, threading\nt = threading.Thread(target=print); t.start(); t.join()\nprint('worked')"
+
+
+@pytest.fixture(params=TIERS)
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Sandbox, Sandbox]]:
+    """Two warm sandboxes of one tier, as two workers have them."""
+    limits = Limits(cell_s=4.0, wall_s=10.0)
+    with Sandbox(request.param, limits, ("numpy",)) as one, Sandbox(request.param, limits, ("numpy",)) as other:
+        yield one, other
+
+
+def said(sandbox: Sandbox, source: str) -> str:
+    with sandbox.submission([Cell("a", source)]) as submission:
+        return "".join(output.get("text", output.get("evalue", "")) for output in submission.outputs[0].outputs)
+
+
+def beside(pair: tuple[Sandbox, Sandbox], hostile: str, honest: str, times: int = 5) -> list[str]:
+    """What `honest` says in one sandbox, again and again, while `hostile` runs in the other."""
+    attacker, sandbox = pair
+    thread = threading.Thread(target=said, args=(attacker, hostile))
+    thread.start()
+    try:
+        return [said(sandbox, honest) for _ in range(times)]
+    finally:
+        thread.join()
+
+
+def own(sandbox: Sandbox, what: str) -> bool:
+    """Whether this worker has `what` for itself; a test of it says where it has not, as SECURITY does."""
+    return sandbox._host is not None and what not in sandbox._host.shared
+
+
+@pytest.mark.parametrize("pulse", [hostile_class.FORKS, hostile_class.THREADS])
+def test_one_that_starts_processes_without_end_leaves_the_others_theirs(pair: tuple[Sandbox, Sandbox], pulse: str) -> None:
+    if not own(pair[1], "processes"):
+        pytest.skip("submissions share a user here: the report's first line says so")
+    found = beside(pair, pulse.format(seconds=3), WORKS)
+    assert all(text.endswith("worked\n") for text in found), found
+
+
+def test_one_that_fills_its_disk_leaves_the_others_theirs(pair: tuple[Sandbox, Sandbox]) -> None:
+    if not own(pair[1], "disk"):
+        pytest.skip("submissions share a disk here: the report's first line says so")
+    attacker, sandbox = pair
+    filled = "free = lambda: __import__('os').statvfs('.').f_bavail\n" + hostile_class.DISK.format() + "\nprint(free())"
+    room = "import os\nfor n in range(20): open(f'x{n}', 'wb').write(bytes(4 << 20))\nprint(len(os.listdir('.')))"
+    before = launch_free()
+    assert beside((attacker, sandbox), filled, room) == ["20\n"] * 5
+    assert said(attacker, room) == "20\n", "the next submission has the whole disk again"
+    assert before - launch_free() < 1 << 30
+
+
+def launch_free() -> int:
+    import os
+    import tempfile
+
+    found = os.statvfs(tempfile.gettempdir())
+    return found.f_bavail * found.f_frsize
+
+
+def test_no_mark_on_a_folder_passes_from_one_submission_to_the_next(pair: tuple[Sandbox, Sandbox]) -> None:
+    mark = """
+import array, fcntl, os
+for number in (0x40086602, 0x40046602, 0x401C5820):
+    for path in (".", "..", os.environ["TMPDIR"]):
+        try: fcntl.ioctl(os.open(path, os.O_RDONLY), number, array.array("L", [0x40] * 8)); print("marked", path)
+        except PermissionError: pass
+for n in range(3000): open(f"../{n:0200d}", "w").close()
+print("done")
+"""
+    look = "import os\nprint(os.stat('..').st_size, os.stat('..').st_mode, os.listdir('..'))"
+    sandbox = pair[0]
+    before = said(sandbox, look)
+    assert said(sandbox, mark) == "done\n"
+    if own(sandbox, "disk"):
+        assert said(sandbox, look) == before
+
+
+def test_workers_of_a_root_grader_have_users_of_their_own() -> None:
+    users = [launch.User() for _ in range(3)]
+    try:
+        uids = [user.uid for user in users]
+        assert uids == [None] * 3 or len(set(uids)) == 3
+    finally:
+        for user in users:
+            user.release()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_class_of_every_kind_of_hostility_costs_honest_students_nothing(
+    tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autograder.grading.workers.choose_tier", lambda **_: tier)
+    monkeypatch.setattr("autograder.grading.workers.likely_tier", lambda: tier)
+    names = []
+    for kind in hostile_class.kinds():
+        names += [kind, hostile_class.HONEST]
+    students = hostile_class.make(tmp_path / "course", names, seconds=1.0)
+    limits = Limits(cell_s=1.5, wall_s=6.0, budget_s=12.0)
+    report = grade_assignment(tmp_path / "course", hostile_class.LESSON, workers=2, feedback=True, limits=limits)
+    assert report.tier in (tier, f"{tier} (shared)")
+    assert [row.student for row in report.rows] == students
+    assert hostile_class.unharmed(report) == []
+
+
+# ---------------------------------------------------------------------------------------------- said
+
+
+@pytest.mark.parametrize("tier", ["landlock", "landlock (shared)", "none"])
+def test_the_first_line_of_a_report_says_what_is_missing(tier: str, capsys: pytest.CaptureFixture[str]) -> None:
+    row = StudentRow("ada", 1.0, 1.0, tier=tier)
+    print_class(ClassReport("lesson", tier, [], [row]))
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "WITHOUT isolation" in first if tier == "none" else "without bubblewrap" in first
+    print_class(ClassReport("lesson", "bubblewrap", [], [row]))
+    assert "without" not in capsys.readouterr().out.lower()
+
+
+@pytest.mark.parametrize(("shared", "lost"), [((), "namespace"), (("processes", "disk"), "disk and processes")])
+def test_the_doctor_says_what_it_costs_that_bubblewrap_is_missing(
+    shared: tuple[str, ...], lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autograder.sandbox import tiers
+
+    found = {"landlock": tiers.Tier("landlock", True, shared=shared)}
+    monkeypatch.setattr(tiers, "try_tier", lambda name: found.get(name, tiers.Tier(name, False, "not installed")))
+    finding = doctor.sandbox()
+    assert finding.status == "part"
+    assert "bubblewrap is missing" in finding.said
+    assert lost in finding.said
