@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -189,10 +189,9 @@ def main() -> None:
     parser.add_argument("--lesson", default=LESSON)
     chosen = parser.parse_args()
     names = chosen.kinds or list(kinds())
-    who = [
-        HONEST if chosen.honest and number % chosen.honest == 0 else names[number % len(names)]
-        for number in range(chosen.students)
-    ]
+    who = [names[number % len(names)] for number in range(chosen.students)]
+    for number in range(0, len(who), chosen.honest) if chosen.honest else ():
+        who[number] = HONEST
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         root = Path(folder) / "course"
         make(root, who, lesson=chosen.lesson)
@@ -202,12 +201,12 @@ def main() -> None:
         began = time.monotonic()
         report = grade_assignment(root, chosen.lesson, workers=chosen.workers, feedback=True)
         wall = time.monotonic() - began
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
         seconds[row.student[4:]] += row.seconds
     counts = Counter(row.student[4:] for row in report.rows)
     print(json.dumps({"tier": report.tier, "wall_s": round(wall, 1), "each_s": round(wall / len(who), 2)}))
-    for name, total in seconds.most_common():
+    for name, total in sorted(seconds.items(), key=lambda each: -each[1]):
         scores = {row.score for row in report.rows if row.student[4:] == name}
         print(f"{name:24}{total / counts[name]:8.1f} s each  {counts[name]:4}  scores {sorted(scores)}")
     print("honest students who lost something:", *(unharmed(report) if HONEST in counts else []), sep="\n  ")

@@ -1,4 +1,4 @@
-"""One submission takes nothing of another's: processes, disk, time, marks on files. In each tier that isolates, honest ones beside."""
+"""One submission takes nothing of another's: processes, disk, marks on files. In each tier that isolates, honest ones beside."""
 
 import threading
 from collections.abc import Iterator

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 SAID = {
     "none": "[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]",
     "landlock (shared)": "[bold]Graded without bubblewrap[/] (Landlock): submissions share one user and one disk, so one "
-    "that starts many processes or fills the disk can slow or fail others graded at that time. Install it: apt install bubblewrap; then "
-    "`attn grade --again`.",
-    "landlock": "[bold]Graded without bubblewrap[/] (Landlock, with a user and a disk for each worker): SECURITY.md says what is "
-    "promised then. Install it for the whole of it: apt install bubblewrap.",
+    "that starts many processes or fills the disk can slow or fail others graded at that time. Install it: apt install "
+    "bubblewrap; then `attn grade --again`.",
+    "landlock": "[bold]Graded without bubblewrap[/] (Landlock, with a user and a disk for each worker): SECURITY.md says what "
+    "is promised then. Install it for the whole of it: apt install bubblewrap.",
 }
 
 
