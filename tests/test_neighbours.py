@@ -1,15 +1,24 @@
 """One submission takes nothing of another's: processes, disk, marks on files. In each tier that isolates, honest ones beside."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autograder.cli.instructor_output import print_class
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport, StudentRow
-from autograder.sandbox import Cell, Limits, Sandbox, available_tiers, launch
+from autograder.judging.observation import Probe
+from autograder.judging.values import encode
+from autograder.sandbox import Cell, Limits, Purse, Sandbox, available_tiers, launch
+from autograder.sandbox.budget import OWN_S
 from autograder.workspace import doctor
 from tests import hostile_class
 
@@ -64,16 +73,13 @@ def test_one_that_fills_its_disk_leaves_the_others_theirs(pair: tuple[Sandbox, S
     attacker, sandbox = pair
     filled = "free = lambda: __import__('os').statvfs('.').f_bavail\n" + hostile_class.DISK.format() + "\nprint(free())"
     room = "import os\nfor n in range(20): open(f'x{n}', 'wb').write(bytes(4 << 20))\nprint(len(os.listdir('.')))"
-    before = launch_free()
+    before = free_bytes()
     assert beside((attacker, sandbox), filled, room) == ["20\n"] * 5
     assert said(attacker, room) == "20\n", "the next submission has the whole disk again"
-    assert before - launch_free() < 1 << 30
+    assert before - free_bytes() < 1 << 30
 
 
-def launch_free() -> int:
-    import os
-    import tempfile
-
+def free_bytes() -> int:
     found = os.statvfs(tempfile.gettempdir())
     return found.f_bavail * found.f_frsize
 
@@ -94,6 +100,50 @@ print("done")
     assert said(sandbox, mark) == "done\n"
     if own(sandbox, "disk"):
         assert said(sandbox, look) == before
+
+
+def test_an_answer_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not(pair: tuple[Sandbox, Sandbox]) -> None:
+    """Less than half a second of work and a limit of a second, with five others in line for the only processor."""
+    sandbox = pair[0]
+    if sandbox._host is None or not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel does not say how long a process waited")
+    worker, cpu = sandbox._host._inner or sandbox._host._process.pid, min(os.sched_getaffinity(0))  # type: ignore[union-attr]  # it runs
+    allowed = os.sched_getaffinity(worker)
+    spin = f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+    work = "import time\ndef f(x):\n    while time.process_time() < {}: pass\n    return x"
+    others = [subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) for _ in range(5)]
+    try:
+        os.sched_setaffinity(worker, {cpu})
+        for seconds, ends in ((0.4, "value"), (99, "timeout")):
+            with sandbox.submission([Cell("a", work.format(seconds))]) as submission:
+                began = time.monotonic()
+                (seen,) = submission.observe("f", [Probe(encode({"x": np.arange(3.0)}))], 1.0)
+            assert (seen.failure.kind if seen.failure else "value") == ends
+            assert time.monotonic() - began < 30
+    finally:
+        os.sched_setaffinity(worker, allowed)
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_a_class_that_takes_all_it_can_get_leaves_each_submission_its_own_seconds() -> None:
+    purse, total = Purse(480.0), 0.0
+    for _ in range(300):
+        budget = purse.lend(60.0)
+        assert OWN_S <= budget.left_s <= 60.0
+        total += budget.left_s
+        budget.spend(60.0)
+        purse.take_back(budget)
+    assert total <= 300 * OWN_S + 480
+    purse, first = Purse(480.0), 0.0
+    for number in range(300):  # honest ones give back what they do not need
+        budget = purse.lend(60.0)
+        first = first or budget.left_s
+        assert budget.left_s == first, number
+        budget.spend(1.0)
+        purse.take_back(budget)
+    assert first == 60.0
 
 
 def test_workers_of_a_root_grader_have_users_of_their_own() -> None:

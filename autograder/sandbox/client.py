@@ -108,6 +108,10 @@ class Sandbox:
             self._lose()
             return self._worker().open()
 
+    def waited_s(self) -> float:
+        """See `Host.waited_s`."""
+        return 0.0 if self._host is None else self._host.waited_s()
+
     def sweep(self) -> None:
         """Remove every trace of the last submission, if need be with the worker."""
         if self._host is not None and not self._host.sweep():
