@@ -362,7 +362,7 @@ CHOOSE_PROJECTIONS = Exercise(
         Misconception(
             "it_weak_and_pear_misses",
             "made *it* look most at *pear*, but with less than 0.9 (the 1); and *pear* does not look most at *sweet* (the 0)",
-            "Longer queries make the weights sharper. And *pear* must ask for something that it is not itself: is $W_Q W_K^\\top$ symmetric?",
+            "Longer queries make the weights sharper. And *pear* must ask for something that it is not itself: now it scores itself 5, and *sweet* 4.",
             _pair([[1.0, 0.0], [0.0, 1.0]]),
         ),
         Misconception(
