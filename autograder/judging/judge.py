@@ -181,7 +181,11 @@ def _structure(expected: EncodedValue, got: EncodedValue) -> Mismatch | None:
             other = dict(b["d"])
             return next((p for k, x in a["d"] if (p := walk(x, other[k], f"{path}[{k!r}]"))), None)
         zero_d = ("a" in a and expected.arrays[a["a"]].ndim == 0 and _is_number(b)) or (
-            _is_number(a) and "a" in b and got.arrays[b["a"]].ndim == 0 and got.arrays[b["a"]].dtype.kind in "iuf"
+            _is_number(a)
+            and "a" in b
+            and b["k"] == "array"
+            and got.arrays[b["a"]].ndim == 0
+            and got.arrays[b["a"]].dtype.kind in "iuf"
         )
         if zero_d or (_is_number(a) and _is_number(b)) or ("a" in a and "a" in b and a["k"] == b["k"]):
             return None

@@ -179,6 +179,8 @@ def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
     """
     if not isinstance(output, tuple | list) or len(output) != 3:
         raise ValueError("expected three tensors, (W_DKV, W_UK, W_UV).")
+    if len({np.asarray(W).dtype for W in output}) > 1:
+        raise ValueError("expected three tensors of one dtype, that of W_K: was one made without `dtype`?")
     down, key, value = (np.asarray(W, dtype=float) for W in output)
     (_, d_model, d), d_v, heads = np.shape(W_K), np.shape(W_V)[-1], int(H)
     if down.ndim != 2 or len(down) != d_model:
