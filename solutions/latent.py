@@ -336,7 +336,7 @@ def cache_per_gpu(
     d_rope: int,
 ) -> int:
     r"""How many numbers **each** of `tp` GPUs caches, per token and layer, when the
-    heads are dealt out to them (tensor parallelism).
+    heads are shared out among them (tensor parallelism).
 
     `kind` is "mha", "gqa" (`G` groups), "mqa" or "mla" (`d_c`, `d_rope`). There are `H`
     query heads of width `d`, a multiple of `tp`. Neighbouring heads go to one GPU, and

@@ -232,9 +232,7 @@ def attend_latents(
     """
     if new == 1 and kernels.serve(asks, rows[..., :d_c]):
         return kernels.latent_decode(asks, rows, d_c, scale=scale)
-    # One product for all heads: the rows are never copied. Few heads ask of many rows, and the CPU's matrix product is up to
-    # twice as fast with the longer matrix on the left.
-    S = (rows @ (asks * scale).mT).mT
+    S = (asks * scale) @ rows.mT  # one product for all heads: the rows are never copied
     if (keep := _keep(new, rows)) is not None:
         S = S.unflatten(1, (-1, new)).masked_fill(~keep, -math.inf).flatten(1, 2)
     return torch.softmax(S, dim=-1) @ rows[..., :d_c]  # a view: latents are keys and values at once

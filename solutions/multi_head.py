@@ -33,7 +33,8 @@ def split_heads(
     X: Float[Tensor, "... n width"],
     H: int,
 ) -> Float[Tensor, "... head n d"]:
-    r"""The features of each token dealt out to `H` heads: $Y_{hia} = X_{i,\; h d + a}$.
+    r"""The features of each token cut into `H` runs, one for each head:
+    $Y_{hia} = X_{i,\; h d + a}$.
 
     Head $h$ gets the $h$-th run of $d = \text{width} / H$ neighbouring features of
     **every** token (all counts from 0). `H` divides the width. Any number of leading

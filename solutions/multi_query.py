@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... head n d"]:
-    """The features of each token dealt out to `H` heads (lesson 05)."""
+    """The features of each token cut into `H` runs, one for each head (lesson 05)."""
     return X.reshape(*X.shape[:-1], H, X.shape[-1] // H).transpose(-3, -2)
 
 

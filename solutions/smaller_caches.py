@@ -173,8 +173,10 @@ class LowRankAttention:
         C, _ = self.cache.append(new, new[..., :0])  # and nothing beside it
         Q = apply_rope(split_heads(x @ W["Wq"], W["H"]), pos[start:], W["base"])
         K = apply_rope(split_heads(C.squeeze(1) @ W["W_UK"], W["G"]), pos, W["base"])
-        U, _ = gqa_grouped(Q, K, C.expand(-1, W["G"], -1, -1))  # latents for values
-        return U
+        _, A = gqa_grouped(Q, K, K[..., :1])  # the weights are all that is wanted
+        # heads are rows of one matrix: no copy of the latents for each group
+        U = A.flatten(1, 3) @ C.squeeze(1)
+        return U.unflatten(1, Q.shape[1:3])
 
     def __call__(
         self,

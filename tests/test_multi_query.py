@@ -251,6 +251,18 @@ def test_at_batch_64_contexts_up_to_128_tokens_cost_less_than_half_more() -> Non
     assert longest_context() == 128
     assert per_token_ms(64, 2**7, H) < 1.5 * per_token_ms(64, 2**7, 1)
     assert per_token_ms(64, 2**8, H) > 1.5 * per_token_ms(64, 2**8, 1)
+    assert per_token_ms(64, 218, H) < 1.5 * per_token_ms(64, 218, 1)
+    assert per_token_ms(64, 219, H) > 1.5 * per_token_ms(64, 219, 1)
+
+
+def test_at_a_batch_of_256_the_caches_outgrow_the_machine_and_the_parts_add_up_to_more_than_the_floor() -> None:
+    assert 7.5 < 256 * cache_gb("mha") / 141 < 8  # H200s of 141 GB
+    matrices = max(2 * 256 * P / PEAK, P * ELEMENT / BANDWIDTH)
+    attention = 256 * cache_gb("mqa") * 1e9 / BANDWIDTH
+    assert 1e3 * (matrices + attention) == pytest.approx(12.5, abs=0.1)
+    assert per_token_ms(256, 8192, 1) * 256 == pytest.approx(11.2, abs=0.1)
+    heavy = 256 * 4 * 8192 * L * H * D / PEAK  # the arithmetic of attention is shorter than its reading
+    assert heavy < attention
 
 
 def test_sharing_saves_no_flop_of_scores_and_mixture() -> None:

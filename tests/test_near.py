@@ -16,6 +16,7 @@ from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import alike_each
 from autograder.judging.near.edits import edits
 from autograder.judging.near.source import source_of
+from autograder.judging.record_json import from_json, to_json
 from autograder.judging.records import Diagnosis, ExerciseRecord
 
 
@@ -170,6 +171,42 @@ def test_what_is_near_survives_the_file_and_is_in_the_visible_pack_alone(tmp_pat
     result = grade(again.exercises["attend"], lambda Q, K, V: softmax(Q @ K.T) @ V)
     assert "did not divide by `np.sqrt(Q.shape[-1])`" in make_report(result).headline
     assert not any(case.near for case in pack.make("a_lesson", "A lesson", (ATTEND,), seed=1).exercises["attend"].cases)
+
+
+def _twice_listed() -> ExerciseRecord:
+    """A record in which two listed mistakes are near a right answer, as a name that a pair has too, and as one that none has."""
+    made = pack.make_record("a_lesson", ATTEND, 0, naming="near")
+    for number, case in enumerate(made.cases):
+        case.pairs["uniform+lost"] = np.array([1, number], np.float32)
+        case.near["uniform+lost"] = np.array([2, number], np.float32)
+        case.near["lost+uniform"] = np.array([3, number], np.float32)
+    return made
+
+
+def _same_programs(one: ExerciseRecord, two: ExerciseRecord) -> bool:
+    return all(
+        {name: row.tolist() for name, row in getattr(a, which).items()}
+        == {name: row.tolist() for name, row in getattr(b, which).items()}
+        for a, b in zip(one.cases, two.cases, strict=True)
+        for which in ("pairs", "near")
+    )
+
+
+def test_two_listed_mistakes_that_are_near_stay_near_in_the_file(tmp_path: Path) -> None:
+    made = pack.Pack("a_lesson", "A lesson", {"attend": _twice_listed()})
+    path = tmp_path / f"a_lesson{pack.SUFFIX}"
+    pack.save(made, path)
+    again = pack.load(path)
+    assert again.digest == made.digest
+    assert _same_programs(again.exercises["attend"], made.exercises["attend"])
+
+
+def test_a_pack_that_does_not_say_how_many_pairs_it_has_is_read_by_the_slips() -> None:
+    made = _twice_listed()
+    arrays: list[Any] = []
+    stored = to_json(made, arrays)
+    del stored["pairs"]
+    assert _same_programs(from_json(stored, arrays), made)
 
 
 def test_a_sum_that_overflows_is_like_no_other() -> None:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from attention_course import designs
 from attention_course import position_pictures as pictures
+from attention_course.heads import load_heads
 from attention_course.small_models import (
     NOUNS,
     ALiBi,
@@ -571,6 +572,25 @@ def test_without_the_previous_token_head_copying_is_lost_and_without_any_one_hea
     for h in range(4):
         assert model.examine(*EXAM, off=(1, h))[0] < 2
     assert whole < 0.35
+
+
+def test_of_the_five_trained_heads_only_the_one_that_looks_at_the_token_before_needs_the_turns() -> None:
+    real = load_heads()
+    here = torch.arange(len(real.tokens))
+    moved = {}
+    for name in ("previous_token", "first_token", "induction", "verb", "coreference"):
+        q, k = (torch.from_numpy(x).double() for x in (real.head(name).q_raw, real.head(name).k_raw))
+        turned, raw = (
+            torch.softmax((a @ b.T / 8).masked_fill(torch.ones(9, 9).triu(1) > 0, -math.inf), dim=-1)
+            for a, b in ((apply_rope(q, here, 1e5), apply_rope(k, here, 1e5)), (q, k))
+        )
+        assert_close(turned, torch.from_numpy(real.head(name).weights()).double(), atol=2e-3, rtol=0)
+        moved[name] = 50 * (turned - raw).abs().sum(-1).mean().item()
+        if name == "previous_token":
+            assert raw.diagonal(-1).mean().item() == pytest.approx(0.15, abs=0.005)
+            assert turned.diagonal(-1).mean().item() == pytest.approx(0.79, abs=0.005)
+    assert moved == pytest.approx({"previous_token": 62, "first_token": 0, "induction": 1, "verb": 3, "coreference": 5}, abs=0.5)
+    assert math.log(20) == pytest.approx(3.0, abs=0.005)  # what a guess among the words of one period costs
 
 
 def test_longer_texts_cost_more_and_squeezed_positions_lose_the_previous_token(copier: tuple[Copier, dict[int, float]]) -> None:

@@ -13,11 +13,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_course import pairs
-from attention_course.designs import looks_at
+from attention_course.designs import RING, looks_in_a_ring
 from attention_course.heads import load_heads
 from attention_course.language_model import load_model
 from attention_course.language_model.reference import PlainAttention, _turn
-from attention_course.thread import INDEX, VECTORS
+from attention_course.thread import INDEX, TOKENS, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -251,7 +251,7 @@ def test_only_the_square_root_keeps_the_entropy() -> None:
     assert raw == sorted(raw, reverse=True)
     assert raw[0] > 2
     assert raw[-1] < 0.2
-    assert max(root) - min(root) < 0.1
+    assert root == pytest.approx([3.0] * len(root), abs=0.05)
     assert full == sorted(full)
     assert math.log(32) - full[-1] < 0.01
 
@@ -362,26 +362,30 @@ def test_self_attention_of_permuted_tokens_is_permuted(order: list[int]) -> None
     assert_close(self_attention(x[order], *matrices)[0], self_attention(x, *matrices)[0][order], **DOUBLE)
 
 
-def test_the_chosen_projections_make_it_look_at_pear_and_pear_elsewhere() -> None:
+def test_the_chosen_projections_make_four_words_look_in_a_ring() -> None:
     x = torch.tensor(VECTORS, dtype=torch.float32)
     _, weights = self_attention(x, *choose_projections(), torch.eye(2))
-    assert weights[INDEX["it"], INDEX["pear"]] > 0.9
-    assert weights[INDEX["pear"], INDEX["sweet"]] > 0.9
-    scores = x @ x.T
-    assert scores[INDEX["it"], INDEX["pear"]] == scores[INDEX["pear"], INDEX["it"]]
-
-
-def test_no_stretched_symmetric_form_makes_pear_prefer_sweet() -> None:
-    x = torch.tensor(VECTORS)
-    pear = x[INDEX["pear"]]
-    assert pear @ pear > pear @ x[INDEX["sweet"]]
+    for word, wanted in zip(RING, RING[1:] + RING[:1], strict=True):
+        assert weights[INDEX[word], INDEX[wanted]] > 0.9
+    angles = [math.atan2(*VECTORS[INDEX[word]][::-1]) for word in RING]
+    assert angles == sorted(angles, reverse=True)  # clockwise, as the hint says
+    lengths = np.linalg.norm(VECTORS, axis=1)
+    assert {TOKENS[i] for i in lengths.argsort()[-4:]} == set(RING)
 
 
 def test_a_design_is_judged_by_which_word_wins_and_whether_surely() -> None:
     W_Q, W_K = (W.numpy() for W in choose_projections())
-    assert looks_at((W_Q, W_K)).tolist() == [2, 2]
-    tied = np.array([[10.0, -5.0], [5.0, -20.0]])  # pear is torn between ate and itself
-    assert looks_at((tied, np.eye(2))).tolist() == [2, 0]
+    assert looks_in_a_ring((W_Q, W_K)).tolist() == [2, 2, 2, 2]
+    assert looks_in_a_ring((W_Q / 12, W_K)).tolist() == [1, 1, 1, 1]
+    assert looks_in_a_ring((W_K, W_Q)).tolist() == [-2, -2, -2, -2]
+    assert looks_in_a_ring((0 * W_Q, W_K)).tolist() == [0, 0, 0, 0]  # nobody wins
+    assert looks_in_a_ring(([[0, -9], [9, 0]], [[1, 0], [0, 1]])).tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_symmetric_scores_let_no_words_look_in_a_ring(seed: int) -> None:
+    for form in normal(200, 2, 2, seed=seed):
+        assert min(looks_in_a_ring((form + form.T, np.eye(2)))) < 1
 
 
 @cache
@@ -465,14 +469,18 @@ def test_head_statistics_are_those_of_scipy_free_loops() -> None:
 
 
 @cache
-def learn(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """The lesson's little model, by another hand: the share of right answers and the entropy of the weights at each step."""
+def learn(d_k: int, divide_by: float = 1.0, rate: float = 0.01, seed: int = 0, first: float = 1.0) -> tuple[Tensor, Tensor]:
+    """The lesson's little model, by another hand: the share of right answers and the entropy of the weights at each step.
+
+    `first`: by what the first W_Q and W_K are multiplied.
+    """
     torch.set_num_threads(1)
     g = torch.Generator().manual_seed(seed)
     table = torch.randn(24, 32, generator=g)
     w_q, w_k, w_v, w_o = (torch.randn(32, width, generator=g) / math.sqrt(32) for width in (d_k, d_k, 32, 8))
+    w_q, w_k = w_q * first, w_k * first
     leaves = [x.requires_grad_() for x in (table, w_q, w_k, w_v, w_o)]
-    adam = torch.optim.Adam(leaves, lr=learning_rate)
+    adam = torch.optim.Adam(leaves, lr=rate)
     right, entropy = [], []
     for _ in range(200):
         letters = torch.rand(64, 16, generator=g).argsort(-1)[:, :8]
@@ -489,8 +497,17 @@ def learn(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: i
     return torch.stack(right), torch.stack(entropy)
 
 
-def last(d_k: int, divide_by: float = 1.0, learning_rate: float = 0.01, seed: int = 0) -> float:
-    return learn(d_k, divide_by, learning_rate, seed)[0][-50:].mean().item()
+def last(d_k: int, divide_by: float = 1.0, rate: float = 0.01, seed: int = 0, first: float = 1.0) -> float:
+    return learn(d_k, divide_by, rate, seed, first)[0][-50:].mean().item()
+
+
+@pytest.mark.slow
+def test_the_division_makes_the_first_scores_small_and_the_steps_small_and_both_count() -> None:
+    begun_as_if_scaled = 1024**-0.25  # the scores of the scaled model, without its division
+    for seed, (smaller, slower, both) in enumerate(((0.63, 0.84, 1.00), (0.50, 0.38, 0.97), (0.76, 0.77, 1.00))):
+        assert last(1024, seed=seed, first=begun_as_if_scaled) == pytest.approx(smaller, abs=0.15)  # chaotic, as above
+        assert last(1024, rate=0.001, seed=seed) == pytest.approx(slower, abs=0.15)
+        assert last(1024, rate=0.001, seed=seed, first=begun_as_if_scaled) == pytest.approx(both, abs=0.04)
 
 
 def test_without_the_scale_a_wide_model_learns_slowly_and_with_it_every_width_learns() -> None:

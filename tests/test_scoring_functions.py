@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_course.heads import load_heads
 from attention_course.thread import INDEX, TOKENS, VECTORS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -212,6 +213,18 @@ def test_key_norms_move_about_a_quarter_of_a_weight_at_every_length(d: int, medi
     assert round(float(np.median(gaps)), 2) == median
     assert round(max(gaps), 2) == largest
     assert max(weight_gap(rows[:5], with_norm(rows[5:], np.sqrt(d))) for rows in draws) < 1e-12
+
+
+def test_in_four_of_six_trained_heads_the_key_norms_move_more_than_half_of_a_weight() -> None:
+    heads = load_heads("paragraph")
+    past, moved, lengths = np.tri(len(heads.tokens), dtype=bool), [], []
+    for name in heads.names:
+        Q, K = (x.astype(float) for x in (heads.head(name).q, heads.head(name).k))
+        kept, dropped = (softmax(np.where(past, S / 8, -1e9)) for S in (gaussian_scores(Q, K), Q @ K.T))
+        moved.append(float(np.median(np.abs(kept - dropped).max(axis=1)[8:])))
+        lengths += list(np.linalg.norm(K, axis=1))
+    assert sum(change > 0.5 for change in moved) == 4
+    assert min(lengths) < 4 < 30 < max(lengths)
 
 
 @pytest.mark.parametrize(("d", "median"), [(8, 0.60), (64, 0.93), (512, 1.00)])

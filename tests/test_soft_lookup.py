@@ -225,6 +225,8 @@ def test_the_example_by_hand() -> None:
     assert_allclose(s.round(3), [0, 0.961, 0.353])
     assert round(s.sum(), 3) == 1.314
     assert_allclose(normalize(s).round(3), [0, 0.731, 0.269])
+    moved = normalize(gaussian(np.array([1.0, -1.0]), three))
+    assert_allclose(moved[1:], [0.5, 0.5], atol=0.001)
     assert_allclose(attention_pool(ASKED, three, three, gaussian).round(2), [1.73, -1.27])
 
 

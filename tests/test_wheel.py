@@ -8,15 +8,18 @@ import subprocess
 import sys
 import sysconfig
 import time
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
 
 from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.read_lesson import read_lesson
@@ -26,19 +29,43 @@ from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 
 ROOT = course_root().parent
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
-MEGABYTES = 5  # what a learner downloads of ours
+MEGABYTES = 8  # what a learner downloads of ours
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stranger's environment is laid out as on POSIX")
 
 
+def brought_by(extra: str) -> set[str]:
+    """The names of all distributions that the course and this extra of it bring on this machine."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours: dict[str, list[str]] = {"": project["dependencies"], **project["optional-dependencies"]}
+    left: list[Requirement] = [Requirement(f"attention-course[{extra}]")]
+    seen = set[str]()
+    while left:
+        need = left.pop()
+        if need.name == "attention-course":
+            texts = [text for name in ("", *need.extras) for text in ours[name]]
+        else:
+            texts = metadata.requires(need.name) or []
+        if str(need) not in seen:
+            seen.add(str(need))
+            for found in map(Requirement, texts):
+                if found.marker is None or any(found.marker.evaluate({"extra": name}) for name in ("", *need.extras)):
+                    found.marker = None
+                    left.append(found)
+    return {Requirement(text).name for text in seen} - {"attention-course"}
+
+
 class Stranger:
-    """A virtual environment that has the wheel; the packages that it needs are this environment's, without the clone."""
+    """A virtual environment that has the wheel and what its extra `learn` brings: this environment's packages, linked."""
 
     def __init__(self, home: Path, wheel: Path):
         self.home, self.wheel, self.venv = home, wheel, home / "venv"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.venv], check=True, timeout=120)
         site = next(self.venv.glob("lib/python*/site-packages"))
-        (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")  # a .pth in there is not read: no clone
+        for name in brought_by("learn"):
+            for file in metadata.files(name) or ():
+                if ".." not in file.parts and not (site / file.parts[0]).exists():
+                    (site / file.parts[0]).symlink_to(metadata.distribution(name).locate_file(file.parts[0]))
         (self.venv / "share").mkdir()
         (self.venv / "share" / "jupyter").symlink_to(Path(sysconfig.get_path("data")) / "share" / "jupyter")
         python = self.venv / "bin" / "python"
@@ -110,7 +137,8 @@ def test_the_wheel_holds_what_a_learner_gets_and_no_answer(stranger: Stranger) -
         names = archive.namelist()
         held = [name for name in names if name.startswith("attention_course/course/")]
         released = [path for path in (ROOT / "course" / "release").rglob("*") if path.is_file()]
-        assert len(held) == len(released) + 2  # course.toml and appendix.md
+        executed = [path.stem for path in (ROOT / "course" / "source").glob("*/*.ipynb")]
+        assert len(held) == len(released) + len(executed) + 2  # what they show; course.toml and appendix.md
         packs = [name for name in names if name.endswith(pack.SUFFIX)]
         assert packs == [name for name in held if name.endswith(pack.SUFFIX)]  # the visible ones alone
         for name in held:
@@ -126,7 +154,7 @@ def test_from_an_empty_folder_to_a_green_check(
     where = "import attention_course, autograder; print(attention_course.__file__, autograder.__file__)"
     assert str(ROOT) not in stranger.run(folder, "python", "-c", where).replace(sysconfig.get_path("purelib"), "")
     with stranger.lab(folder, new_port()) as address:
-        assert "/lab/tree/00_start_here/00_start_here.ipynb" in address
+        assert "/lab/tree/index.ipynb" in address
         assert _answers_at(address)
     work = folder / "work"
     assert len(list(work.glob("[0-9][0-9]_*/*.ipynb"))) == len(list((ROOT / "course" / "release").glob("*/*.ipynb")))
@@ -192,6 +220,22 @@ def test_a_notebook_that_stands_alone_finds_its_pack_and_its_hints_in_the_wheel(
     assert [path.name for path in folder.iterdir() if path.name != ".ipynb_checkpoints"] == [name]  # nothing was left there
 
 
+def test_a_learner_makes_the_book_with_every_figure_and_no_answer(stranger: Stranger) -> None:
+    folder = stranger.folder("reader")
+    stranger.run(folder, "python", "-c", "import jupytext", expect=1)  # what `learn` does not bring is not there
+    assert f"open {folder / 'book' / 'index.html'}" in stranger.run(folder, "attn", "book")
+    assert [path.name for path in folder.iterdir()] == ["book"]
+    for executed in (ROOT / "course" / "source").glob("*/*.ipynb"):
+        text = (folder / "book" / f"{executed.stem}.html").read_text(encoding="utf-8")
+        cells = nbformat.read(executed, as_version=4).cells
+        own = [cell for cell in cells if cell.cell_type == "code" and not is_answer(cell) and not exercise_of(cell)]
+        kinds = [kind for cell in own for output in cell.outputs for kind in output.get("data", {})]
+        assert text.count('<div class="output"') >= kinds.count("image/png") + kinds.count("image/svg+xml")
+        assert text.count('<details class="hint">') > 0
+        assert 'class="solution"' not in text
+        assert "BEGIN SOLUTION" not in text
+
+
 def test_without_a_workspace_each_command_says_so_in_two_lines(stranger: Stranger) -> None:
     folder = stranger.folder("nothing")
     for command in ("status", "check", "update", "export-answers", "build"):
@@ -230,7 +274,8 @@ class Page:
         self.page.keyboard.insert_text(source)
 
     def run(self, index: int) -> None:
-        self.cell(index).locator(".cm-content").click()
+        hidden = self.released.cells[index].metadata.get("jupyter", {}).get("source_hidden")
+        self.cell(index).locator(".jp-InputPrompt" if hidden else ".cm-content").click()
         self.page.keyboard.press("Control+Enter")
 
     def verdict(self, index: int, *words: str) -> str:

@@ -1,5 +1,6 @@
 """`attn book`: the executed lessons as a site to read, made by Sphinx offline and readable offline.
 
+Where there are releases only, as in a wheel, their figures are what the executed lessons show, and nothing is answered.
 A lesson's notebook becomes one page of MyST text: drawing code, hints and solutions are folded, pictures carry the words that
 describe them, figures with a script of their own move without a kernel. Formulas become MathML, which browsers draw without a
 script; so nothing is fetched when a page is made, and nothing when it is read.
@@ -9,6 +10,7 @@ import base64
 import html
 import importlib.util
 import io
+import json
 import logging
 import re
 import tempfile
@@ -19,11 +21,11 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring.course import CourseError, Lesson, course_root, settings
+from autograder.authoring.course import CourseError, Lesson, course_root, lessons, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord
-from autograder.notebooks.roles import exercise_of, grade_id, is_answer, is_figure
+from autograder.notebooks.roles import INSTALL, exercise_of, grade_id, is_answer, is_figure
 
 NEEDS = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo", "sphinx_copybutton": "sphinx-copybutton"}
 HINTS = ("Hint 1: where to look", "Hint 2: what to do", "Hint 3: nearly the code")
@@ -33,6 +35,13 @@ _LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
 _CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_SHOWN = "shown"  # in a wheel's course: the outputs of each lesson's cells, without answers (see hatch_build.py)
+
+
+def chapters() -> tuple[Lesson, ...]:
+    """The lessons that can be read: all of a clone's; else what is released."""
+    found = sorted((course_root() / "release").glob("[0-9][0-9]_*/*.ipynb"))
+    return lessons() or tuple(Lesson(int(path.stem[:2]), path.stem[3:], path) for path in found)
 
 
 def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
@@ -58,7 +67,8 @@ def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
             names.append(name)
         for path in source.glob("*.md"):
             path.write_text(_BESIDE.sub(r"](\1.md", path.read_text(encoding="utf-8")), encoding="utf-8")
-        (source / "index.md").write_text(_index(names, title), encoding="utf-8")
+        answers = (course_root() / "source").is_dir()
+        (source / "index.md").write_text(_index(names, title, answers=answers), encoding="utf-8")
         _sphinx(source, folder, Path(scratch) / "doctrees", title)
     for name in (*names, "index"):  # the corner of a table that has row names is no header of anything
         page = folder / f"{name}.html"
@@ -135,12 +145,17 @@ def _put_maths(writer: Any, node: Any, display: str) -> None:
     raise SkipNode
 
 
-def _index(names: Sequence[str], title: str) -> str:
+def _index(names: Sequence[str], title: str, *, answers: bool) -> str:
     """The start page, with the table of contents."""
     contents = "\n".join(names)
+    folded = (
+        "Drawing code, hints and solutions are folded: try an exercise first."
+        if answers
+        else "Drawing code and hints are folded."
+    )
     return (
-        f"# {title}\n\nThe executed lessons, to be read without a kernel or a network. Drawing code, hints and solutions are "
-        "folded: try an exercise first. `attn lab` opens the same lessons to work in.\n\n"
+        f"# {title}\n\nThe executed lessons, to be read without a kernel or a network. {folded} "
+        "`attn lab` opens the same lessons to work in.\n\n"
         f"```{{toctree}}\n:maxdepth: 1\n\n{contents}\n```\n"
     )
 
@@ -148,30 +163,53 @@ def _index(names: Sequence[str], title: str) -> str:
 def _page(lesson: Lesson) -> str:
     """The lesson as MyST text."""
     source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
+    shown = course_root() / _SHOWN / f"{lesson.name}.json"
+    if not source.exists() and shown.exists():
+        source = course_root() / "release" / lesson.name / source.name
     if not source.exists():
         raise CourseError(f"expected {source}, found none. Run `attn build {lesson.name}`.")
     probes = source.parent / f"{lesson.slug}{pack.SUFFIX}"
     records = pack.load(probes).exercises if probes.exists() else {}
-    parts = [_cell(cell, records) for cell in nbformat.read(source, as_version=4).cells]
+    text = source.read_text(encoding="utf-8")
+    if shown.exists():
+        text = _filled(text, json.loads(shown.read_text(encoding="utf-8")))
+    cells = nbformat.reads(text, as_version=4).cells
+    parts = [_cell(cell, records, solved=not shown.exists()) for cell in cells]
     text = "\n\n".join(part for part in parts if part)
     return re.sub(r"^# +", f"# {lesson.number:02d} ", text, count=1, flags=re.MULTILINE) + "\n"
 
 
-def _cell(cell: Any, records: dict[str, ExerciseRecord]) -> str:
+def _filled(released: str, shown: dict[str, list[Any]]) -> str:
+    """A released notebook with the outputs of the executed lesson; without the cell that installs, which no reader needs."""
+    notebook = json.loads(released)
+    notebook["cells"] = [cell for cell in notebook["cells"] if INSTALL not in cell["metadata"].get("tags", ())]
+    for cell in notebook["cells"]:
+        if cell["id"] in shown:
+            cell["outputs"] = shown[cell["id"]]
+    return json.dumps(notebook)
+
+
+def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str:
+    """A cell as MyST text; `solved` where it holds the reference's answers."""
     if cell.cell_type == "markdown":
         text = _LESSON.sub(r"](\1.md)", cell.source)
-        return _folded("Model answer", text, "solution") if is_answer(cell) else text
+        if not is_answer(cell):
+            return text
+        return _folded("Model answer", text, "solution") if solved else ""
     if cell.cell_type != "code":
         return ""
     name = grade_id(cell)
     if is_answer(cell):
         record = records.get(str(name))
         hints = [_folded(HINTS[i], hint, "hint") for i, hint in enumerate(record.hints if record else ())]
+        if not solved:
+            return "\n\n".join([_code(cell.source), *hints])
         lines = [line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END)]
         solution = _folded("Solution", _code("\n".join(lines)), "solution")
         return "\n\n".join([*hints, solution, *_outputs(cell)])
     if exercise_of(cell):
-        return _folded("What the check says to this solution", "\n\n".join([_code(cell.source), *_outputs(cell)]), "check")
+        said = "\n\n".join([_code(cell.source), *_outputs(cell)])
+        return _folded("What the check says to this solution", said, "check") if solved else ""
     code = _code(cell.source)
     return "\n\n".join([_folded("Code of the figure", code, "figure") if is_figure(cell) else code, *_outputs(cell)])
 

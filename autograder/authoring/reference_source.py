@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jupytext
-
 from autograder.authoring.course import CourseError, Lesson, course_root, given_folders, references_folder, settings
 from autograder.notebooks.roles import is_answer
 
@@ -44,6 +42,8 @@ def injected(cell: Any) -> str:
 def files_of(lesson: Lesson) -> list[Path]:
     """All that an executed lesson depends on: its text, its exercises, and what it imports of the references and of what
     lessons are given, with what that imports in turn. Data that lies beside a module under its name belongs to it."""
+    import jupytext  # only who builds lessons has it
+
     references = references_folder()
     packages = {path.stem: path for folder in given_folders() for path in folder.iterdir()} | {references.name: references}
     code = [cell.source for cell in jupytext.read(lesson.path).cells if cell.cell_type == "code"]

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +36,7 @@ def register(add: Add) -> None:
     style.add_argument("--only", choices=["figure", "exercise", "sentence", "claim", "symbol"], help="one of the rules")
 
     book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
-    book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book)")
+    book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book; without a clone ./book)")
 
     init = add("init", _init, "Make a small course of your own, ready to build.")
     init.add_argument("folder", type=Path, help="where: the course goes into FOLDER/course, its answers into FOLDER/solutions")
@@ -129,9 +130,13 @@ def _blind(arguments: argparse.Namespace) -> int:
 
 def _book(arguments: argparse.Namespace) -> int:
     from autograder.authoring import book
-    from autograder.authoring.course import course_root, lessons
+    from autograder.authoring.course import CourseError, course_root, learners_course
 
-    written = book.build(lessons(), arguments.to or course_root() / "book")
+    try:
+        to = course_root() / "book"
+    except CourseError:  # no clone: the course that is installed, and a site in this folder
+        os.environ["ATTN_COURSE"], to = str(learners_course()), Path("book").resolve()
+    written = book.build(book.chapters(), arguments.to or to)
     print(f"wrote {len(written)} pages; open {written[-1]}")
     return 0
 

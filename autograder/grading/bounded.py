@@ -26,7 +26,7 @@ from autograder.authoring.course import spare_grammars
 from autograder.sandbox import clock
 from autograder.sandbox.inside import confine
 
-CPU_S = 4  # for all texts of a student together
+CPU_S = 2  # for all texts of a student together
 WALL_S = 30.0  # where the machine is busy
 START_S = 60.0
 MEMORY_BYTES = 2 << 30

@@ -109,10 +109,10 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
     if exercise.tensors:
         inputs = _as_tensors(inputs, np.float64 if case.double else np.float32)
-    probe = Probe(inputs)
+    probe = Probe(inputs, room=case.room, by_hand=case.by_hand)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
-        probe = Probe(inputs, case.grad, _cotangent(expected.value, draw))
+        probe = replace(probe, grad=case.grad, cotangent=_cotangent(expected.value, draw))
         expected = observe(exercise.reference, probe, dtype="float64")
     expected = shown(exercise.behaviour, expected, probe)
     if case.raises is not None:
@@ -219,7 +219,7 @@ def differences(one: Pack, two: Pack) -> list[str]:
     What is near a right answer decides no mark, and takes long to make: it is compared only where both packs have it.
     """
     if not (_has_near(one) and _has_near(two)):
-        one, two = _without_near(one, two), _without_near(two, one)
+        one, two = _without_near(one), _without_near(two)
     left: list[Array] = []
     right: list[Array] = []
     a = [to_json(e, left) for e in one.exercises.values()]
@@ -238,13 +238,9 @@ def _has_near(held: Pack) -> bool:
     return any(case.near for exercise in held.exercises.values() for case in exercise.cases)
 
 
-def _without_near(held: Pack, other: Pack) -> Pack:
-    """`held` without what only a search near right answers finds: slips, and pairs of listed mistakes that are no setting."""
-    exercises = {}
-    for name, exercise in held.exercises.items():
-        cases = exercise.cases
-        if _has_near(held) and name in other.exercises:
-            declared = {pair for case in other.exercises[name].cases for pair in case.pairs}
-            cases = [replace(case, pairs={n: row for n, row in case.pairs.items() if n in declared}) for case in cases]
-        exercises[name] = replace(exercise, near=(), cases=[replace(case, near={}) for case in cases])
+def _without_near(held: Pack) -> Pack:
+    exercises = {
+        name: replace(exercise, near=(), cases=[replace(case, near={}) for case in exercise.cases])
+        for name, exercise in held.exercises.items()
+    }
     return replace(held, exercises=exercises)

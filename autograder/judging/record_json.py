@@ -24,27 +24,32 @@ def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, An
     }
 
 
-def _programs(cases: Sequence[CaseRecord]) -> list[str]:
-    """The names of all composed programs of an exercise: pairs of listed mistakes, then those that are near a right answer."""
-    return [*dict.fromkeys(n for c in cases for n in c.pairs), *dict.fromkeys(n for c in cases for n in c.near)]
+def _programs(cases: Sequence[CaseRecord]) -> tuple[list[str], list[str]]:
+    """The names of an exercise's composed programs: pairs of listed mistakes, and those that are near a right answer."""
+    return list(dict.fromkeys(n for c in cases for n in c.pairs)), list(dict.fromkeys(n for c in cases for n in c.near))
 
 
-def _table(case: CaseRecord, names: Sequence[str], arrays: list[Array]) -> Any:
+def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: list[Array]) -> Any:
     """The fingerprints of one case, a row for each name; NaN where a program has none."""
-    if not names:
+    if not pairs and not near:
         return None
     lost = np.full(LENGTH, np.nan, np.float32)
-    rows = [case.pairs.get(name, case.near.get(name, lost)) for name in names]
+    rows = [*(case.pairs.get(name, lost) for name in pairs), *(case.near.get(name, lost) for name in near)]
     return store(EncodedValue({"a": 0}, [np.stack(rows).T]), arrays)  # a column of like numbers packs better
 
 
-def _rows(stored: Any, names: Sequence[str], arrays: list[Array]) -> dict[str, Array]:
-    if stored is None:
+def _rows(stored: Any, places: Sequence[int], arrays: list[Array]) -> dict[int, Array]:
+    """The fingerprints of one case by the places of their programs."""
+    table = None if stored is None else fetch(stored, arrays)
+    if table is None:
         return {}
-    table = fetch(stored, arrays)
-    assert table is not None
     rows = np.ascontiguousarray(table.arrays[0].T)
-    return {name: row for name, row in zip(names, rows, strict=True) if not np.isnan(row[0])}
+    return {place: row for place, row in zip(places, rows, strict=True) if not np.isnan(row[0])}
+
+
+def _first_near(names: Sequence[str]) -> int:
+    """Where the slips begin in a pack that does not say how many pairs it has: the new ones come before two listed ones."""
+    return next((place for place, name in enumerate(names) if nearby.NEW in name), len(names))
 
 
 def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
@@ -58,7 +63,7 @@ def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observa
 
 def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
     """`exercise` as JSON-able data over `arrays`, to which its own are appended."""
-    programs = _programs(exercise.cases)
+    pairs, near = _programs(exercise.cases)
     cases = [
         {
             "name": case.name,
@@ -66,9 +71,11 @@ def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
             "inputs": store(case.probe.inputs, arrays),
             "grad": list(case.probe.grad),
             "cotangent": store(case.probe.cotangent, arrays),
+            **({"room": case.probe.room} if case.probe.room else {}),
+            **({"by_hand": True} if case.probe.by_hand else {}),
             "expected": _observation_to_json(case.expected, arrays),
             "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
-            "composed": _table(case, programs, arrays),
+            "composed": _table(case, pairs, near, arrays),
         }
         for case in exercise.cases
     ]
@@ -90,7 +97,8 @@ def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
         "difficulty": exercise.difficulty,
         "minutes": exercise.minutes,
         "behaviour": exercise.behaviour,
-        "programs": programs,
+        "programs": [*pairs, *near],
+        "pairs": len(pairs),
         "near": [[slip.id, slip.says] for slip in exercise.near],
     }
 
@@ -99,15 +107,18 @@ def from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
     """The inverse of `to_json`."""
     cases = []
     programs = item.get("programs", [])
+    paired = item["pairs"] if "pairs" in item else _first_near(programs)
     for case in item["cases"]:
         inputs = fetch(case["inputs"], arrays)
         assert inputs is not None
-        probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays))
+        how = case.get("room", 0.0), case.get("by_hand", False)
+        probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
-        expected, rows = _observation_from_json(case["expected"], arrays), _rows(case.get("composed"), programs, arrays)
-        listed = {name: row for name, row in rows.items() if "~" not in name}
-        near = {name: row for name, row in rows.items() if "~" in name}
-        cases.append(CaseRecord(case["name"], probe, case["edge"], expected, mistakes, listed, near))
+        expected = _observation_from_json(case["expected"], arrays)
+        rows = _rows(case.get("composed"), range(len(programs)), arrays)
+        pairs = {programs[place]: row for place, row in rows.items() if place < paired}
+        near = {programs[place]: row for place, row in rows.items() if place >= paired}
+        cases.append(CaseRecord(case["name"], probe, case["edge"], expected, mistakes, pairs, near))
     return ExerciseRecord(
         id=item["id"],
         title=item["title"],

@@ -26,6 +26,13 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(scores, dim=-1) @ v
 
 
+def two_products(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A decode step by two matrix products, a group's heads as queries, the keys on the left of the first."""
+    folded = q.unflatten(1, (k.shape[1], -1)).flatten(2, 3) / math.sqrt(q.shape[-1])
+    out: Tensor = torch.softmax((k @ folded.mT).mT, dim=-1) @ v
+    return out.view(*q.shape[:-1], -1)
+
+
 def wide(x: Tensor) -> Tensor:
     """`x` in float64, on the CPU where its device has none (Apple's)."""
     there: Tensor = (x.cpu() if x.device.type == "mps" else x).double()
@@ -81,9 +88,9 @@ def _asks(module: LatentAttention, q: Tensor, r: Tensor) -> Tensor:
     return torch.cat([per_head(q, module.W_UK.mT), r], dim=-1)  # (batch, head, 1, row)
 
 
-def latent_asks_left(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) -> Tensor:
-    """The absorbed step by two matrix products, the few asks on the left of both."""
-    S = (_asks(module, q, r).flatten(1, 2) * module.scale) @ rows.mT
+def latent_rows_left(module: LatentAttention, q: Tensor, r: Tensor, rows: Tensor) -> Tensor:
+    """The absorbed step by two matrix products, the many rows on the left of the first."""
+    S = (rows @ (_asks(module, q, r).flatten(1, 2) * module.scale).mT).mT
     U = torch.softmax(S, dim=-1) @ rows[..., : module.d_c]
     out: Tensor = per_head(U.unflatten(1, (q.shape[1], 1)), module.W_UV)
     return out

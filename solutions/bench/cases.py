@@ -119,10 +119,8 @@ def decode(s: Settings, name: str, G: int, B: int, n: int) -> Case:
     k, v = (normal(s, B, G, n + 16, d, seed=seed)[:, :, :n] for seed in (1, 2))
     inputs = (normal(s, B, H, 1, d, seed=0), k, v)
     contenders: dict[str, Compute] = {"Attention's": grouped_sdpa}
-    if G == H:
-        contenders["SDPA"] = sdpa
-    else:
-        contenders["fold, SDPA (before)"] = lambda q, k, v: sdpa(q.view(B, G, H // G, d), k, v).view(B, H, 1, d)
+    contenders["two products (before)"] = alt.two_products
+    if G != H:
         contenders["enable_gqa"] = partial(sdpa, enable_gqa=True)
         contenders["repeat_interleave"] = lambda q, k, v: sdpa(q, repeat_kv(k, H // G), repeat_kv(v, H // G))
     contenders["naive"] = alt.naive
@@ -198,7 +196,7 @@ def latent_decode(s: Settings, H: int, B: int, n: int) -> Case:
         sets=rotated(_latent_inputs(s, H, B, n, 1), s.span),
         contenders={
             "absorbed": module.absorbed,
-            "absorbed, asks on the left (before)": partial(alt.latent_asks_left, module),
+            "absorbed, rows on the left (before)": partial(alt.latent_rows_left, module),
             "absorbed, SDPA": partial(alt.latent_sdpa, module, enable_gqa=False),
             "absorbed, enable_gqa": partial(alt.latent_sdpa, module, enable_gqa=True),
             "naive": module.naive,

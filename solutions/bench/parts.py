@@ -1,10 +1,10 @@
 """`python -m solutions.bench.parts`: where the time of a decode step on a CPU goes, counted part by part.
 
-A step is two products of the cache with few columns, one for each head that shares it, and a softmax between them. Each product
-is timed on a cache that comes from memory, and again on one that the last call has left near by, which is what the arithmetic
-alone takes. A library's matrix product first copies what it reads into the order that its inner loop wants, and only then
-multiplies: so the two times add up, where the roofline lets the longer one hide the shorter. With one thread it is the
-processor's time that counts.
+A step is two products of few rows, one for each head that shares the cache, with the cache, and a softmax between them. Each
+product is timed on a cache that comes from memory, and again on one that the last call has left near by, which is what the
+arithmetic alone takes. A library's matrix product first copies what it reads into the order that its inner loop wants, and
+only then multiplies: so the two times add up, where the roofline lets the longer one hide the shorter. With one thread it is
+the processor's time that counts.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import torch
 
 from solutions.bench import clock
 from solutions.bench.clock import Work, ceilings, interleaved, median, rotated
+from solutions.grouped_query import decode
+from solutions.latent_attention import attend_latents
 
 CPU = torch.device("cpu")
 
@@ -39,26 +41,31 @@ STEPS = (Step("MQA", 16, 4096, 128, 128, False), Step("MLA, absorbed", 16, 4096,
 def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
     """Seconds of each part and of the whole step; then of its floor: the rows read once, or the FLOPs as fast as can be."""
     n, heads = step.n, step.heads
-    q, weights = torch.randn(heads, step.width) / step.width**0.5, torch.softmax(torch.randn(n, heads), dim=0)
-    keys = torch.randn(n, step.width)
-    sets = rotated((keys,) if step.shared else (keys, torch.randn(n, step.values)), span)
+    q, weights = torch.randn(1, heads, step.width) / step.width**0.5, torch.softmax(torch.randn(1, heads, n), dim=-1)
+    keys = torch.randn(1, n, step.width)
+    sets = rotated((keys,) if step.shared else (keys, torch.randn(1, n, step.values)), span)
 
     def scores(i: int) -> torch.Tensor:
-        out: torch.Tensor = sets[i][0] @ q.mT
+        out: torch.Tensor = q @ sets[i][0].mT
         return out
 
-    def average(i: int, A: torch.Tensor = weights) -> torch.Tensor:
-        out: torch.Tensor = A.mT @ sets[i][-1][:, : step.values]
+    def average(i: int) -> torch.Tensor:
+        out: torch.Tensor = weights @ sets[i][-1][..., : step.values]
         return out
+
+    def whole(i: int) -> torch.Tensor:
+        if step.shared:
+            return attend_latents(q, sets[i][0], step.values, scale=1.0)
+        return decode(q, *sets[i])
 
     probes, work = ceilings(CPU, torch.float32, span)
     calls = probes | {
         "scores, rows from memory": Work(scores, len(sets)),
         "scores, rows near by": Work(scores),
-        "softmax": Work(lambda i: torch.softmax(weights, dim=0)),
+        "softmax": Work(lambda i: torch.softmax(weights, dim=-1)),
         "averages, rows from memory": Work(average, len(sets)),
         "averages, rows near by": Work(average),
-        "the step": Work(lambda i: average(i, torch.softmax(scores(i), dim=0)), len(sets)),
+        "the step": Work(whole, len(sets)),
     }
     now = time.process_time if torch.get_num_threads() == 1 else None  # other work on the machine does not count in it
     times = {name: median(own) for name, own in interleaved(calls, CPU, seconds=seconds, now=now).items()}

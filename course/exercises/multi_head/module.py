@@ -134,7 +134,7 @@ MULTI_HEAD = Exercise(
         Case("causal, no biases, no batch", _no_bias, edge=0.2),
     ),
     hints=(
-        "Three things are wrong. One shows with biases of 0 and square weights, too; ask of each line which tokens meet in it, and "
+        "Three things are wrong, and all of them are in `forward`. Ask of each line which tokens and which features meet in it, and "
         "compare with your `mha`.",
         "Look at the scale, at the axis on which the mask falls, and at how the heads come back together. The layers' names must stay "
         "those of the docstring, for weights are loaded by name.",

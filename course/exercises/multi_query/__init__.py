@@ -17,8 +17,7 @@ PREDICT_HEADS = Exercise(
     },
     holds="b",
     reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes about a quarter of "
-    "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, is what remains. Whoever removes "
-    "one bottleneck meets the next.",
+    "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, takes as long as the reading.",
 )
 
 PREDICT_BATCH = Exercise(

@@ -126,7 +126,7 @@ FULL_TURN = Exercise(
         Misconception(
             "the_base_itself",
             "gave the base",
-            "The base is 10,000 per radian in the limit of wide heads; a full turn is $2\\pi$ radians.",
+            "A base is no number of tokens. The slowest clock of a wide head takes nearly 10,000 tokens for one *radian*; a full turn has $2\\pi$.",
             lambda: 10_000,
         ),
         Misconception(

@@ -42,7 +42,7 @@ def _rotary(*, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones
 
     def answer(X, Wq, Wk, Wv, Wo, H, pos):
         turns = turn_q, turn_k, turn_v
-        if order == "turn":  # as found: turned before the heads are dealt out
+        if order == "turn":  # as found: turned before the features are split into heads
             parts = [_split(ref.apply_rope(X @ W, pos) if t else X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
         else:
             parts = [
@@ -114,9 +114,9 @@ ROTARY_MHA = Exercise(
     misconceptions=(
         Misconception(
             "as_found",
-            "still turn before the heads are dealt out: the clocks are spread over **all** heads, so head 0 has only fast ones and "
-            "the last head only slow ones",
-            "Deal the heads out first. Then turn each head, whose width is $d_k$.",
+            "still turn before the features are split into heads: the clocks are spread over **all** heads, so head 0 has only fast "
+            "ones and the last head only slow ones",
+            "Split into heads first. Then turn each head, whose width is $d_k$.",
             Instead(order="turn"),
         ),
         Misconception(

@@ -169,10 +169,10 @@ LATENT_ATTENTION = Exercise(
         "Write down the four shapes: latents in the cache, keys made of them, weights, averages. Which of them have a head axis, "
         "and which know a position?",
         "Append the new latents as one head of keys, with values of width 0. Make all keys: latents times `W_UK`, split into `G` "
-        "groups, rotated to positions 0 … stop - 1. Queries stand at start … stop - 1. `gqa_grouped` with the latents, expanded to "
-        "`G` groups, in the place of values gives the averages.",
-        "`append` wants a head axis: `(x @ W['W_DKV']).unsqueeze(1)`, and for the values a slice of it of width 0. `C.expand(-1, G, -1, -1)` "
-        "shows each group the same latents without a copy. In `__call__`, `split_heads(W['W_UV'], W['G'])` is (G, r, d): which of its G "
+        "groups, rotated to positions 0 … stop - 1. Queries stand at start … stop - 1. `gqa_grouped` returns "
+        "the weights too; with them each head averages the latents.",
+        "`append` wants a head axis: `(x @ W['W_DKV']).unsqueeze(1)`, and for the values a slice of it of width 0. The weights are "
+        "(batch, G, H / G, new, key): flatten the three axes in the middle into rows, multiply by the latents, unflatten. In `__call__`, `split_heads(W['W_UV'], W['G'])` is (G, r, d): which of its G "
         "matrices does head $h$ need, and how do you get from averages (batch, H, new, r) to rows for `Wo`?",
     ),
     misconceptions=(

@@ -1,4 +1,4 @@
-"""What lesson 08 is given: heads dealt out and merged (lesson 05), one decode step by the builtin, and a stopwatch."""
+"""What lesson 08 is given: heads split and merged (lesson 05), one decode step by the builtin, and a stopwatch."""
 
 import math
 import time
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... head n d"]:
-    """(..., n, H d) -> (..., H, n, d): each token's features, dealt out to H heads."""
+    """(..., n, H d) -> (..., H, n, d): each token's features, cut into H runs."""
     return X.reshape(*X.shape[:-1], H, X.shape[-1] // H).transpose(-3, -2)
 
 

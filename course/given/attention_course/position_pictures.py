@@ -97,8 +97,8 @@ def learning_to_copy(two: History, one: History, best: int) -> None:
         before, followed = ([found[r][r][h] for _, _, found, _ in two] for r in (0, 1))
         right.plot(steps, before, color=COLOURS[2], linewidth=3.2 if h == best else 1.2)
         right.plot(steps, followed, color=COLOURS[3], linestyle="--")
-    right.text(5, 0.9, f"layer 0, token before (thick: head {best})", color=COLOURS[2])
-    right.text(5, 0.8, "layer 1, what followed (dashed)", color=COLOURS[3])
+    right.text(0, 0.72, f"layer 0,\ntoken before\n(thick: head {best})", color=COLOURS[2])
+    right.text(0, 0.42, "layer 1,\nwhat followed\n(dashed)", color=COLOURS[3])
     right.set(xlabel="step", ylabel="mean weight", ylim=(0, 1))
     show(
         fig,

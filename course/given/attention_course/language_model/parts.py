@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def split_heads(X: Float[Tensor, "... n Hd"], H: int) -> Float[Tensor, "... H n d"]:
-    """Each token's features dealt out to H heads."""
+    """Each token's features cut into H runs, one for each head."""
     return X.reshape(*X.shape[:-1], H, X.shape[-1] // H).transpose(-3, -2)
 
 

@@ -193,7 +193,7 @@ def latent_path() -> Drawing:
     score = d.box("scores,\nsoftmax", role="weight", right_of=turn_k, gap=40)
     turn_q = d.box("rotate", role="position", above=score, gap=66)
     query = d.box("x W_Q", role="query", left_of=turn_q, gap=40)
-    mean = d.box("averages\nof latents", role="cache", below=score, gap=40)
+    mean = d.box("averages\nof latents", role="output", below=score, gap=40)
     out = d.box("W_{UV}", role="value", right_of=mean, gap=40)
     steps = [(x, down), (down, cache), (cache, up), (up, turn_k), (turn_k, score)]
     steps += [(query, turn_q), (turn_q, score), (score, mean), (cache, mean), (mean, out)]
