@@ -109,10 +109,10 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
     if exercise.tensors:
         inputs = _as_tensors(inputs, np.float64 if case.double else np.float32)
-    probe = Probe(inputs)
+    probe = Probe(inputs, room=case.room, by_hand=case.by_hand)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
-        probe = Probe(inputs, case.grad, _cotangent(expected.value, draw))
+        probe = replace(probe, grad=case.grad, cotangent=_cotangent(expected.value, draw))
         expected = observe(exercise.reference, probe, dtype="float64")
     expected = shown(exercise.behaviour, expected, probe)
     if case.raises is not None:

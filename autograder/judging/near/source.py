@@ -75,11 +75,11 @@ def source_of(program: Any) -> Source | None:
     tree = _tree(program)
     if tree is None:
         return None
-    home = _home(program)
+    home = _home(inspect.unwrap(program) if isinstance(program, FunctionType) else program)
     trees, elsewhere = {tree.name: tree}, dict[str, dict[str, Any]]()
     waiting: list[ast.AST] = [tree]
     while waiting and len(trees) <= MOST_HELPERS:
-        for node in ast.walk(waiting.pop(0)):
+        for node in undecorated(waiting.pop(0)):
             name = node.id if isinstance(node, ast.Name) else ""
             helper = home.get(name)
             if isinstance(helper, FunctionType) and name not in trees and _near(helper, program):
@@ -91,6 +91,13 @@ def source_of(program: Any) -> Source | None:
                         elsewhere[name] = helper.__globals__
                     waiting.append(found)
     return Source(tree.name, trees, home, elsewhere)
+
+
+def undecorated(tree: ast.AST) -> list[ast.AST]:
+    """The nodes of a program, but for its decorators: what watches a program is no part of it."""
+    decorators = {id(part) for node in ast.walk(tree) for part in getattr(node, "decorator_list", [])}
+    watching = {id(inner) for node in ast.walk(tree) if id(node) in decorators for inner in ast.walk(node)}
+    return [node for node in ast.walk(tree) if id(node) not in watching]
 
 
 def _near(helper: FunctionType, program: Any) -> bool:
