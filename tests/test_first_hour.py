@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from autograder import check, hint, solution, status
@@ -19,7 +20,7 @@ from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.panel import ACCENT, to_html, to_text
 from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
-from autograder.workspace import lab, progress
+from autograder.workspace import index, lab, progress
 from autograder.workspace.in_cells.check import check_in, find_record
 from tests.learner import attn
 
@@ -54,8 +55,10 @@ def test_the_last_exercise_leads_to_the_next_lesson(lesson: Path) -> None:
     for record in workspace.load_pack(lesson.parent, lesson.name).exercises.values():
         if record.choices:
             check_in({record.id: next(iter(record.choices))}, record.id)
+    index.write(lesson.parent)
     panel = check_in(cells(), "average_pool")._repr_html_()
     assert 'href="../01_soft_lookup/01_soft_lookup.ipynb"' in panel
+    assert 'href="../index.ipynb"' in panel
 
 
 def test_the_function_itself_can_be_checked_instead_of_its_name(lesson: Path) -> None:
@@ -127,6 +130,36 @@ def test_a_wrong_prediction_keeps_its_marks_and_is_not_green() -> None:
 
 def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:
     assert "average_pool" in repr(status())
+
+
+def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) -> None:
+    home = lesson.parent
+    page = index.write(home)
+    notebook = workspace.load(page)
+    table = notebook.cells[1].outputs[0].data["text/markdown"]
+    assert table.startswith("**Next:** [00 Start here](00_start_here/00_start_here.ipynb)")
+    assert table.count("\n| [") == len(workspace.names(home))
+    notebook.cells.append(nbformat.v4.new_markdown_cell("My notes."))
+    workspace.save(notebook, page)
+    check_in(cells(), "average_pool")
+    assert index.write(home) == page
+    after = workspace.load(page)
+    assert "| ◐ begun | 1 of 2 | 1 of 1.5 |" in after.cells[1].outputs[0].data["text/markdown"]
+    assert after.cells[2].source == "My notes."
+    before = page.stat().st_mtime_ns
+    index.write(home)
+    assert page.stat().st_mtime_ns == before  # nothing new: an open tab has nothing to ask
+
+
+def test_the_index_says_the_same_in_a_cell(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lesson.parent)
+    assert repr(status()).startswith("Next: 00 Start here\n\n00 Start here: 0 of 2 exercises\n")
+
+
+def test_an_index_that_is_no_notebook_is_left_and_the_lesson_opened(lesson: Path) -> None:
+    (lesson.parent / index.NAME).write_text("{")
+    assert index.write(lesson.parent) == lesson / f"{lesson.name}.ipynb"
+    assert (lesson.parent / index.NAME).read_text() == "{"
 
 
 def test_the_labs_terminal_finds_attn(tmp_path: Path) -> None:
@@ -306,4 +339,4 @@ def test_a_port_in_use_leads_to_the_next(lesson: Path) -> None:
                 os.killpg(server.pid, signal.SIGTERM)
     assert "token=" in said[-1], said
     assert f":{port}/" not in said[-1]
-    assert "/lab/tree/00_start_here" in said[-1]
+    assert "/lab/tree/index.ipynb" in said[-1]

@@ -154,7 +154,7 @@ def test_from_an_empty_folder_to_a_green_check(
     where = "import attention_course, autograder; print(attention_course.__file__, autograder.__file__)"
     assert str(ROOT) not in stranger.run(folder, "python", "-c", where).replace(sysconfig.get_path("purelib"), "")
     with stranger.lab(folder, new_port()) as address:
-        assert "/lab/tree/00_start_here/00_start_here.ipynb" in address
+        assert "/lab/tree/index.ipynb" in address
         assert _answers_at(address)
     work = folder / "work"
     assert len(list(work.glob("[0-9][0-9]_*/*.ipynb"))) == len(list((ROOT / "course" / "release").glob("*/*.ipynb")))

@@ -15,7 +15,7 @@ def register(add: Add) -> None:
     """Add these commands to the parser."""
     _common(add("doctor", _doctor, "Try everything the course needs on this machine, and say how to mend what fails."))
 
-    lab = add("lab", _lab, "Open JupyterLab in your own copy of the lessons, at the next unsolved one.")
+    lab = add("lab", _lab, "Open JupyterLab in your own copy of the lessons, at the page that lists them.")
     lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson")
     _common(lab, as_json=False)
     lab.add_argument("--prepare", action="store_true", help="make the copy and end: for VS Code or another editor")
@@ -82,10 +82,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _lab(arguments: argparse.Namespace) -> int:
     from autograder.workspace import folder as workspace
-    from autograder.workspace import lab
+    from autograder.workspace import index, lab
 
     folder = workspace.prepare(arguments.workspace)
-    target = workspace.next_notebook(folder, arguments.lesson)
+    page = index.write(folder).relative_to(folder)
+    target = workspace.next_notebook(folder, arguments.lesson) if arguments.lesson else page
     if waiting := workspace.outdated(folder):
         print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
     if arguments.prepare:
