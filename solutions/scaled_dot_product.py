@@ -77,15 +77,15 @@ def self_attention(
 
 def choose_projections() -> tuple[Float[Tensor, "2 d_k"], Float[Tensor, "2 d_k"]]:
     r"""Two matrices $(W_Q, W_K)$ of shape (2, d_k), the width $d_k$ being yours, which
-    make the words of the lesson's sentence look where the lesson asks.
+    make four words of the lesson's sentence look in a ring: *she* at *ate*, *ate* at
+    *pear*, *pear* at *sweet*, *sweet* at *she*.
 
     >>> W_Q, W_K = choose_projections()
     >>> W_Q.shape == W_K.shape and len(W_Q) == 2
     True
     """
-    # a row of W_Q says which way that feature's query points, in the plane of the keys:
-    # it = (1, 0) looks along (1, 0); pear = (2, -1) along 2 (1, 0) - (2, 1) = (0, -1)
-    return 12.0 * torch.tensor([[1.0, 0.0], [2.0, 1.0]]), torch.eye(2)
+    # the four lie clockwise around the origin: turn each query clockwise, to the next
+    return 12.0 * torch.tensor([[0.0, -1.0], [1.0, 0.0]]), torch.eye(2)
 
 
 def head_statistics(

@@ -9,10 +9,12 @@ import pytest
 
 from autograder.authoring import book
 from autograder.authoring.course import course_root, lessons
-from autograder.diagnosis.explain import MAX_SIDE, Grid, Report
+from autograder.diagnosis.explain import MAX_SIDE, Grid, Report, make_report
 from autograder.diagnosis.panel import to_html
-from autograder.judging.judge import CHECKS
+from autograder.judging.judge import CHECKS, judge_choice
 from autograder.workspace import folder as workspace
+from autograder.workspace import index, progress
+from autograder.workspace.in_cells.check import find_record
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -163,6 +165,36 @@ def test_the_panels_are_readable_in_each_theme_on_a_small_screen_and_by_keyboard
     assert "you added the rows but did not divide" in overview.inner_text()
     _look(overview, tmp_path / "overview.png")
     assert page.locator(".Toastify__toast").count() == 0  # nothing asks for anything
+    page.close()
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_the_index_shows_each_lesson_and_leads_to_the_next(
+    jupyter: tuple[str, Path], browser: Any, tmp_path: Path, theme: str
+) -> None:
+    url, home = jupyter
+    index.write(home)
+    page = browser.new_page(viewport={"width": 1024, "height": 800})
+    page.goto(f"{url}/lab")
+    page.wait_for_selector("#jp-main-dock-panel", timeout=60_000)
+    assert page.evaluate(THEME, theme)
+    page.goto(f"{url}/lab/tree/{index.NAME}")
+    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
+    seen = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")  # of several tabs
+    table = seen.locator(".jp-OutputArea .jp-RenderedMarkdown table")
+    table.locator("tr").nth(len(lessons())).wait_for(timeout=60_000)  # below its heads a row for each
+    page.screenshot(path=str(tmp_path / "index.png"))
+    contrast, text = table.evaluate(CONTRAST)
+    assert contrast >= 4.5, text
+    progress.record(home / "01_soft_lookup", "hard_lookup", make_report(judge_choice(find_record("predict_shape"), "b")))
+    seen.locator(".jp-CodeCell .cm-content").first.click()
+    page.keyboard.press("Control+Enter")
+    row = table.locator("tr", has_text="Soft lookup")
+    row.locator("td", has_text="begun").wait_for(timeout=60_000)
+    assert row.locator("td", has_text="1 of 9").count() == 1
+    page.screenshot(path=str(tmp_path / "after.png"))
+    table.locator("a", has_text="02 Scoring functions").click()
+    seen.locator("h1", has_text="Scoring functions").wait_for(timeout=60_000)
     page.close()
 
 

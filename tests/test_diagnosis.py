@@ -178,6 +178,33 @@ def test_what_is_right_has_no_relation_to_offer_but_none_is_asked_for() -> None:
     assert list(relations(noise, WANT, (), Tolerance())) == [], "noise must not be explained"
 
 
+@pytest.mark.parametrize("got", [900.0, 1100.0, 32.5, 3.0, 1000.0])
+def test_an_estimate_that_is_off_comes_from_the_right_number_by_no_function(got: float) -> None:
+    assert list(relations(np.array(got), np.array(1024.0), (), Tolerance(rtol=0.02, atol=0.0))) == []
+    assert [r.says for r in relations(np.array(32.0), np.array(1024.0), (), Tolerance(rtol=0.02, atol=0.0))] == [
+        "is the square root of the right one"
+    ]
+
+
+def test_the_panel_of_an_estimate_does_not_give_the_number_away() -> None:
+    estimate = Exercise(
+        "length",
+        title="Length",
+        points=1,
+        kind="estimate",
+        reference=lambda: 1024.0,
+        cases=(Case("the estimate", lambda draw: {}),),
+        tolerance=Tolerance(rtol=0.03, atol=0.0),
+        hints=("a", "b", "c"),
+        misconceptions=(Misconception("twice", "counted twice", "Once.", lambda: 2048.0),),
+    )
+    said = make_report(judged(estimate, lambda: 1100.0))
+    text = " ".join((said.headline, said.advice, said.detail, said.snippet, *said.notes))
+    assert "1024" not in text
+    assert "too large" in said.headline
+    assert "3 %" in said.detail
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

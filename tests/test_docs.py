@@ -29,9 +29,10 @@ DOCUMENTS = ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")
 RUN_ELSEWHERE = {
     ". .venv/bin/activate": ("tests/test_newcomer.py", '_commands(readme, "attn check")'),
     "attn check": ("tests/test_newcomer.py", '_commands(readme, "attn check")'),
-    "make lab": ("tests/test_docs.py", "def test_make_lab_opens_jupyterlab_at_the_first_lesson("),
+    "make lab": ("tests/test_docs.py", "def test_make_lab_opens_jupyterlab_at_the_index("),
     "make test": (".ci/run", "\nmake test\n"),
     "make demo": (".ci/run", "\nmake demo\n"),
+    "attn mark 01_soft_lookup": ("tests/marking_class.py", '"-m", "autograder.cli", "mark", LESSON'),
     "attn bench grading": ("tests/test_scale.py", '["bench", "grading", "--students", "4"'),
     "attn bench grading --sizes 50 200 2000": ("tests/test_scale.py", '["bench", "grading", "--sizes", "2", "4"'),
     "pip install -c constraints.txt -e '.[learn,teach]'": ("Makefile", "$(PIP) -e '.[learn,teach,"),  # by `make test`
@@ -143,7 +144,7 @@ def test_a_command_that_fails_fails_its_document(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the Makefile's paths are POSIX here; CI runs `make test` on Windows")
-def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path, copy_clone: Callable[[Path], Path], lean: Path) -> None:
+def test_make_lab_opens_jupyterlab_at_the_index(tmp_path: Path, copy_clone: Callable[[Path], Path], lean: Path) -> None:
     """`make lab` with everything installed: the stamps say so, and `.venv/bin` is the environment of this test."""
     clone = copy_clone(tmp_path / "clone")
     (clone / ".venv").mkdir()
@@ -159,7 +160,7 @@ def test_make_lab_opens_jupyterlab_at_the_first_lesson(tmp_path: Path, copy_clon
         assert make.stdout is not None
         for line in make.stdout:
             said.append(line)
-            if re.search(r"http://\S+/lab/tree/00_start_here", line):
+            if re.search(r"http://\S+/lab/tree/index", line):
                 break
         else:
             raise AssertionError("".join(said))

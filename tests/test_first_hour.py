@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from autograder import check, hint, solution, status
@@ -19,7 +20,7 @@ from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.panel import ACCENT, to_html, to_text
 from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
-from autograder.workspace import lab, progress
+from autograder.workspace import index, lab, progress
 from autograder.workspace.in_cells.check import check_in, find_record
 from tests.learner import attn
 
@@ -54,8 +55,10 @@ def test_the_last_exercise_leads_to_the_next_lesson(lesson: Path) -> None:
     for record in workspace.load_pack(lesson.parent, lesson.name).exercises.values():
         if record.choices:
             check_in({record.id: next(iter(record.choices))}, record.id)
+    index.write(lesson.parent)
     panel = check_in(cells(), "average_pool")._repr_html_()
     assert 'href="../01_soft_lookup/01_soft_lookup.ipynb"' in panel
+    assert 'href="../index.ipynb"' in panel
 
 
 def test_the_function_itself_can_be_checked_instead_of_its_name(lesson: Path) -> None:
@@ -129,6 +132,36 @@ def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:
     assert "average_pool" in repr(status())
 
 
+def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) -> None:
+    home = lesson.parent
+    page = index.write(home)
+    notebook = workspace.load(page)
+    table = notebook.cells[1].outputs[0].data["text/markdown"]
+    assert table.startswith("**Next:** [00 Start here](00_start_here/00_start_here.ipynb)")
+    assert table.count("\n| [") == len(workspace.names(home))
+    notebook.cells.append(nbformat.v4.new_markdown_cell("My notes."))
+    workspace.save(notebook, page)
+    check_in(cells(), "average_pool")
+    assert index.write(home) == page
+    after = workspace.load(page)
+    assert "| ◐ begun | 1 of 2 | 1 of 1.5 |" in after.cells[1].outputs[0].data["text/markdown"]
+    assert after.cells[2].source == "My notes."
+    before = page.stat().st_mtime_ns
+    index.write(home)
+    assert page.stat().st_mtime_ns == before  # nothing new: an open tab has nothing to ask
+
+
+def test_the_index_says_the_same_in_a_cell(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lesson.parent)
+    assert repr(status()).startswith("Next: 00 Start here\n\n00 Start here: 0 of 2 exercises\n")
+
+
+def test_an_index_that_is_no_notebook_is_left_and_the_lesson_opened(lesson: Path) -> None:
+    (lesson.parent / index.NAME).write_text("{")
+    assert index.write(lesson.parent) == lesson / f"{lesson.name}.ipynb"
+    assert (lesson.parent / index.NAME).read_text() == "{"
+
+
 def test_the_labs_terminal_finds_attn(tmp_path: Path) -> None:
     path = lab.lab_environment(tmp_path)["PATH"]
     assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
@@ -180,6 +213,24 @@ def test_attn_alone_shows_its_commands_by_reader() -> None:
     done = subprocess.run([sys.executable, "-m", "autograder.cli"], capture_output=True, text=True, check=True)
     heads = [line for line in done.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert heads[-3:] == ["to learn:", "to write lessons:", "to teach a class:"]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("attn ch", {"check"}),
+        ("attn check 0", {f"0{number}" for number in range(10)}),
+        ("attn hint 00.", {"00.predict_shape", "00.average_pool"}),
+        ("attn check 99.", set()),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="a shell's file descriptors")
+def test_tab_offers_commands_lessons_and_exercises(line: str, offered: set[str], lesson: Path, tmp_path: Path) -> None:
+    out = tmp_path / "offered"
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_STDOUT_FILENAME": str(out)}
+    asked |= {"_ARGCOMPLETE_COMP_WORDBREAKS": "", "_ARGCOMPLETE_IFS": "\n"}
+    subprocess.run([sys.executable, "-m", "autograder.cli"], env={**os.environ, **asked}, check=True)
+    assert {word.strip() for word in out.read_text().splitlines()} == offered
 
 
 def test_output_that_knows_no_tick_is_still_written() -> None:
@@ -306,4 +357,4 @@ def test_a_port_in_use_leads_to_the_next(lesson: Path) -> None:
                 os.killpg(server.pid, signal.SIGTERM)
     assert "token=" in said[-1], said
     assert f":{port}/" not in said[-1]
-    assert "/lab/tree/00_start_here" in said[-1]
+    assert "/lab/tree/index.ipynb" in said[-1]

@@ -84,7 +84,7 @@ def test_a_newcomer_gets_from_git_clone_to_a_green_check_in_five_minutes(
             start_new_session=True,
         )
     try:
-        while not (found := re.search(r"http://localhost:\S+/lab/tree/00_start_here\S+", log.read_text(encoding="utf-8"))):
+        while not (found := re.search(r"http://localhost:\S+/lab/tree/index\S+", log.read_text(encoding="utf-8"))):
             assert terminal.poll() is None, log.read_text(encoding="utf-8")
             assert time.monotonic() - started < SECONDS, log.read_text(encoding="utf-8")
             time.sleep(0.2)

@@ -1,6 +1,5 @@
 """Lesson 03: the references against independent oracles, and every number that the lesson's text states."""
 
-import itertools
 import math
 from collections.abc import Callable
 from functools import cache
@@ -14,11 +13,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_course import pairs
-from attention_course.designs import looks_at
+from attention_course.designs import RING, looks_in_a_ring
 from attention_course.heads import load_heads
 from attention_course.language_model import load_model
 from attention_course.language_model.reference import PlainAttention, _turn
-from attention_course.thread import INDEX, VECTORS
+from attention_course.thread import INDEX, TOKENS, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -363,38 +362,30 @@ def test_self_attention_of_permuted_tokens_is_permuted(order: list[int]) -> None
     assert_close(self_attention(x[order], *matrices)[0], self_attention(x, *matrices)[0][order], **DOUBLE)
 
 
-def test_the_chosen_projections_make_it_look_at_pear_and_pear_elsewhere() -> None:
+def test_the_chosen_projections_make_four_words_look_in_a_ring() -> None:
     x = torch.tensor(VECTORS, dtype=torch.float32)
     _, weights = self_attention(x, *choose_projections(), torch.eye(2))
-    assert weights[INDEX["it"], INDEX["pear"]] > 0.9
-    assert weights[INDEX["pear"], INDEX["sweet"]] > 0.9
-    scores = x @ x.T
-    assert scores[INDEX["it"], INDEX["pear"]] == scores[INDEX["pear"], INDEX["it"]]
-
-
-def test_no_stretched_symmetric_form_makes_pear_prefer_sweet() -> None:
-    x = torch.tensor(VECTORS)
-    pear = x[INDEX["pear"]]
-    assert pear @ pear > pear @ x[INDEX["sweet"]]
+    for word, wanted in zip(RING, RING[1:] + RING[:1], strict=True):
+        assert weights[INDEX[word], INDEX[wanted]] > 0.9
+    angles = [math.atan2(*VECTORS[INDEX[word]][::-1]) for word in RING]
+    assert angles == sorted(angles, reverse=True)  # clockwise, as the hint says
+    lengths = np.linalg.norm(VECTORS, axis=1)
+    assert {TOKENS[i] for i in lengths.argsort()[-4:]} == set(RING)
 
 
 def test_a_design_is_judged_by_which_word_wins_and_whether_surely() -> None:
     W_Q, W_K = (W.numpy() for W in choose_projections())
-    assert looks_at((W_Q, W_K)).tolist() == [2, 2]
-    tied = np.array([[10.0, -5.0], [5.0, -20.0]])  # pear is torn between ate and itself
-    assert looks_at((tied, np.eye(2))).tolist() == [2, 0]
-    assert looks_at((np.diag([9.0, 27.0]), np.eye(2))).tolist() == [2, 2]  # symmetric, and it does
+    assert looks_in_a_ring((W_Q, W_K)).tolist() == [2, 2, 2, 2]
+    assert looks_in_a_ring((W_Q / 12, W_K)).tolist() == [1, 1, 1, 1]
+    assert looks_in_a_ring((W_K, W_Q)).tolist() == [-2, -2, -2, -2]
+    assert looks_in_a_ring((0 * W_Q, W_K)).tolist() == [0, 0, 0, 0]  # nobody wins
+    assert looks_in_a_ring(([[0, -9], [9, 0]], [[1, 0], [0, 1]])).tolist() == [2, 2, 2, 2]
 
 
-def test_symmetric_scores_let_no_three_words_look_in_a_circle() -> None:
-    x = torch.tensor(VECTORS)
-    pear = x[INDEX["pear"]]
-    assert (pear @ pear, pear @ x[INDEX["sweet"]]) == (5, 4)
-    # S_ab > S_ac = S_ca > S_cb = S_bc > S_ba = S_ab cannot be: of a symmetric matrix's three numbers one is the largest,
-    for order in itertools.permutations((1.0, 2.0, 3.0)):  # and both of its words choose each other
-        ab, ac, bc = order
-        scores = torch.tensor([[-9.0, ab, ac], [ab, -9.0, bc], [ac, bc, -9.0]])
-        assert scores.argmax(-1).tolist() not in ([1, 2, 0], [2, 0, 1])
+@pytest.mark.parametrize("seed", range(5))
+def test_symmetric_scores_let_no_words_look_in_a_ring(seed: int) -> None:
+    for form in normal(200, 2, 2, seed=seed):
+        assert min(looks_in_a_ring((form + form.T, np.eye(2)))) < 1
 
 
 @cache

@@ -18,6 +18,7 @@ from autograder.authoring.build import LINE_LIMIT
 from autograder.authoring.course import course_root
 from autograder.notebooks.roles import INSTALL
 from autograder.plugins.preprocessors import SayWhatToInstall
+from autograder.workspace import index
 from tests.learner import attn
 
 ROOT = course_root().parent
@@ -33,13 +34,12 @@ def _extras(text: str) -> set[str]:
     return {extra for found in re.findall(r"-e '?\.\[([\w,]+)\]", text) for extra in found.split(",")}
 
 
-def test_the_dev_container_runs_commands_that_exist_and_opens_a_lesson_that_exists() -> None:
+def test_the_dev_container_runs_commands_that_exist_and_opens_the_index() -> None:
     container = _json(".devcontainer/devcontainer.json")
     assert container["image"].startswith("mcr.microsoft.com/devcontainers/python:3.")
     assert "install:" in (ROOT / "Makefile").read_text(encoding="utf-8")
     assert container["postCreateCommand"] == "make install && .venv/bin/attn lab --prepare"
-    for opened in container["customizations"]["codespaces"]["openFiles"]:
-        assert (ROOT / "course" / "release" / Path(opened).relative_to("work")).exists()
+    assert container["customizations"]["codespaces"]["openFiles"] == [f"work/{index.NAME}"]
     assert set(container["portsAttributes"]) == {str(port) for port in container["forwardPorts"]}
 
 

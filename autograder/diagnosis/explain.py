@@ -70,7 +70,13 @@ def effort(exercise: Exercise | ExerciseRecord) -> str:
     minutes = f"about {exercise.minutes:g} minute{'' if exercise.minutes == 1 else 's'}"
     if exercise.choices:
         return f"{minutes} · prediction"
-    return f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)} · {minutes} · {exercise.kind}"
+    kind = f"estimate, {_precision(exercise)}" if exercise.kind == "estimate" else exercise.kind
+    return f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)} · {minutes} · {kind}"
+
+
+def _precision(exercise: Exercise | ExerciseRecord) -> str:
+    percent = 100 * exercise.tolerance.rtol
+    return f"to within {percent:g} %" if percent >= 0.1 else "exactly"
 
 
 def make_report(result: Result, *, reveal: bool = True) -> Report:
@@ -188,7 +194,7 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     if exact is not None:
         return Diagnosis(f"{exact[0]}: {mismatch.message}.".replace("?.", "?"), exact[1])
     if mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0:
-        return _off(float(mismatch.expected), float(mismatch.got))
+        return _off(float(mismatch.expected), float(mismatch.got), coarse=result.exercise.kind == "estimate")
     place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
     advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
     if place:
@@ -196,14 +202,20 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     return Diagnosis("Wrong, and in none of the ways I know.", advice)
 
 
-def _off(want: float, got: float) -> Diagnosis:
-    """How far off a single number is, and to which side: that much can be said without a name."""
+def _off(want: float, got: float, *, coarse: bool) -> Diagnosis:
+    """How far off a single number is, and to which side: that much can be said without a name.
+
+    Of an estimate it is said coarsely, or the next try would be a multiplication.
+    """
     if want * got <= 0 or not np.isfinite(got):
         return Diagnosis(
             f"Your number, {got:.4g}, cannot be: {_sign(want, got)}.", "Which step of yours first goes out of bounds?"
         )
     factor = max(want / got, got / want)
-    far = f"by a factor of about {factor:.3g}" if factor >= 1.2 else f"by about {abs(got / want - 1):.2g} of the right one"
+    if coarse:
+        far = "but by less than a half" if factor < 1.5 else f"by a factor of about {factor:.1g}"
+    else:
+        far = f"by a factor of about {factor:.3g}" if factor >= 1.2 else f"by about {abs(got / want - 1):.2g} of the right one"
     side = "small" if abs(got) < abs(want) else "large"
     missing = (
         "Which factor, or which part, is missing?" if side == "small" else "What is counted too often, or should not be counted?"
@@ -223,6 +235,8 @@ def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
             kind = {"timeout": "it takes too long", "crashed": "the process ends"}.get(result.failure.kind)
             return f"On a hidden test ({case}), {kind or f'it raises {result.failure.type}'}."
         return f"On a hidden test ({case}), the check “{mismatch.check}” fails."
+    if mismatch.check == "values" and result.exercise.kind == "estimate":
+        return f"The number is asked for {_precision(result.exercise)}."
     where = f" in output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     text = f"On “{case}”{where}: {mismatch.message}"
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":

@@ -14,6 +14,7 @@ import numpy as np
 from autograder.diagnosis.outcome import Case, same_in, same_value, values
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
+from autograder.judging.near.programs import NEW
 from autograder.judging.pack import PAIR
 from autograder.judging.records import Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
@@ -182,7 +183,8 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
     sure = certain and not raised
     estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
-    certainly = "Your number is what comes out if you" if estimated else "You"  # other ways may lead to the same number
+    slip = any(known.id.startswith(NEW) for known in names)  # what it does is certain, and not that it was written so
+    certainly = f"{'Your number' if estimated else 'What you return'} is what comes out if you" if estimated or slip else "You"
     lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)
     return Diagnosis(f"{lead} {says}.", " ".join(known.fix for known in names), names, sure)

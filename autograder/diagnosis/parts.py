@@ -58,7 +58,7 @@ def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case]) -> Known |
     many_paths = len(values(cases[0][0].expected)) > 1
     if many_paths:  # for a single output the whole was compared before
         for known in exercise.known:
-            if all(_known_at(known.id, path, case, exercise.tolerance) for case in wrong):
+            if all(_known_at(known.id, path, case, exercise.tolerance) for case in cases):
                 return known
     return _common(
         [
@@ -69,9 +69,10 @@ def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case]) -> Known |
 
 
 def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
-    mistake, got = case[0].mistakes.get(name), values(case[1].observation)
-    if mistake is None or path not in got:
-        return False
+    """Whether the mistake gives at `path` just what was seen, where it is wrong and where it is right."""
+    mistake, got = case[0].mistakes.get(name, case[0].expected), values(case[1].observation)
+    if path not in got:
+        return path not in values(mistake)
     would = values(mistake)
     return path in would and same_value(would[path], got[path], tolerance)
 

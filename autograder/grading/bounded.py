@@ -26,7 +26,7 @@ from autograder.authoring.course import spare_grammars
 from autograder.sandbox import clock
 from autograder.sandbox.inside import confine
 
-CPU_S = 4  # for all texts of a student together
+CPU_S = 2  # for all texts of a student together
 WALL_S = 30.0  # where the machine is busy
 START_S = 60.0
 MEMORY_BYTES = 2 << 30
@@ -83,12 +83,24 @@ def _markdown(source: str) -> Any:
     return markdown(source, trusted=False)
 
 
+def _answer(source: str) -> Any:
+    """With formulas; what is read as HTML then was defused before, and passes an allow-list after."""
+    from autograder.grading.reports.feedback import markdown
+    from autograder.notebooks.submission import prose
+
+    try:
+        return markdown(prose(source), trusted=True)
+    except Exception:  # a learner's TeX can fail in any way that the converter knows
+        return markdown(source, trusted=False)
+
+
 MAKERS: dict[str, Callable[[str], Any]] = {
     "scopes": _scopes,
     "statements": _statements,
     "names": _names,
     "coloured": _coloured,
     "markdown": _markdown,
+    "answer": _answer,
     "picture": _picture,
 }
 

@@ -87,6 +87,8 @@ class Case:
     and a wrong core scores zero whatever the edges do, so a constant or a stub cannot collect marks on them.
     `raises` is the exception that a right answer ends with on these inputs (one of Python's own, or a kind of it).
     `double` hands tensors over in double precision, and asks for results in it: a tensor made without a `dtype` shows.
+    `room` is how many times the bytes of all inputs may be made anew at once: what copies, or makes a table too large, shows.
+    `by_hand` takes automatic differentiation away.
     """
 
     name: str
@@ -95,6 +97,8 @@ class Case:
     edge: float = 0.0
     raises: type[Exception] | None = None
     double: bool = False
+    room: float = 0.0
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,11 @@ def _structure(expected: EncodedValue, got: EncodedValue) -> Mismatch | None:
             other = dict(b["d"])
             return next((p for k, x in a["d"] if (p := walk(x, other[k], f"{path}[{k!r}]"))), None)
         zero_d = ("a" in a and expected.arrays[a["a"]].ndim == 0 and _is_number(b)) or (
-            _is_number(a) and "a" in b and got.arrays[b["a"]].ndim == 0 and got.arrays[b["a"]].dtype.kind in "iuf"
+            _is_number(a)
+            and "a" in b
+            and b["k"] == "array"
+            and got.arrays[b["a"]].ndim == 0
+            and got.arrays[b["a"]].dtype.kind in "iuf"
         )
         if zero_d or (_is_number(a) and _is_number(b)) or ("a" in a and "a" in b and a["k"] == b["k"]):
             return None
@@ -225,9 +229,10 @@ def _property(law: Property, arrays: Sequence[tuple[str, Array, Array]]) -> Mism
             total = got.sum(axis=law.axis, keepdims=True)
             off = ~(np.abs(total - target) <= 1e-4)
             bad = np.broadcast_to(off, got.shape)
-            where = {(-1, 1): "the weights", (-1, 2): "each row"}.get((law.axis, got.ndim), f"sums along axis {law.axis}")
+            named = {(-1, 1): "the weights must sum to", (-1, 2): "each row must sum to"}
+            where = named.get((law.axis, got.ndim), f"sums along axis {law.axis} must be")
             first, wanted = (float(sums[off][0]) if off.any() else 0.0 for sums in (total, target))
-            text = f"{where} must sum to {wanted:.4g} here; yours sum to {first:.4g}"
+            text = f"{where} {wanted:.4g} here; the first of yours that is not, is {first:.4g}"
         if bad.any():
             return _mismatch("properties", text, path, want, got, bad)
     return None

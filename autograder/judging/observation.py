@@ -34,3 +34,5 @@ class Probe:
     inputs: EncodedValue
     grad: tuple[str, ...] = ()
     cotangent: EncodedValue | None = None
+    room: float = 0.0  # how many times the bytes of the inputs may be made anew; 0 where nobody watches
+    by_hand: bool = False  # no automatic differentiation

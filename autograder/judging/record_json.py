@@ -71,6 +71,8 @@ def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
             "inputs": store(case.probe.inputs, arrays),
             "grad": list(case.probe.grad),
             "cotangent": store(case.probe.cotangent, arrays),
+            **({"room": case.probe.room} if case.probe.room else {}),
+            **({"by_hand": True} if case.probe.by_hand else {}),
             "expected": _observation_to_json(case.expected, arrays),
             "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
             "composed": _table(case, pairs, near, arrays),
@@ -109,7 +111,8 @@ def from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
     for case in item["cases"]:
         inputs = fetch(case["inputs"], arrays)
         assert inputs is not None
-        probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays))
+        how = case.get("room", 0.0), case.get("by_hand", False)
+        probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
         expected = _observation_from_json(case["expected"], arrays)
         rows = _rows(case.get("composed"), range(len(programs)), arrays)

@@ -67,7 +67,8 @@ def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
     """A `Probe` as header and arrays (trusted process -> sandbox)."""
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
-    return {"inputs": inputs, "grad": list(probe.grad), "cotangent": cotangent}, arrays
+    how = {"room": probe.room, "by_hand": probe.by_hand}
+    return {"inputs": inputs, "grad": list(probe.grad), "cotangent": cotangent, **how}, arrays
 
 
 def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
@@ -75,7 +76,10 @@ def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
     inputs = fetch_tree(header.get("inputs"), arrays, code=True)
     if inputs is None:
         raise WireError("expected a probe with inputs, got none.")
-    return Probe(inputs, tuple(_texts(header.get("grad"), 100)), fetch_tree(header.get("cotangent"), arrays))
+    room, by_hand = header.get("room", 0.0), header.get("by_hand", False)
+    if type(room) not in (int, float) or type(by_hand) is not bool:
+        raise WireError("expected a number for the room, and whether all is by hand.")
+    return Probe(inputs, tuple(_texts(header.get("grad"), 100)), fetch_tree(header.get("cotangent"), arrays), room, by_hand)
 
 
 def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:

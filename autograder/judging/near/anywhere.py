@@ -17,11 +17,15 @@ ENOUGH_NUMBERS = 12  # an exercise with more numbers among its inputs is not ask
 
 @dataclass(frozen=True)
 class Slip:
-    """One step more than a right answer takes; `says` completes "You …"."""
+    """One step more than a right answer takes; `says` completes "You …".
+
+    Of two with one `undone` one may undo the other, or say the same in another way: they are no two slips.
+    """
 
     step: After | Before
     says: str
     rank: int
+    undone: str = ""
 
 
 def slips(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
@@ -85,6 +89,7 @@ _DONE: tuple[tuple[str, str, Callable[[Any], Any], int], ...] = (
     ("f", "took the exponential of the result", lambda x: np.exp(x), 2),
     ("f", "took the square of the result", lambda x: x**2, 2),
     ("f", "took the square root of the result", lambda x: x**0.5, 2),
+    ("f", "lost the signs: every entry is positive", abs, 1),
     ("f", "cut what is negative off the result", lambda x: x.clip(min=0), 3),
     ("af", "normalised the result, so that it sums to 1 over its last axis", lambda x: x / x.sum(-1)[..., None], 2),
     ("nf", "rounded the result down", lambda x: float(np.floor(x)), 1),
@@ -121,6 +126,7 @@ _DONE: tuple[tuple[str, str, Callable[[Any], Any], int], ...] = (
     ("n", "have lost a factor 2^30 / 10^9: GiB and GB are not the same", lambda x: x * (1e9 / 2**30), 3),
     ("n", "returned percent where a share is asked for", lambda x: 100 * x, 3),
 )  # fmt: skip
+_EACH = ("f", "n")  # what is done to each entry
 
 
 def _applies(letters: str, x: Any) -> bool:
@@ -141,15 +147,16 @@ def _with_result(result: Any) -> Iterator[Slip]:
         for place, part in enumerate(result):
             for letters, says, change, rank in _DONE:
                 if _applies(letters, part):
-                    where = f"in output `[{place}]`, "
-                    yield Slip(After(_at(place, change)), where + says, rank + 1)
+                    name = f"output `[{place}]`"
+                    said = says.replace("the result", name) if "the result" in says else f"{says}, in {name}"
+                    yield Slip(After(_at(place, change)), said, rank + 1, name if letters in _EACH else "")
         yield Slip(After(lambda out, **_: tuple(reversed(out))), "returned the results in the opposite order", 0)
         for place in range(len(result)):
             yield Slip(After(lambda out, place=place, **_: out[place]), f"returned result number {place + 1} alone", 1)
         return
     for letters, says, change, rank in _DONE:
         if _applies(letters, result):
-            yield Slip(After(lambda out, change=change, **_: change(out)), says, rank)
+            yield Slip(After(lambda out, change=change, **_: change(out)), says, rank, "result" if letters in _EACH else "")
 
 
 def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:

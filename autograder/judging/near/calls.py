@@ -30,7 +30,11 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
     for other in _RENAMED.get(name, ()):
         yield 1, lambda n, other=other: _renamed(n, other), f"took `{other}` where `{name}` belongs, in {quote(node)}"
     module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES
-    if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys"):
+    if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
+        yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out"
+    if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
+        yield from _of_triangle(node, 0 if isinstance(node.func, ast.Attribute) and not module else 1)
+    if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys", "masked_fill"):
         yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
     elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):
         yield 1, lambda n: n.args[0], f"left out `{name}`, in {quote(node)}"
@@ -106,6 +110,33 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
                 lambda n, key=key, less=less: _with_option(n, key, less),
                 f"divided by {'n' if less == 0 else 'n − 1'} in `{name}`",
             )
+
+
+def _of_triangle(node: ast.Call, place: int) -> Iterator[Slip]:
+    """A triangle one step further, or one less, or aligned to the first key."""
+    at = next((number for number, keyword in enumerate(node.keywords) if keyword.arg in ("diagonal", "k")), None)
+    stated = node.keywords[at].value if at is not None else node.args[place] if len(node.args) > place else ast.Constant(0)
+    for step in (1, -1):
+
+        def moved(n: Any, step: int = step) -> ast.Call:
+            value = n.keywords[at].value if at is not None else n.args[place] if len(n.args) > place else ast.Constant(0)
+            return _diagonal(n, at, place, ast.BinOp(value, ast.Add(), ast.Constant(step)))
+
+        yield 0, moved, f"moved the diagonal of {quote(node)} by one, {'to later columns' if step > 0 else 'to earlier ones'}"
+    if not isinstance(stated, ast.Constant):
+        said = f"aligned the triangle of {quote(node)} to the first columns: the offset {quote(stated)} is missing"
+        yield 0, lambda n: _diagonal(n, at, place, ast.Constant(0)), said
+        yield (
+            1,
+            lambda n: _diagonal(n, at, place, ast.UnaryOp(ast.USub(), stated)),
+            f"took the offset of {quote(node)} with the other sign",
+        )
+
+
+def _diagonal(node: ast.Call, at: int | None, place: int, value: ast.expr) -> ast.Call:
+    if at is not None:
+        return _with_keyword(node, at, value)
+    return ast.Call(node.func, [*node.args[:place], value], node.keywords)
 
 
 _OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first

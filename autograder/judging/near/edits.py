@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autograder.judging.near.calls import of_attribute, of_call, of_statement
-from autograder.judging.near.source import Edit, Slip, Source, quote
+from autograder.judging.near.source import Edit, Slip, Source, quote, undecorated
 
 
 def edits(source: Source) -> list[Edit]:
@@ -22,7 +22,7 @@ def edits(source: Source) -> list[Edit]:
 def _edits(function: str, tree: ast.AST) -> Iterator[Edit]:
     inside = _parents(tree)
     names = _names(tree)
-    for node in ast.walk(tree):
+    for node in undecorated(tree):
         for rank, change, says in _of_node(node, inside, names):
             yield Edit(function, node, change, says, rank)
 
@@ -90,6 +90,15 @@ def _of_operation(node: ast.BinOp) -> Iterator[Slip]:
     if kind is ast.Pow:
         roots = {"2": f"did not square {left}", "0.5": f"took no square root of {left}"}
         yield 0, lambda n: n.left, roots.get(ast.unparse(node.right), f"did not raise {left} to the power {right}")
+        if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Div | ast.Mult):
+            inner = quote(node.left.right)
+            verb = "divided" if isinstance(node.left.op, ast.Div) else "multiplied"
+            power = "square" if right in ("`2`", "`2.0`") else f"power {right}"
+            yield (
+                0,
+                lambda n: ast.BinOp(ast.BinOp(n.left.left, n.op, n.right), n.left.op, n.left.right),
+                f"{verb} by {inner}, not by its {power}",
+            )
         yield 5, lambda n: ast.BinOp(n.right, n.op, n.left), f"took the power the wrong way round: {right} to the power {left}"
         return
     if kind not in _LOST:

@@ -6,10 +6,13 @@ slips that were made. A slip is a small edit of the text of the reference, of an
 that does what a listed mistake does is that mistake.
 """
 
+import contextlib
 import functools
+import io
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,18 +24,19 @@ from autograder.judging.exercise import After, Before, Exercise, Instead, Made, 
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
 from autograder.judging.near.anywhere import slips
 from autograder.judging.near.edits import edits
+from autograder.judging.near.settled import settled
 from autograder.judging.near.source import Edit, Source, source_of
-from autograder.judging.observe import observe, observe_within
+from autograder.judging.observe import bare, observe, observe_within
 from autograder.judging.records import CaseRecord, Known
 from autograder.judging.values import Array, decode
 
 OF_VARIANTS = 3  # rarer slips are tried in the reference alone
 JOIN, NEW = "+", "~"
 LISTED = -1.0  # a listed mistake is commoner than any other slip
-ASKED_ALONE, ASKED_TWICE = 600, 900  # programs that are run, with one slip and with two
-KEPT_ALONE, KEPT_TWICE = 200, 450
+ASKED_ALONE, ASKED_TWICE = 1000, 2400  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 350, 900
 # processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
-SHARES = ((0.003, 1.0), (0.006, 0.5), (0.012, 0.25), (0.025, 0.12), (0.05, 0.06), (0.2, 0.02))
+SHARES = ((0.004, 1.0), (0.008, 0.5), (0.016, 0.25), (0.03, 0.12), (0.06, 0.06), (0.2, 0.02))
 SLOW = 0.02  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
@@ -63,6 +67,7 @@ class Try:
     edit: Edit | None = None
     step: Any = None
     listed: str | None = None
+    undone: str = ""
 
 
 @dataclass
@@ -81,7 +86,7 @@ class _Found:
             answer = make()
         except Exception:  # an edited text may be no program at all
             return None
-        watch = functools.partial(observe_within, SECONDS) if self.watched else observe
+        watch = functools.partial(observe_within, SECONDS, how=bare) if self.watched else bare
         rows: list[Array | None] = []
         for record in self.cases:
             if record.expected.failure is not None:
@@ -112,13 +117,20 @@ class _Found:
 
 def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
     """For each program, by the ids of its slips: its fingerprints; and the slips in words."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return _found(exercise, cases)
+
+
+def _found(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
     taken = _seconds(exercise.reference, cases)
     scale = next((share for seconds, share in SHARES if taken <= seconds), 0.0)
-    starts = [start for start in _starts(exercise) if _quick(start, cases, max(SLOW, 2 * taken))]
+    inputs = frozenset(cases[0].probe.inputs.items())
+    starts = [start for start in _starts(exercise, inputs) if _quick(start, cases, max(SLOW, 2 * taken))]
     found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
     _add_known(found, cases)
     ids: dict[str, str] = {}  # what is said -> id
-    anywhere = [Try(slip.rank, slip.says, step=slip.step) for slip in _steps(exercise, cases[0])]
+    anywhere = [Try(slip.rank, slip.says, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases[0])]
     right = [start for start in starts if start.listed is None]
     candidates = [
         Try(edit.rank, edit.says, start, edit)
@@ -185,7 +197,7 @@ def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
         found.known([record.pairs.get(name) for record in cases], name)
 
 
-def _starts(exercise: Exercise) -> Iterator[Start]:
+def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:
     """The programs whose text is edited: the right answers first, then the listed mistakes."""
     for answer in (exercise.reference, *(variant.answer for variant in exercise.variants)):
         if (source := source_of(answer)) is not None:
@@ -193,16 +205,24 @@ def _starts(exercise: Exercise) -> Iterator[Start]:
     recipe = exercise.recipe
     setting = source_of(recipe.factory if isinstance(recipe, Made) else recipe) if recipe is not None else None
     if setting is not None:
-        yield Start(setting, lambda program: _set(recipe, program, Instead()))
+        yield Start(_settled(setting, {}, inputs), lambda program: _set(recipe, program, Instead()))
     for mistake in exercise.misconceptions:
         for answer in mistake.answers().values():
-            yield from _starts_of(exercise, mistake, answer, setting)
+            yield from _starts_of(exercise, mistake, answer, setting, inputs)
 
 
-def _starts_of(exercise: Exercise, mistake: Misconception, answer: Any, setting: Source | None) -> Iterator[Start]:
+def _settled(recipe: Source, made: Mapping[str, Any], inputs: frozenset[str]) -> Source:
+    return replace(recipe, trees={**recipe.trees, recipe.name: settled(recipe.trees[recipe.name], made, inputs)})
+
+
+def _starts_of(
+    exercise: Exercise, mistake: Misconception, answer: Any, setting: Source | None, inputs: frozenset[str]
+) -> Iterator[Start]:
     if isinstance(answer, Instead):
         if setting is not None:
-            yield Start(setting, lambda program: _set(exercise.recipe, program, answer), mistake.id)
+            yield Start(
+                _settled(setting, answer.settings, inputs), lambda program: _set(exercise.recipe, program, answer), mistake.id
+            )
     elif isinstance(answer, Before | After):
         if (source := source_of(exercise.reference)) is not None:
             yield Start(source, lambda program: apply_step(answer, program), mistake.id)
@@ -240,12 +260,16 @@ def _program(exercise: Exercise, *slips: Try) -> Answer:
 def _twice(starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try]) -> Iterator[tuple[Try, Try]]:
     """Two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
     found: list[tuple[float, Try, Try]] = []
+    of_right = {edit.says for start in starts if start.listed is None for edit in edits(start.source)}
     for start in starts:
         if start.listed is not None:
             first = Try(LISTED, "", start, listed=start.listed)
-            found += [(edit.rank + 0.5, first, Try(edit.rank, edit.says, start, edit)) for edit in edits(start.source)]
+            beside = [edit for edit in edits(start.source) if edit.says in of_right]  # not a change of the mistake itself
+            found += [(edit.rank + 0.5, first, Try(edit.rank, edit.says, start, edit)) for edit in beside]
             found += [(slip.rank + 0.5, first, slip) for slip in anywhere]
     for one, two in itertools.combinations(alone, 2):
+        if one.undone and one.undone == two.undone:
+            continue  # a square and a root, say
         apart = one.start is not None and two.start is not None and one.start is not two.start
         if not apart and not (one.edit is not None and two.edit is not None and one.edit.node is two.edit.node):
             found.append((one.rank + two.rank + 1.0, one, two))

@@ -11,6 +11,7 @@ from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 from autograder.workspace.in_cells import hints
 from autograder.workspace.in_cells.check import find_packs, find_record
+from autograder.workspace.in_cells.overview import Contents, contents
 
 HINTS_FIRST = 3
 
@@ -56,8 +57,10 @@ def hint(exercise: str) -> Shown:
     return Shown(f"{head}\n{plain(given.text)}", f"<b>{html.escape(head)}</b><br>{inline(given.text)}")
 
 
-def status() -> Shown:
-    """Your progress in all lessons that you have begun, and in this one."""
+def status() -> Shown | Contents:
+    """Your progress in all lessons that you have begun, and in this one; in the workspace's own folder: all lessons."""
+    if (Path.cwd() / progress.MARKER).is_dir():
+        return contents(Path.cwd())
     home, lesson = _here("status")
     rows = [row for row in workspace.status(home) if row["score"] > 0 or row["lesson"] == lesson]
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))

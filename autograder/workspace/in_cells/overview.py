@@ -1,4 +1,4 @@
-"""How far the learner is, and what is next: `check()` without a name, and the line after an exercise that passes."""
+"""How far the learner is, and what is next: `check()` without a name, the line after an exercise that passes, all lessons."""
 
 import re
 from dataclasses import dataclass
@@ -38,6 +38,56 @@ def overview(folder: Path) -> Overview:
     return Overview(workspace.status(folder.parent, only=(folder.name,))[0])
 
 
+@dataclass(frozen=True)
+class Contents:
+    """The rows of `workspace.status`: in a notebook a table of all lessons, with links; elsewhere text."""
+
+    rows: list[dict[str, Any]]
+    following: Step
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Next: {panel.plain(self.following[0])}", "", *map(self._line, self.rows)])
+
+    def _repr_markdown_(self) -> str:
+        text, link = self.following
+        lines = [f"**Next:** [{text}]({link})" if link else f"**{text}**", "", "| lesson | state | exercises done | points |"]
+        lines.append("|:--|:--|:--|:--|")
+        for row in self.rows:
+            name = f"[{row['lesson'][:2]} {row['title']}]({row['lesson']}/{row['lesson']}.ipynb)"
+            points = f"{row['score']:g} of {row['points']:g}"
+            lines.append(f"| {name} | {self._state(row)} | {self._done(row)} of {len(row['exercises'])} | {points} |")
+        return "\n".join(lines)
+
+    def _line(self, row: dict[str, Any]) -> str:
+        said = f"{row['lesson'][:2]} {row['title']}: {self._done(row)} of {len(row['exercises'])} exercises"
+        return f"{said} {self._state(row)}".rstrip()
+
+    @staticmethod
+    def _done(row: dict[str, Any]) -> int:
+        return sum(exercise["status"] == "pass" for exercise in row["exercises"])
+
+    @staticmethod
+    def _state(row: dict[str, Any]) -> str:
+        if row["done"]:
+            return f"{panel.SYMBOL['pass']} done"
+        begun = any(exercise["status"] != "todo" for exercise in row["exercises"])
+        return f"{panel.SYMBOL['part']} begun" if begun else ""
+
+
+def contents(home: Path) -> Contents:
+    """All lessons of the workspace `home`, and the first exercise that is not done."""
+    rows = workspace.status(home)
+    for row in rows:
+        for exercise in row["exercises"]:
+            if exercise["status"] != "pass":
+                lesson = row["lesson"]
+                link = f"{lesson}/{lesson}.ipynb{_anchor(home, lesson, exercise['id'])}"
+                if row["exercises"][0] == exercise:  # a lesson that is not begun is read from its top
+                    return Contents(rows, (f"{lesson[:2]} {row['title']}", f"{lesson}/{lesson}.ipynb"))
+                return Contents(rows, (f"{lesson[:2]} {row['title']}: {exercise['title']}", link))
+    return Contents(rows, ("All lessons are done.", ""))
+
+
 def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
     """ "5 of 10", and the next exercise that is not done: after this one, else from the top; else the next lesson.
 
@@ -55,11 +105,12 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
         left = [name for name, passed in zip(ids[at:] + ids[:at], done[at:] + done[:at], strict=True) if not passed]
         if left:
             return (*steps, (f"next: `{left[0]}`", _anchor(home, lesson, left[0])))
+        every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
         later = [name for name in workspace.names(home) if name > lesson]
         if later:
             title = workspace.load_pack(home, later[0]).title
-            return (*steps, (f"next lesson: {later[0][:2]} {title}", f"../{later[0]}/{later[0]}.ipynb"))
-        return (*steps, ("that was the last lesson", ""))
+            return (*steps, (f"next lesson: {later[0][:2]} {title}", f"../{later[0]}/{later[0]}.ipynb"), *every)
+        return (*steps, ("that was the last lesson", ""), *every)
     except (CourseError, OSError, ValueError, IndexError):
         return ()  # a damaged workspace must not cost the check
 

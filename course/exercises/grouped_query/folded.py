@@ -65,6 +65,14 @@ def _broadcast(Q, K, V):
     return (A @ V.unsqueeze(-3)).flatten(-4, -3), A
 
 
+def _repeated(Q, K, V):
+    G, r = K.shape[-3], Q.shape[-3] // K.shape[-3]
+    K, V = (X.repeat_interleave(r, -3) for X in (K, V))
+    S = (Q @ K.mT / math.sqrt(Q.shape[-1])).masked_fill(~_lower_right(Q.shape[-2], K.shape[-2]), -torch.inf)
+    A = torch.softmax(S, dim=-1)
+    return A @ V, A.unflatten(-3, (G, r))
+
+
 def _query_major(Q, K, V):
     """The other fold: for each query, its heads below each other."""
     G, n, m = K.shape[-3], Q.shape[-2], K.shape[-2]
@@ -91,7 +99,7 @@ GQA_GROUPED = Exercise(
     cases=(
         Case("four heads in two groups, two tokens", _qkv(4, 2, 2, 2, 1, 1)),
         Case("a chunk behind a past, in a batch", _qkv(6, 3, 2, 7, 5, 3, 2), grad=("Q", "K", "V")),
-        Case("a decode step", _qkv(6, 2, 1, 5, 3, 2, 2)),
+        Case("a decode step, without room for a copy", _qkv(6, 2, 1, 5, 3, 2, 2), room=1.0, edge=0.3),
         Case("two leading axes", _qkv(4, 2, 3, 5, 2, 2, 2, 3)),
     ),
     hints=(
@@ -146,6 +154,14 @@ GQA_GROUPED = Exercise(
             Before(lambda Q, **_: {"Q": Q * Q.shape[-1] ** 0.5}),
         ),
         Misconception(
+            "copied_for_each_head",
+            "copied keys and values for each head of a group: a repeat does, and so does a product that broadcasts in a batch",
+            "Let the heads join the queries of their group: (…, G, r n, d) meets (…, G, m, d) as it is.",
+            _broadcast,
+            also=(_repeated,),
+            raises=True,
+        ),
+        Misconception(
             "weights_per_head",
             "got the values right, and returned the weights with one head axis",
             "Return them as (…, G, r, n, m): group, then head in the group.",
@@ -154,7 +170,6 @@ GQA_GROUPED = Exercise(
     ),
     variants=(
         Variant("einsum", _einsum),
-        Variant("broadcast", _broadcast),
         Variant("folded_query_by_query", _query_major),
     ),
 )

@@ -92,7 +92,7 @@ GQA_AS_MLA = Exercise(
     cases=(
         Case("two groups, four heads", _groups(2, 3, 1, 2, 4)),
         Case("three groups, six heads", _groups(3, 5, 2, 3, 6)),
-        Case("two groups of three heads", _groups(2, 7, 3, 2, 6)),
+        Case("two groups of three heads", _groups(2, 7, 3, 2, 6), double=True, edge=0.2),
     ),
     hints=(
         "What does GQA cache for one token? Lay those numbers side by side: that is the latent. What must a head do to get its own key back?",

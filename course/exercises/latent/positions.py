@@ -62,7 +62,7 @@ def _loop(W_UK, offsets, base):
     matrices = [ref.apply_rope(W_UK, torch.full((len(W_UK),), int(p)), base) for p in offsets]
     best = sum(matrices) / len(matrices)
     missed = sum(((W - best) ** 2).sum() for W in matrices)
-    return torch.sqrt(missed / sum((W**2).sum() for W in matrices))
+    return float(torch.sqrt(missed / sum((W**2).sum() for W in matrices)))
 
 
 def _complex(W_UK, offsets, base):

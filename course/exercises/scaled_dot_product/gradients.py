@@ -44,9 +44,9 @@ SOFTMAX_JACOBIAN = Exercise(
     tensors=True,
     forbid=("torch.autograd", "autograd.", "jacobian(", "jacrev(", "jacfwd(", ".backward("),
     cases=(
-        Case("three scores", _three_scores),
-        Case("more scores", _more_scores),
-        Case("scores near 1000", _extreme_scores, edge=0.25),
+        Case("three scores", _three_scores, by_hand=True),
+        Case("more scores", _more_scores, by_hand=True),
+        Case("scores near 1000", _extreme_scores, edge=0.25, by_hand=True),
     ),
     hints=(
         "Raise one score a little. Its own weight grows, all the others shrink, and the total stays 1. So which entries of $J$ "
@@ -58,6 +58,12 @@ SOFTMAX_JACOBIAN = Exercise(
         "(`torch.outer`).",
     ),
     misconceptions=(
+        Misconception(
+            "asked_autograd",
+            "asked PyTorch for the derivative, which writes nothing down here",
+            "Write the two parts of $J$ by hand: the exercise is their rule.",
+            lambda s: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), s),
+        ),
         Misconception(
             "diagonal_only",
             "kept $\\mathrm{diag}(a)$ and forgot that every score also sits in the denominator",
@@ -104,7 +110,6 @@ SOFTMAX_JACOBIAN = Exercise(
     variants=(
         Variant("delta_times", lambda s: _weights(s)[:, None] * (torch.eye(len(s)).to(s) - _weights(s)[None, :])),
         Variant("entry_by_entry", _entry_by_entry),
-        Variant("autograd", lambda s: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), s)),
     ),
 )
 
@@ -175,7 +180,11 @@ SDPA_BACKWARD = Exercise(
     tensors=True,
     forbid=("torch.autograd", "autograd.grad", ".backward(", "jacobian("),
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through two products and a softmax; mistakes are 1e-1 and more
-    cases=(Case("two queries, three keys", _tiny), Case("a batch", _batch), Case("square self-attention", _square)),
+    cases=(
+        Case("two queries, three keys", _tiny, by_hand=True),
+        Case("a batch", _batch, by_hand=True),
+        Case("square self-attention", _square, by_hand=True),
+    ),
     hints=(
         "Walk along the arrows of the drawing, from the right: $O = AV$, then the softmax of each row, then the scores. Every "
         "gradient has the shape of the thing it belongs to: use that to check each product.",
@@ -185,6 +194,13 @@ SDPA_BACKWARD = Exercise(
         "Then $dQ = dS\\,K$; for $dK$ the sum runs over the queries.",
     ),
     misconceptions=(
+        Misconception(
+            "asked_autograd",
+            "asked PyTorch for the gradients, which writes nothing down here",
+            "Walk back by hand: three products and the softmax's rule.",
+            _autograd,
+            raises=True,
+        ),
         Misconception(
             "scale_forgotten",
             "left the factor $1/\\sqrt{d_k}$ out of `dQ` and `dK`; `dV` is right",
@@ -237,6 +253,5 @@ SDPA_BACKWARD = Exercise(
     variants=(
         Variant("row_sum_from_the_output", _from_output),
         Variant("with_explicit_jacobians", _with_jacobians),
-        Variant("autograd", _autograd),
     ),
 )

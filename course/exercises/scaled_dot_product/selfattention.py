@@ -299,9 +299,9 @@ HEAD_STATISTICS = Exercise(
 # ---------------------------------------------------------------------------------------------- design
 
 
-def _pair(form, width=2):
+def _turned(form):
     """W_Q = form, W_K = identity: the scores of the tokens are X form X^T / sqrt(2)."""
-    return lambda: (torch.tensor(form), torch.eye(width))
+    return lambda: (torch.tensor(form), torch.eye(2))
 
 
 def _wide():
@@ -311,75 +311,60 @@ def _wide():
 
 CHOOSE_PROJECTIONS = Exercise(
     "choose_projections",
-    title="Make it look",
+    title="Four words in a ring",
     points=3,
     kind="design",
     difficulty=4,
     minutes=20,
     reference=ref.choose_projections,
-    behaviour="attention_course.designs:looks_at",
+    behaviour="attention_course.designs:looks_in_a_ring",
     tensors=True,
     cases=(Case("the sentence", lambda draw: {}),),
     hints=(
-        "Take $W_K$ to be the identity, so that keys are the words' vectors in the plane. The query of *it* is then an arrow: in which "
-        "direction does *pear* lie farther out than every other word? And for the query of *pear*: in which direction does *sweet*?",
-        "*It* is $(1, 0)$, so its query is the first row of $W_Q$. *Pear* is $(2, -1)$, so its query is twice the first row **minus** the "
-        "second. Draw the two directions that you want; the second row follows from the first.",
-        "*Pear* lies farthest out along $(1, 0)$, *sweet* along $(0, -1)$. Solve $2 r_1 - r_2 = (0, -1)$ for the second row. If the right "
-        "words win but with too little weight, make all queries longer.",
+        "Take $W_K$ to be the identity, so that keys are the words' vectors. Draw the four in the plane. In which order do they lie around "
+        "the origin?",
+        "They lie clockwise in the order of the ring. The query of a word is its vector times $W_Q$: an arrow, and the key that lies "
+        "farthest along it wins. How should $W_Q$ move each arrow, so that it points at the next word rather than at its own?",
+        "The rows of $W_Q$ are the queries of $(1, 0)$ and $(0, 1)$. Write down where a clockwise turn by a right angle takes each. If the "
+        "right words win but with too little weight, make all queries longer.",
     ),
     misconceptions=(
         Misconception(
-            "pear_misses",
-            "made *it* give *pear* at least 0.9 (the 2 in front); but *pear* does not look most at *sweet* (the 0 behind it)",
-            "*Pear* has to ask for something that it is not itself: its query is twice the first row of $W_Q$ minus the second.",
-            _pair([[12.0, 0.0], [0.0, 1.0]]),
-        ),
-        Misconception(
-            "pear_weak",
-            "made *it* give *pear* at least 0.9; *pear* looks most at *sweet*, but with less than 0.9 (the 1)",
-            "Make the query of *pear* longer, or turn it so that *sweet* is farther ahead of the others.",
-            _pair([[12.0, 0.0], [24.0, 1.0]]),
-        ),
-        Misconception(
-            "it_misses",
-            "made *pear* give *sweet* at least 0.9 (the 2 behind); but *it* does not look most at *pear* (the 0 in front)",
-            "The query of *it* is the first row of $W_Q$: point it where *pear* lies farthest out.",
-            _pair([[-12.0, 0.0], [-24.0, 12.0]]),
-        ),
-        Misconception(
-            "it_weak",
-            "made *pear* give *sweet* at least 0.9; *it* looks most at *pear*, but with less than 0.9 (the 1)",
-            "Make the query of *it* longer: the differences of the scores grow with it.",
-            _pair([[1.0, 0.0], [2.0, 12.0]]),
-        ),
-        Misconception(
-            "both_weak",
-            "made the right words win, but both with weights below 0.9 (the two 1s)",
+            "too_short",
+            "made all four look at the right word, but with weights below 0.9 (the 1s)",
             "Multiply $W_Q$ by a larger number: the differences of the scores grow with it.",
-            _pair([[1.0, 0.0], [2.0, 1.0]]),
+            _turned([[0.0, -1.0], [1.0, 0.0]]),
         ),
         Misconception(
-            "it_weak_and_pear_misses",
-            "made *it* look most at *pear*, but with less than 0.9 (the 1); and *pear* does not look most at *sweet* (the 0)",
-            "Longer queries make the weights sharper. And *pear* must ask for something that it is not itself: now it scores itself 5, and *sweet* 4.",
-            _pair([[1.0, 0.0], [0.0, 1.0]]),
-        ),
-        Misconception(
-            "it_misses_and_pear_weak",
-            "made *pear* look most at *sweet*, but with less than 0.9 (the 1); and *it* does not look most at *pear* (the 0)",
-            "The query of *it* is the first row of $W_Q$: point it where *pear* lies farthest out. Then make both queries longer.",
-            _pair([[-1.0, 0.0], [-2.0, 1.0]]),
-        ),
-        Misconception(
-            "neither",
-            "made neither look where it should: for *it* another word than *pear* wins, for *pear* another than *sweet*",
-            "Return $(W_Q, W_K)$ in this order. Rows are tokens: the query of $(1, 0)$ is the first **row** of $W_Q$.",
+            "other_way",
+            "made the ring go the other way round: each word looks at the one **before** it (the -2s)",
+            "Return $(W_Q, W_K)$ in this order. Rows are tokens: the query of $(1, 0)$ is the first **row** of $W_Q$. Or turn the queries "
+            "the other way.",
             lambda: ref.choose_projections()[::-1],
+        ),
+        Misconception(
+            "at_itself",
+            "made every word look at itself (the -1s)",
+            "With queries equal to keys the score of a word with itself is its squared length, and these four are the longest. The query "
+            "must point elsewhere than the key.",
+            _turned([[12.0, 0.0], [0.0, 12.0]]),
+        ),
+        Misconception(
+            "half_a_turn",
+            "turned the queries by half a turn: a word then looks at what lies opposite to it, and the next word of the ring is nearer",
+            "Half of that turn is enough.",
+            _turned([[-12.0, 0.0], [0.0, -12.0]]),
+        ),
+        Misconception(
+            "one_axis_unturned",
+            "made *ate* look at *pear*, but not the others at theirs: a symmetric $W_Q W_K^\\top$ can make no ring",
+            "The matrix $W_Q W_K^\\top$ with the rows $(0, c)$ and $(c, 0)$ mirrors the plane. A turn has one of the two with the other sign.",
+            _turned([[0.0, 12.0], [12.0, 0.0]]),
         ),
     ),
     variants=(
         Variant("wider", _wide),
-        Variant("keys_scaled_too", lambda: (torch.tensor([[1.0, 0.0], [2.0, 1.0]]), 12 * torch.eye(2))),
+        Variant("keys_scaled_too", lambda: (torch.tensor([[0.0, -1.0], [1.0, 0.0]]), 12 * torch.eye(2))),
+        Variant("both_turned", lambda: (6 * torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([[1.0, 1.0], [-1.0, 1.0]]))),
     ),
 )

@@ -26,11 +26,20 @@ def _as_many_keys_as_queries(draw: Draw) -> Inputs:
     return {"Q": draw.normal(n, d), "K": draw.normal(n, d)}
 
 
+def _many_features(draw: Draw) -> Inputs:
+    """Many small whole entries: a table of all differences is several times as large as both inputs."""
+    return {name: draw.rng.integers(-2, 3, size=(7, 101)).astype(float) for name in ("Q", "K")}
+
+
 CASES = (Case("two queries, five keys", _by_hand), Case("more of everything", _larger))
 
 
 def _squares(X):
     return (X**2).sum(axis=-1)
+
+
+def _differences(Q, K):
+    return -((Q[:, None, :] - K[None, :, :]) ** 2).sum(axis=-1) / 2
 
 
 def _log_kernel(Q, K):
@@ -54,7 +63,11 @@ GAUSSIAN_SCORES = Exercise(
     difficulty=3,
     minutes=12,
     reference=ref.gaussian_scores,
-    cases=(*CASES, Case("as many keys as queries", _as_many_keys_as_queries)),
+    cases=(
+        *CASES,
+        Case("as many keys as queries", _as_many_keys_as_queries),
+        Case("many features, and no room for a table of differences", _many_features, room=5.0, edge=0.3),
+    ),
     hints=(
         "Multiply out $\\lVert q - k \\rVert^2$ on paper. Which of the three terms needs both a query and a key?",
         "$-\\frac{1}{2}\\lVert q - k \\rVert^2 = q \\cdot k - \\frac{1}{2}\\lVert q \\rVert^2 - \\frac{1}{2}\\lVert k \\rVert^2$. "
@@ -68,6 +81,13 @@ GAUSSIAN_SCORES = Exercise(
             "took the exponential: that is the kernel of lesson 01, and here its exponent is wanted",
             "Return $-\\frac{1}{2}\\lVert q - k \\rVert^2$ itself. The softmax takes the exponential later, and only once.",
             After(lambda out, **_: np.exp(out)),
+        ),
+        Misconception(
+            "all_differences",
+            "formed the table of all differences, (n, m, d): several times as large as queries and keys together",
+            "Multiply the square out: then one matrix product and two sums of squares are enough.",
+            _differences,
+            raises=True,
         ),
         Misconception(
             "no_half",
@@ -119,7 +139,6 @@ GAUSSIAN_SCORES = Exercise(
         ),
     ),
     variants=(
-        Variant("broadcast", lambda Q, K: -0.5 * ((Q[:, None] - K[None]) ** 2).sum(-1)),
         Variant("loops", _log_kernel),
         Variant("one_feature_more", _one_feature_more),
         Variant("einsum", lambda Q, K: np.einsum("nd,md->nm", Q, K) - 0.5 * np.add.outer(_squares(Q), _squares(K))),

@@ -189,10 +189,22 @@ def _far_outside(draw: Draw) -> dict[str, object]:
     return {"xq": xq, "x": x, "y": draw.normal(5) * 2 + 1, "width": 0.5}
 
 
+def _beyond_reach(draw: Draw) -> dict[str, object]:
+    """So far away that every score is rounded to 0, and values that are all 0: any fit is 0, and a quotient of zeros is none."""
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    return {"xq": np.array([-100.0, 1.4, 1.0]) - draw.integer(0, 5), "x": x, "y": np.zeros(4), "width": 0.01}
+
+
+def _divided_zero_by_zero(xq, x, y, width):
+    s = _scores(xq, x, width)
+    return s / s.sum(axis=1, keepdims=True) @ y
+
+
 def _fit(xq, x, y, width, *, half=0.5, power=2, times=False, axis=1, epsilon=0.0, share=True):
     u = np.abs(xq[:, None] - x[None, :])
     w = np.exp(-((u * width if times else u / width) ** power) * half)
-    return w / (w.sum(axis=axis, keepdims=True) + epsilon if share else 1.0) @ y
+    total = w.sum(axis=axis, keepdims=True) + epsilon
+    return w / (np.where(total == 0, 1.0, total) if share else 1.0) @ y
 
 
 def _scores(xq, x, width):
@@ -201,7 +213,8 @@ def _scores(xq, x, width):
 
 def _keys_down_the_rows(xq, x, y, width):
     w = _scores(x, xq, width)  # (m, n)
-    return y @ (w / w.sum(axis=0))
+    total = w.sum(axis=0)
+    return y @ (w / np.where(total == 0, 1.0, total))
 
 
 def _one_query_at_a_time(xq, x, y, width):
@@ -218,7 +231,7 @@ def _python_loops(xq, x, y, width):
     fit = []
     for a in xq:
         scores = [np.exp(-0.5 * ((a - b) / width) ** 2) for b in x]
-        fit.append(sum(w * t for w, t in zip(scores, y, strict=True)) / sum(scores))
+        fit.append(sum(w * t for w, t in zip(scores, y, strict=True)) / (sum(scores) or 1.0))
     return np.array(fit)
 
 
@@ -234,6 +247,7 @@ NADARAYA_WATSON = Exercise(
         Case("two queries, three points", _three_points),
         Case("more points, a width above 1", _more_points),
         Case("far outside the data", _far_outside, edge=0.2),
+        Case("a narrow kernel between the points", _beyond_reach, edge=0.1),
     ),
     hints=(
         "This is attention pooling with keys `x`, values `y` and `n` queries at once. What shape do the weights have?",
@@ -284,6 +298,12 @@ NADARAYA_WATSON = Exercise(
             "added up scores times `y` without dividing by the sum of the scores",
             "Normalise each row of the `(n, m)` scores before you multiply by `y`.",
             Instead(share=False),
+        ),
+        Misconception(
+            "zero_over_zero",
+            "divided by a sum that is 0 where every score is rounded to 0: the fit there is NaN",
+            "Your `normalize` leaves such a row at 0.",
+            _divided_zero_by_zero,
         ),
         Misconception(
             "added_an_epsilon",

@@ -24,13 +24,17 @@ def _weights(S: Any) -> Any:
     return E / np.where(total > 0, total, 1.0)
 
 
-def looks_at(output: Any) -> Any:
-    """For *it* (which should look at *pear*) and for *pear* (at *sweet*): 2, 1 or 0.
+RING = ("she", "ate", "pear", "sweet")
 
-    2: with a weight of 0.9 at least; 1: most, but with less than 0.9; 0: another word gets as much or more.
 
-    >>> looks_at((np.eye(2), np.eye(2)))
-    array([1, 0])
+def looks_in_a_ring(output: Any) -> Any:
+    """For *she*, *ate*, *pear* and *sweet*, each of which should look at the next (*sweet* at *she*), one number.
+
+    2: it does, with a weight of 0.9 at least; 1: with the largest weight, but less than 0.9. Else which word has the largest
+    weight: -1 it itself, -2 the one before it in the ring, 0 another, or several alike.
+
+    >>> looks_in_a_ring((np.eye(2), np.eye(2)))
+    array([-1, -1, -1, -1])
     """
     if not isinstance(output, tuple | list) or len(output) != 2:
         raise ValueError("expected two matrices, (W_Q, W_K).")
@@ -39,10 +43,13 @@ def looks_at(output: Any) -> Any:
         raise ValueError(f"expected two matrices of one shape (2, d_k), got {W_Q.shape} and {W_K.shape}.")
     A = _weights(VECTORS @ W_Q @ (VECTORS @ W_K).T / np.sqrt(W_Q.shape[1]))
     found = []
-    for word, wanted in (("it", "pear"), ("pear", "sweet")):
-        row, j = A[INDEX[word]], INDEX[wanted]
-        others = np.delete(row, j).max()
-        found.append(0 if row[j] <= others else 1 if row[j] < 0.9 else 2)
+    for i, word in enumerate(RING):
+        row = A[INDEX[word]]
+        best = int(row.argmax())
+        after, before = INDEX[RING[(i + 1) % 4]], INDEX[RING[i - 1]]
+        alone = np.delete(row, best).max() < row[best]
+        others = {after: 2 if row[best] >= 0.9 else 1, before: -2, INDEX[word]: -1}
+        found.append(others.get(best, 0) if alone else 0)
     return np.array(found)
 
 
@@ -114,19 +121,6 @@ def who_and_what(output: object) -> Array:
     return np.array(found)
 
 
-READINGS = ((20.0, 23.5), (120.0, 123.5), (23.5, 20.0), (-7.0, 40.0), (5.0, 5.0))
-
-
-def measured(before: float, after: float) -> Array:
-    """Three tokens: flags (before, after, question) and a reading, which is 0 for the question."""
-    return np.concatenate([np.eye(3), [[before], [after], [0.0]]], axis=1)
-
-
-def change(output: object) -> Array:
-    """What two heads add to the reading of the question, for five pairs of readings."""
-    return np.array([two_heads(output, measured(*pair))[2, 3] for pair in READINGS])
-
-
 # ---------------------------------------------------------------------------------------------- lesson 06
 
 
@@ -172,6 +166,8 @@ def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
     """
     if not isinstance(output, tuple | list) or len(output) != 3:
         raise ValueError("expected three tensors, (W_DKV, W_UK, W_UV).")
+    if len({np.asarray(W).dtype for W in output}) > 1:
+        raise ValueError("expected three tensors of one dtype, that of W_K: was one made without `dtype`?")
     down, key, value = (np.asarray(W, dtype=float) for W in output)
     (_, d_model, d), d_v, heads = np.shape(W_K), np.shape(W_V)[-1], int(H)
     if down.ndim != 2 or len(down) != d_model:

@@ -1,0 +1,89 @@
+"""A recipe's text with its settings at their values: what a learner writes has no settings, and no name may quote them.
+
+In: the tree of a recipe and the settings that are made. Out: the tree without what only a setting decides.
+"""
+
+import ast
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def settled(tree: Any, made: Mapping[str, Any], inputs: frozenset[str]) -> Any:
+    """`tree` with every parameter that is no input at its default, or at what `made` says, where that is a plain value."""
+    values = {name: value for name, value in _defaults(tree).items() if name not in inputs} | dict(made)
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    inner = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) and node is not tree]
+    stored |= {part.arg for node in inner for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+    known = {name: value for name, value in values.items() if name not in stored and isinstance(value, _PLAIN)}
+    return ast.fix_missing_locations(_Settle(known).visit(copy.deepcopy(tree))) if known else tree
+
+
+def _defaults(tree: Any) -> dict[str, Any]:
+    if not isinstance(tree, ast.FunctionDef):
+        return {}
+    arguments = tree.args
+    plain = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(plain[len(plain) - len(arguments.defaults) :], arguments.defaults, strict=True)]
+    pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is not None]
+    found = {}
+    for argument, value in pairs:
+        try:
+            found[argument.arg] = ast.literal_eval(value)
+        except ValueError:
+            continue
+    return found
+
+
+class _Settle(ast.NodeTransformer):
+    """Puts values for names, and keeps of a choice between two ways the one that is taken."""
+
+    def __init__(self, known: Mapping[str, Any]):
+        self.known = known
+        self.made: set[int] = set()
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in self.known and isinstance(node.ctx, ast.Load):
+            made = ast.copy_location(ast.Constant(self.known[node.id]), node)
+            self.made.add(id(made))
+            return made
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        self.generic_visit(node)
+        decided = _truth(node.test)
+        return node if decided is None else node.body if decided else node.orelse
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        decided = _truth(node.test)
+        return node if decided is None else (node.body if decided else node.orelse) or ast.Pass()
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        for part, other in ((node.left, node.right), (node.right, node.left)):
+            if id(part) in self.made and isinstance(part, ast.Constant) and not isinstance(part.value, str | None):
+                idle = 1 if isinstance(node.op, ast.Mult) else 0 if isinstance(node.op, ast.Add) else None
+                if part.value == idle and type(part.value) is not bool:
+                    return other
+        return node
+
+
+def _truth(test: ast.expr) -> bool | None:
+    """Whether a condition holds that constants decide; None where they do not."""
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _truth(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        parts = [_truth(part) for part in test.values]
+        deciding = isinstance(test.op, ast.Or)
+        if deciding in parts:
+            return deciding
+        return None if None in parts else not deciding
+    if isinstance(test, ast.Compare) and all(isinstance(part, ast.Constant) for part in (test.left, *test.comparators)):
+        return bool(eval(compile(ast.fix_missing_locations(ast.Expression(test)), "<a setting>", "eval"), {}))
+    return None

@@ -1,0 +1,47 @@
+"""The page that `attn lab` opens: a notebook with all lessons, the state of each, and the next step."""
+
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError, learners_course
+from autograder.authoring.settings import FILE, read
+from autograder.workspace import folder as workspace
+from autograder.workspace.in_cells.overview import contents
+
+NAME = "index.ipynb"
+CELL = "lessons"  # the id of the cell whose output is written
+TEXT = """# {title}
+
+A link opens its lesson. When you come back, run the cell below (Shift+Enter): it shows how far you are, as `attn status` does
+in a terminal."""
+CODE = "from autograder import status\n\nstatus()"
+
+
+def write(home: Path) -> Path:
+    """Make the page in the workspace `home`, or bring its table up to date; what the learner wrote beside it stays.
+
+    Returns what to open: the page, or where it is a notebook no longer the next lesson.
+    """
+    import nbformat
+
+    path = home / NAME
+    try:
+        notebook = workspace.load(path) if path.exists() else _new()
+    except CourseError:
+        return home / workspace.next_notebook(home, None)
+    cell = next((each for each in notebook.cells if each.get("id") == CELL and each.cell_type == "code"), None)
+    now = contents(home)
+    data = {"text/markdown": now._repr_markdown_(), "text/plain": repr(now)}
+    if cell is not None and [output.get("data") for output in cell.outputs] != [data]:
+        cell.outputs, cell.execution_count = [nbformat.v4.new_output("execute_result", data)], None
+        workspace.save(notebook, path)
+    return path
+
+
+def _new() -> Any:
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+    text = TEXT.format(title=read(learners_course() / FILE).title).replace("\nin a", " in a")
+    cells = [new_markdown_cell(text, id="title"), new_code_cell(CODE, id=CELL)]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel})

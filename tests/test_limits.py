@@ -1,0 +1,84 @@
+"""What an answer may use: room for what it makes, and no automatic differentiation where all is by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import Case, Draw, Exercise, Misconception
+from autograder.authoring.verify import grade
+from autograder.judging import pack
+from autograder.judging.observation import Probe
+from autograder.judging.observe import observe
+from autograder.judging.record_json import from_json, to_json
+from autograder.judging.values import encode
+from autograder.sandbox.codec import probe_from_wire, probe_to_wire
+from autograder.sandbox.wire import WireError
+
+
+def distances(Q: Any, K: Any) -> Any:
+    return (Q**2).sum(-1)[:, None] + (K**2).sum(-1)[None] - 2 * Q @ K.T
+
+
+def _table(Q: Any, K: Any) -> Any:
+    return ((Q[:, None] - K[None]) ** 2).sum(-1)
+
+
+def _rows(draw: Draw) -> dict[str, Any]:
+    return {name: draw.rng.integers(-2, 3, size=(9, 101)).astype(float) for name in "QK"}
+
+
+def exercise(**more: Any) -> Exercise:
+    cases = (Case("small", lambda draw: {name: draw.normal(3, 2) for name in "QK"}), Case("room", _rows, room=2.0, edge=0.3))
+    known = (Misconception("table", "formed a table of all differences", "Multiply out.", _table, raises=True),)
+    return Exercise("distances", "Distances", 1, distances, cases, ("a", "b", "c"), known, **more)
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_a_table_too_large_loses_the_case_that_has_no_room_for_it(tensors: bool) -> None:
+    record = pack.make_record("a_lesson", exercise(tensors=tensors), 0)
+    assert grade(record, distances).passed
+    result = grade(record, _table)
+    assert result.score == 0.7
+    assert result.diagnosis is not None
+    assert [known.id for known in result.diagnosis.known] == ["table"]
+    failure = result.cases[1].observation.failure
+    assert failure is not None
+    assert failure.type == "MemoryError"
+    assert failure.line is None or "raise MemoryError" not in failure.line[1]
+
+
+def test_copies_of_tensors_are_seen_and_views_are_none() -> None:
+    probe = Probe(encode({"x": torch.ones(4, 5)}), room=1.0)
+    assert observe(lambda x: x.T.expand(3, 5, 4)[0] + 0, probe).failure is None
+    assert observe(lambda x: x.repeat(3, 1)[:4] + 0, probe).failure is not None
+
+
+def test_what_is_by_hand_has_no_gradients() -> None:
+    probe = Probe(encode({"x": torch.ones(4)}), by_hand=True)
+
+    def slope(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        (x**2).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    assert observe(slope, Probe(probe.inputs)).failure is None
+    assert observe(slope, probe).failure is not None
+    with torch.enable_grad():
+        assert observe(slope, probe).failure is not None
+    assert observe(lambda x: 2 * x, probe).failure is None
+
+
+def test_limits_survive_the_file_and_the_wire() -> None:
+    record = pack.make_record("a_lesson", exercise(), 0)
+    arrays: list[Any] = []
+    again = from_json(to_json(record, arrays), arrays)
+    assert [case.probe.room for case in again.cases] == [0.0, 2.0]
+    probe = Probe(encode({"x": np.ones(2)}), room=1.5, by_hand=True)
+    header, sent = probe_to_wire(probe)
+    found = probe_from_wire(header, sent)
+    assert (found.room, found.by_hand) == (1.5, True)
+    with pytest.raises(WireError):
+        probe_from_wire({**header, "room": "much"}, sent)
