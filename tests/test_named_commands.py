@@ -1,8 +1,8 @@
 """Every command that stands in a sentence of a document, and not in a block of its own, is run by a test, or has a reason here.
 
-`tests/test_docs.py` runs the blocks. A command in a sentence, such as `attn mark LESSON --trail`, is listed below with the file that
-runs it and the text to find there, or with why it is not run. `attn X`, `make x` and `nbgrader x` without more are names: that
-they exist is tested in `tests/test_cli.py` and here.
+`tests/test_docs.py` runs the blocks. A command in a sentence, such as `attn mark LESSON --trail`, is listed below with the file
+that runs it and the text to find there, or with why it is not run. `attn X`, `make x` and `nbgrader x` without more are names:
+that they exist is tested in `tests/test_cli.py` and here.
 """
 
 import re
