@@ -35,6 +35,7 @@ _LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
 _CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_SCROLLED = '<div class="output" tabindex="0" role="group" aria-label="output">'
 _SHOWN = "shown"  # in a wheel's course: the outputs of each lesson's cells, without answers (see hatch_build.py)
 
 
@@ -246,11 +247,11 @@ def _shown(data: Any) -> str:
     for kind in ("text/html", "image/svg+xml"):
         if kind in data:
             # a table or a drawing may be wider than a phone: it scrolls, and a keyboard can reach it
-            return f'<div class="output" tabindex="0" role="group" aria-label="output">{data[kind]}</div>'
+            return f"{_SCROLLED}{data[kind]}</div>"
     if "image/png" in data:
         known = "" if said.startswith("<") else said  # <Figure size 640x480 with 1 Axes> describes nothing
         picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
-        return f'<div class="output"><img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
+        return f'{_SCROLLED}<img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
     return f"<pre>{html.escape(said)}</pre>" if said else ""
 
 
