@@ -61,6 +61,7 @@ RUN = {
     "python -m solutions.bench.first_run OUT": ("tests/test_bench.py", 'first_run.main([str(tmp_path), "--dry-run"])'),
     "python -m solutions.bench.parts": ("tests/test_bench.py", "parts"),
     "python -m tests.attack_table": ("tests/test_attacks.py", '"attack_table.py"'),
+    "python -m autograder.workspace.torch_build": ("tests/test_setup.py", "from autograder.workspace import torch_build"),
     "python autograder/workspace/torch_build.py": ("Makefile", "autograder/workspace/torch_build.py"),
     "pytest tests/test_hub.py": ("Makefile", "pytest -m slow"),
     "pytest tests/test_sandbox.py": ("Makefile", 'pytest -m "not slow"'),
