@@ -33,6 +33,7 @@ RUN = {
     "attn build NN": ("tests/test_own_course.py", 'course.attn("build")'),
     "attn build slug": ("tests/test_own_course.py", 'course.attn("build")'),
     "attn check 03.sdpa": README_TABLE,
+    "attn check 03.s⇥": ("tests/test_first_hour.py", "_ARGCOMPLETE"),
     "attn collect FOLDER --assignment 03_scaled_dot_product": ("tests/test_intake.py", 'main(["collect", str(download)'),
     "attn grade 03_scaled_dot_product": ("tests/test_docs.py", "def test_the_commands_of_a_document_work"),
     "attn hint sdpa": README_TABLE,
