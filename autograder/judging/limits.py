@@ -4,6 +4,7 @@ In: a call. Out: its result, or a MemoryError that says how much was made. A cop
 """
 
 import contextlib
+import os
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -28,9 +29,13 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     """
     call()
     if tensors:
-        with _largest_tensor() as watch:
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it tells stderr that it begins
+        from torch.autograd.profiler import profile
+
+        with profile(profile_memory=True) as seen:
             result = call()
-        made = watch.largest
+        found: Any = seen.kineto_results
+        made = max((event.nbytes() for event in found.events() if event.name() == "[memory]"), default=0)
     else:
         tracemalloc.start()
         try:
@@ -41,22 +46,3 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     if made > room:
         raise MemoryError(f"about {made} bytes are made at once, where {room} are enough")
     return result
-
-
-def _largest_tensor() -> Any:
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Largest(TorchDispatchMode):
-        largest = 0
-
-        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            made = operation(*args, **(kwargs or {}))
-            given = [part for part in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(part, torch.Tensor)]
-            old = {part.untyped_storage().data_ptr() for part in given}
-            for part in torch.utils._pytree.tree_leaves(made):
-                if isinstance(part, torch.Tensor) and part.untyped_storage().data_ptr() not in old:  # a view is not new
-                    self.largest = max(self.largest, part.nbytes)
-            return made
-
-    return Largest()  # type: ignore[no-untyped-call]  # torch's own
