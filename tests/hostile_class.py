@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=None)
     parser.add_argument("--honest", type=int, default=10, help="each so-many-th student is honest; 0: none is")
     parser.add_argument("--lesson", default=LESSON)
+    parser.add_argument("--purse", type=float, default=None, help="seconds for each worker; 0: as when others have used it up")
     chosen = parser.parse_args()
     names = chosen.kinds or list(kinds())
     who = [names[number % len(names)] for number in range(chosen.students)]
@@ -195,6 +196,8 @@ def main() -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         root = Path(folder) / "course"
         make(root, who, lesson=chosen.lesson)
+        if chosen.purse is not None:
+            patch.setattr("autograder.grading.workers.PURSE_S", chosen.purse)
         if chosen.tier:
             patch.setattr("autograder.grading.workers.choose_tier", lambda **_: chosen.tier)
             patch.setattr("autograder.grading.workers.likely_tier", lambda: chosen.tier)

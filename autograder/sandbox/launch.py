@@ -88,7 +88,7 @@ def make_plan(
     """
     given = [os.path.realpath(folder) for folder in given if os.path.isdir(folder)]
     hidden = [part for path in _around(given) for part in _without(path, given)]
-    readable = [*(part for path in _readable_paths() for part in _without(path, hidden)), *given]
+    readable = [*(part for path in readable_paths() for part in _without(path, hidden)), *given]
     scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
     env = _environment(scratch[0])
     start = f"{_find_package(given)}; from autograder.sandbox.inside.worker import main; main({descriptor})"
@@ -151,7 +151,7 @@ def _package_folders() -> set[Path]:
     return {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
 
 
-def _readable_paths() -> list[str]:
+def readable_paths() -> list[str]:
     """Interpreter, packages and libraries, under the names by which they are asked for and under their real ones."""
     folders = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *map(str, _package_folders()), str(PACKAGE)]
     folders.append(str(Path(sys.executable).resolve().parent))

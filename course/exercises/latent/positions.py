@@ -11,12 +11,14 @@ from course.exercises.latent import probes
 from solutions import latent as ref
 
 
-def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3):
+def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3, again: bool = False):
     """Offsets that rise by 1 to `gap` from one drawn in `first`, and a small base, so that every pair turns."""
 
     def make(draw: Draw):
         steps = draw.rng.integers(1, gap + 1, n)
         steps[0] = draw.integer(*first)
+        if again:
+            steps[-2:] = 0  # the last three are one offset
         return {"W_UK": draw.normal(d_c, d), "offsets": np.cumsum(steps), "base": float(50 + draw.integer(0, 99))}
 
     return make
@@ -84,7 +86,7 @@ ROPE_BREAKS_ABSORPTION = Exercise(
     tolerance=Tolerance(rtol=1e-5, atol=2e-6),  # float32: equal matrices and their mean may differ by one rounding
     cases=(
         Case("two offsets", _one_head(2, 3, 2)),
-        Case("several offsets", _one_head(5, 6, 4)),
+        Case("several offsets, some of them repeated", _one_head(5, 6, 4, again=True)),
         Case("offsets on both sides", _one_head(7, 2, 8, first=(-5, -2))),
         Case("one offset, repeated", _one_offset, edge=0.2),
     ),
