@@ -128,6 +128,7 @@ def absorb_output(
     return per_head(per_head(U, W_UV), W_O).sum(-3)
 
 
+@tells_copies
 def mla_absorbed(
     X: Float[Tensor, "... new d_model"],
     C: Float[Tensor, "... key d_c"],
@@ -137,18 +138,21 @@ def mla_absorbed(
     W_O: Float[Tensor, "head d_v d_model"],
 ) -> tuple[Float[Tensor, "... new d_model"], Float[Tensor, "... head new d_c"]]:
     r"""Output for the newest tokens, and each head's average of latents, $(Y, U)$, with
-    no key and no value ever made.
+    no key and no value ever made, and no latent copied.
 
     `X` holds the `new` newest tokens; `C` the latents of **all** tokens so far, the new
     ones included, so the causal mask is aligned to the end. $U_h = A_h C$, where $A_h$
     are exactly the weights of `mla_naive`. $Y$ is what `mla_naive` gives in the last
-    `new` rows.
+    `new` rows. Return these two; the decorator `tells_copies` adds a third: whether
+    anything **larger than the cache** was made on the way. It should be False, also in
+    a batch.
 
     >>> shapes = (3, 5, 7), (3, 2, 7), (3, 2, 4), (3, 4, 5)
     >>> C = torch.tensor([[2.0, 0.0], [4.0, 6.0]])
-    >>> Y, U = mla_absorbed(torch.zeros(1, 5), C, *(torch.ones(s) for s in shapes))
-    >>> U[0], Y.shape
-    (tensor([[3., 3.]]), torch.Size([1, 5]))
+    >>> W = [torch.ones(s) for s in shapes]
+    >>> Y, U, copied = mla_absorbed(torch.zeros(1, 5), C, *W)
+    >>> U[0], Y.shape, copied
+    (tensor([[3., 3.]]), torch.Size([1, 5]), False)
 
     Source: DeepSeek-AI (2024), section 2.1.2.
     """
@@ -159,32 +163,6 @@ def mla_absorbed(
     A = causal_weights(S)  # (..., H, new, key)
     U = (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
     return per_head(per_head(U, W_UV), W_O).sum(-3), U
-
-
-@tells_copies
-def attend_latents(
-    asks: Float[Tensor, "... head new d_c"],
-    C: Float[Tensor, "... key d_c"],
-) -> Float[Tensor, "... head new d_c"]:
-    r"""Each head's weighted average of the latents,
-    $U_h = \operatorname{softmax}(\tilde{Q}_h C^\top)\, C$, causal.
-
-    `asks` holds the absorbed queries $\tilde{Q}_h$, already scaled, of the `new` last
-    tokens. The decorator `tells_copies` adds a second result: whether anything **larger
-    than the cache `C`** was made on the way. In a decode step it should be False,
-    however many heads and sequences there are.
-
-    >>> asks, C = torch.zeros(2, 3, 1, 8), torch.ones(2, 100, 8)
-    >>> U, copied = attend_latents(asks, C)
-    >>> U.shape, copied
-    (torch.Size([2, 3, 1, 8]), False)
-
-    Source: the function computed is DeepSeek-AI (2024), section 2.1.2, "absorbed".
-    """
-    S = asks.flatten(-3, -2) @ C.mT  # (..., head * new, key): heads are rows
-    A = causal_weights(S.unflatten(-2, asks.shape[-3:-1]))
-    U: Tensor = (A.flatten(-3, -2) @ C).unflatten(-2, asks.shape[-3:-1])
-    return U
 
 
 def rope_breaks_absorption(
@@ -220,6 +198,7 @@ def rope_breaks_absorption(
     return float((turned - turned.mean(0)).norm() / turned.norm())
 
 
+@tells_copies
 def mla_decoupled(
     X: Float[Tensor, "... new d_model"],
     cache: tuple[Float[Tensor, "... past d_c"], Float[Tensor, "... past d_rope"]],
@@ -250,14 +229,17 @@ def mla_decoupled(
     in the whole sequence: the first new token stands at position `past`. Values are
     $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the
     latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be
-    none); both come back, as new tensors, with the rows of the new tokens below.
+    none); both come back, as new tensors, with the rows of the new tokens below. Return
+    these; the decorator `tells_copies` adds whether anything larger than that cache was
+    made on the way. In a decode step it should be False, also in a batch.
 
     >>> X, cache = torch.randn(1, 8), (torch.randn(4, 7), torch.randn(4, 2))
     >>> shapes = [(8, 6), (3, 6, 5), (3, 6, 2)]  # of the queries
     >>> shapes += [(8, 7), (8, 2), (3, 7, 5), (3, 7, 6), (3, 6, 8)]
-    >>> Y, (C, K_R) = mla_decoupled(X, cache, *(torch.randn(s) for s in shapes))
-    >>> Y.shape, C.shape, K_R.shape
-    (torch.Size([1, 8]), torch.Size([5, 7]), torch.Size([5, 2]))
+    >>> W = [torch.randn(s) for s in shapes]
+    >>> Y, (C, K_R), copied = mla_decoupled(X, cache, *W)
+    >>> Y.shape, C.shape, K_R.shape, copied
+    (torch.Size([1, 8]), torch.Size([5, 7]), torch.Size([5, 2]), False)
 
     Source: DeepSeek-AI (2024), section 2.1.3, equations 12 to 19.
     """
@@ -288,12 +270,13 @@ def decode_cost(
 ) -> tuple[int, int]:
     r"""What one **cached** token costs one new token, in one layer: (FLOP, bytes read).
 
-    `way` is "cached" (keys and values of all heads are in the cache, and one rotated
-    key), "remade" (latents and rotated keys are in the cache; keys and values are made
-    of them again at each step, and never leave the chip) or "absorbed". There are `H`
-    heads with keys of width `d` and values of width `d_v`; every score has `d_rope`
-    terms more. A product with its addition counts as 2 FLOP, a number as 2 bytes. Work
-    done once per step, whatever the context, is not counted.
+    `way` is "cached" (keys and values of all heads are in the cache), "remade" (latents
+    are in the cache; keys and values are made of them again at each step, never leave
+    the chip, and are attended to) or "absorbed". There are `H` heads with keys of width
+    `d` and values of width `d_v`. In each way the cache also holds **one** rotated key
+    per token, `d_rope` wide, for all heads: every score has `d_rope` terms more. A
+    product with its addition counts as 2 FLOP, a number as 2 bytes. Work done once per
+    step, whatever the context, is not counted.
 
     >>> sizes = {"H": 2, "d": 3, "d_v": 3, "d_c": 10, "d_rope": 2}
     >>> [decode_cost(way, **sizes) for way in ("cached", "absorbed")]
@@ -301,12 +284,11 @@ def decode_cost(
 
     Source: the mechanism is that of DeepSeek-AI (2024), section 2.1.
     """
-    ready, latent = 2 * H * (d + d_rope + d_v), 2 * (d_c + d_rope)
-    return {
-        "cached": (ready, 2 * (H * (d + d_v) + d_rope)),
-        "remade": (ready + 2 * H * d_c * (d + d_v), latent),
-        "absorbed": (2 * H * (d_c + d_rope + d_c), latent),
-    }[way]
+    if way == "cached":
+        return 2 * H * (d + d_rope + d_v), 2 * (H * (d + d_v) + d_rope)
+    if way == "remade":
+        return 2 * H * (d + d_rope + d_v + d_c * (d + d_v)), 2 * (d_c + d_rope)
+    return 2 * H * (d_c + d_rope + d_c), 2 * (d_c + d_rope)
 
 
 def prompt_ratio() -> float:

@@ -1,4 +1,7 @@
-"""Lesson 05: several attention heads side by side, as a concatenation, as a sum and as a module."""
+"""Lesson 05: several attention heads side by side, as a concatenation, as a sum and as a module.
+
+`masked_sdpa` and `merge_heads` stand in the lesson's locked cells too: the learner is given them.
+"""
 
 import math
 
@@ -47,27 +50,14 @@ def split_heads(
             [[3., 4.],
              [7., 8.]]])
 
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.2: the
-    $W_i$, side by side.
+    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.2.
     """
     X = X.reshape(*X.shape[:-1], H, X.shape[-1] // H)  # (..., n, H, d)
     return X.transpose(-3, -2)  # (..., H, n, d)
 
 
 def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
-    r"""The heads of each token side by side again, $X_{i,\; h d + a} = Y_{hia}$:
-    `split_heads` undone.
-
-    This is the concatenation of the paper: one row per token, first all features of
-    head 0, then all of head 1, … Any number of leading axes, or none, is carried along.
-
-    >>> merge_heads(torch.tensor([[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]]))
-    tensor([[1., 2., 3., 4.],
-            [5., 6., 7., 8.]])
-
-    Source: Vaswani et al. (2017), section 3.2.2,
-    $\mathrm{Concat}(head_1, \dots, head_h)$.
-    """
+    """`split_heads` undone: the heads of each token side by side again."""
     # (..., H, n, d) -> (..., n, H, d) -> (..., n, H d)
     return Y.transpose(-3, -2).flatten(-2)
 
@@ -87,18 +77,16 @@ def mha(
     $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$.
     Here $W_Q^{(h)}$ is the $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and
     $W_V^{(h)}$ the $h$-th run of $d_v$ columns of `Wv`. $d_k$ and $d_v$ may differ, and
-    $H d_k$ need not be the width of `X`, nor that of the output, which is `Wo`'s own.
-    The weights come head by head, not averaged.
-    `keep` (True = may look) is one mask per sequence, the **same for all its heads**,
-    or None: it has no head axis.
+    $H d_k$ need not be the width of `X`.
+    `keep` (True = may look) is None, or one mask per sequence, the **same for all its
+    heads**: it has no head axis.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, A = mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, H=5)
     >>> Y.shape, A.shape
     (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
 
-    Source: Vaswani et al. (2017), section 3.2.2. There a head has a $W_i^Q$ of its own;
-    here they stand side by side in `Wq`.
+    Source: Vaswani et al. (2017), section 3.2.2.
     """
     Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
     keep = None if keep is None else keep.unsqueeze(-3)  # the same for all heads
@@ -120,9 +108,8 @@ def mha_as_sum(
     $Y = \sum_h C_h + b_O$.
 
     $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha`, with the
-    same mask `keep`, and $W_O^{(h)}$ the $h$-th run of $d_v$ **rows** of `Wo`: the rows
-    that meet head $h$ in the concatenation. $C_h$, without the bias, is what head $h$
-    alone writes into each token.
+    same mask `keep`, and $W_O^{(h)}$ the $h$-th run of $d_v$ **rows** of `Wo`, those
+    that meet head $h$ in the concatenation. The bias is in no $C_h$.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, C = mha_as_sum(torch.randn(3, 4), Wq, Wk, Wv, Wo, torch.zeros(4), H=5)
@@ -148,7 +135,6 @@ def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     must write the meaning of the word that acts into the verb's place *who*, and that
     of the word acted on into *what*, to within 0.005, and nothing into its own meaning.
     In every sentence one word has each flag, in any order; other words have none.
-
     Weights stand side by side as in `mha`; the width of a head is up to you.
 
     >>> [W.shape[0] for W in who_and_what()[:3]]
@@ -161,43 +147,6 @@ def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     Wv[3:6, 0:3] = Wv[3:6, 3:6] = torch.eye(3)  # both hand over the meaning
     Wo[0:3, 6:9] = Wo[3:6, 9:12] = torch.eye(3)  # and write it into places of their own
     return Wq, Wk, Wv, Wo
-
-
-def measure_change() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""`(Wq, Wk, Wv, Wo)` of **two** heads that subtract.
-
-    Three tokens of 4 features: three flags (0: reading before, 1: reading after, 2: the
-    question) and the reading, which is 0 for the question. Your heads must write *after
-    minus before* into feature 3 of the question, to within a thousandth, for readings
-    up to 10.
-
-    >>> [W.shape[0] for W in measure_change()[:3]]
-    [4, 4, 4]
-    """
-    Wq, Wk, Wv, Wo = *(torch.zeros(4, 2) for _ in "qkv"), torch.zeros(2, 4)
-    Wq[2] = 50.0  # the question asks, in both heads
-    Wk[1, 0] = Wk[0, 1] = 1.0  # head 0: the key of "after"; head 1: of "before"
-    Wv[3] = 1.0  # the value is the reading
-    Wo[0, 3], Wo[1, 3] = 1.0, -1.0  # plus head 0, minus head 1
-    return Wq, Wk, Wv, Wo
-
-
-def head_share(
-    C: Float[Tensor, "head n d_out"],
-) -> Float[Tensor, "head n"]:
-    r"""How much the output of each token would change without each head.
-
-    `C` holds the summands of `mha_as_sum` (no bias), $Y_i = \sum_h C_{hi}$. Entry
-    $(h, i)$ of the result is $|C_{hi}| / |Y_i|$: the length of what would be missing,
-    over the length of what is there. (Shares of one token need not sum to 1: heads may
-    point in different directions, or against each other.)
-
-    >>> head_share(torch.tensor([[[3.0, 0.0]], [[0.0, 4.0]]]))
-    tensor([[0.6000],
-            [0.8000]])
-    """
-    share: Tensor = C.norm(dim=-1) / C.sum(0).norm(dim=-1)
-    return share
 
 
 class MultiHead(nn.Module):

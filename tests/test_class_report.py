@@ -139,7 +139,14 @@ def test_an_empty_class_and_an_unknown_mistake_make_a_page_too() -> None:
 
 @pytest.mark.parametrize(
     ("tier", "loud"),
-    [("bubblewrap", False), ("landlock, bubblewrap", True), ("none", True), ("bubblewrap, none", True), ("", True)],
+    [
+        ("bubblewrap", False),
+        ("landlock, bubblewrap", True),
+        ("landlock (shared)", True),
+        ("none", True),
+        ("bubblewrap, none", True),
+        ("", True),
+    ],
 )
 def test_grading_without_isolation_is_said_loudly(tier: str, loud: bool) -> None:
     page = class_report_page.render(view(a_class(row("a"), tier=tier), "T", asked()))

@@ -32,6 +32,7 @@ RUN_ELSEWHERE = {
     "make lab": ("tests/test_docs.py", "def test_make_lab_opens_jupyterlab_at_the_index("),
     "make test": (".ci/run", "\nmake test\n"),
     "make demo": (".ci/run", "\nmake demo\n"),
+    "attn mark 01_soft_lookup": ("tests/marking_class.py", '"-m", "autograder.cli", "mark", LESSON'),
     "attn bench grading": ("tests/test_scale.py", '["bench", "grading", "--students", "4"'),
     "attn bench grading --sizes 50 200 2000": ("tests/test_scale.py", '["bench", "grading", "--sizes", "2", "4"'),
     "pip install -c constraints.txt -e '.[learn,teach]'": ("Makefile", "$(PIP) -e '.[learn,teach,"),  # by `make test`

@@ -215,6 +215,24 @@ def test_attn_alone_shows_its_commands_by_reader() -> None:
     assert heads[-3:] == ["to learn:", "to write lessons:", "to teach a class:"]
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("attn ch", {"check"}),
+        ("attn check 0", {f"0{number}" for number in range(10)}),
+        ("attn hint 00.", {"00.predict_shape", "00.average_pool"}),
+        ("attn check 99.", set()),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="a shell's file descriptors")
+def test_tab_offers_commands_lessons_and_exercises(line: str, offered: set[str], lesson: Path, tmp_path: Path) -> None:
+    out = tmp_path / "offered"
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_STDOUT_FILENAME": str(out)}
+    asked |= {"_ARGCOMPLETE_COMP_WORDBREAKS": "", "_ARGCOMPLETE_IFS": "\n"}
+    subprocess.run([sys.executable, "-m", "autograder.cli"], env={**os.environ, **asked}, check=True)
+    assert {word.strip() for word in out.read_text().splitlines()} == offered
+
+
 def test_output_that_knows_no_tick_is_still_written() -> None:
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-m", "autograder.cli"], capture_output=True, env=env, check=True)

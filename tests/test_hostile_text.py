@@ -1,6 +1,7 @@
 """A text that is made to be slow costs its author alone: honest students graded beside it have their marks, and in time."""
 
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from autograder.grading.trials import demo
 from autograder.notebooks.submission import prose
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import available_tiers
+from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi
 
 LESSON = "01_soft_lookup"
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
@@ -72,6 +74,30 @@ def test_the_reader_answers_what_it_can_and_stops_nobody() -> None:
     assert {task for task in found if task in honest} == set(honest)
     assert Task("coloured", CODE["case"]) not in found
     assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+
+
+@pytest.mark.skipif(landlock_abi() < MIN_LANDLOCK, reason="this kernel has no Landlock that is new enough")
+def test_who_reads_a_text_can_open_no_file_of_the_course_and_no_socket() -> None:
+    """A parser or highlighter that a text takes over finds neither secrets nor a way out."""
+    script = f"""
+import os, socket
+from autograder.grading import bounded
+from autograder.sandbox import launch
+inside = [{str(course_root() / "course.toml")!r}, "/etc/passwd"]
+assert all(os.access(path, os.R_OK) for path in inside)
+bounded._confine(launch.readable_paths())
+def works(action):
+    try:
+        action()
+    except OSError:
+        return False
+    return True
+print([works(lambda path=path: open(path).close()) for path in inside],
+      works(lambda: open(os.devnull + "x", "w")), works(lambda: open("/tmp/attn-x", "w")), works(lambda: socket.socket()))
+import json.tool
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[False, False] False False False\n"
 
 
 @pytest.mark.skipif(not ISOLATED, reason="nothing isolates on this machine")

@@ -192,6 +192,49 @@ def test_encrypted_truncated_and_damaged_archives_say_so(tmp_path: Path) -> None
     assert "could not be unpacked" in reasons(damaged, tmp_path)[f"ann/{NOTE}"]
 
 
+@pytest.mark.parametrize("kind", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_what_is_packed_in_an_unusual_way_is_not_unpacked(kind: int, tmp_path: Path) -> None:
+    """LZMA takes as much memory as the archive says: four gigabytes, if it says so."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"ann/{NOTE}", "{}", compress_type=kind)
+        archive.writestr(f"honest/{NOTE}", "{}")
+    found = survey(saved(tmp_path, file.getvalue()), LESSON, {})
+    assert set(found.taken) == {"honest"}
+    assert "unusual way" in found.refused[0].reason
+
+
+@pytest.mark.parametrize("name", [NOTE, "notes.pdf"])
+@pytest.mark.parametrize("seconds", [-1e11, 1e11, 1e17])
+def test_a_time_that_no_calendar_has_stops_nobody(
+    seconds: float, name: str, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the year 5138, or of one with nine digits, beside an honest one."""
+    for who in ("ann", "honest"):
+        (tmp_path / "in" / who).mkdir(parents=True)
+    (tmp_path / "in" / "ann" / name).write_text("{}")
+    (tmp_path / "in" / "honest" / NOTE).write_text("{}")
+    kept = os.fstat
+
+    def odd(handle: int) -> os.stat_result:  # few disks hold such a time; some do
+        found = kept(handle)
+        mine = os.readlink(f"/proc/self/fd/{handle}").endswith(f"ann/{name}")
+        return os.stat_result([*found[:7], seconds, seconds, seconds], {"st_mtime": seconds}) if mine else found
+
+    monkeypatch.setattr(archives.os, "fstat", odd)
+    taken = collect(course, LESSON, tmp_path / "in", zone="Pacific/Kiritimati").taken
+    assert set(taken) == ({"ann", "honest"} if name == NOTE else {"honest"})
+
+
+def test_a_date_in_an_archive_that_is_none_stops_nobody(tmp_path: Path) -> None:
+    data = packed({dated(f"ann/{NOTE}"): "{}", dated("bob/notes.pdf"): "x", f"honest/{NOTE}": "{}"})
+    none = (0).to_bytes(2, "little")  # month 0, day 0
+    for name in (f"ann/{NOTE}", "bob/notes.pdf"):
+        at = data.rindex(name.encode()) - 46 + 14
+        data = data[:at] + none + data[at + 2 :]
+    assert set(survey(saved(tmp_path, data), LESSON, {}).taken) == {"ann", "honest"}
+
+
 def test_links_and_pipes_and_unreadable_names_in_a_folder_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     for name in ("ann", "bob", "cy"):

@@ -54,7 +54,7 @@ def test_both_modes_agree_with_and_without_a_cache(options: dict[str, Any], piec
 def test_the_module_is_the_lessons_function() -> None:
     attention, x = module(d_cq=6).cpu(), normal(2, 8, D_MODEL, seed=9)
     w = {name: getattr(attention, name) for name in ("W_DQ", "W_UQ", "W_QR", "W_DKV", "W_KR", "W_UK", "W_UV", "W_O")}
-    expected, cached = mla_decoupled(x, (x.new_empty(2, 0, D_C), x.new_empty(2, 0, D_ROPE)), **w)
+    expected, cached, _ = mla_decoupled(x, (x.new_empty(2, 0, D_C), x.new_empty(2, 0, D_ROPE)), **w)
     cache = attention.new_cache(batch=2, capacity=9)
     assert_close(attention(x, cache), expected, **DOUBLE)
     more = normal(2, 1, D_MODEL, seed=10)

@@ -295,6 +295,7 @@ def test_penalties_follow_a_moved_due_date_a_mark_by_hand_and_late_days(history:
     history([late, ("hand in", "ada", "a2", 49, 3, 2.5), ("late days", "ada", 4), ("move due date", "a2", 23)])
     history([late, ("extension", "ada", "a1", 1), ("extra time", "ada", 0.5), ("regrade", "ada", "a1")])
     history([late, ("extension in nbgrader", "ada", "a1", 30), ("hand in", "ada", "a1", None, 1, 0)])
+    history([late, ("extension in nbgrader", "ada", "a1", 30), ("move due date", "a1", None)])
 
 
 HISTORIES = st.lists(ACTIONS, min_size=1, max_size=12)

@@ -240,11 +240,50 @@ def test_without_a_workspace_each_command_says_so_in_two_lines(stranger: Strange
     folder = stranger.folder("nothing")
     for command in ("status", "check", "update", "export-answers", "build"):
         said = stranger.run(folder, "attn", command, expect=2)
-        assert said.startswith("attn: expected a"), said
+        assert said.startswith("attn: expected "), said
         assert said.count("\n") <= 2, said
     said = stranger.run(folder, "python", "-c", "from autograder import check; check('no_such_name')", expect=1)
     assert "expected an exercise" in said.splitlines()[-1]
     assert len(said.splitlines()[-1]) < 400
+
+
+IN_CELLS = """
+import nbformat, sys
+from nbclient import NotebookClient
+cells = [nbformat.v4.new_code_cell(source) for source in sys.argv[1:]]
+notebook = nbformat.v4.new_notebook(cells=cells)
+NotebookClient(notebook, timeout=60, resources={"metadata": {"path": "."}}, allow_errors=True).execute()
+for cell in cells:
+    for output in cell.outputs:
+        print("\\n".join(output.get("traceback", [output.get("data", {}).get("text/plain", "")])))
+    print("\\n-----")
+"""
+
+
+def test_wrong_roads_end_in_two_lines(stranger: Stranger) -> None:
+    folder = stranger.folder("wrong")
+    stranger.run(folder, "attn", "lab", "--prepare")
+    lesson = folder / "work" / "00_start_here"
+    sources = ["from autograder import check, hint, solution", RIGHT, "def average_pool(V):\n    return V.mean(axis=0"]
+    wrong = {
+        'check("average_pool")': "does not compile",
+        'check("average_pol")': "Did you mean 'average_pool'",
+        "check(7)": "expected the name of an exercise",
+        'hint("averge_pool")': "Did you mean 'average_pool'",
+        'solution("average_pool")': "your own answer comes first",
+    }
+    said = stranger.run(lesson, "python", "-c", IN_CELLS, *sources, *wrong).split("\n-----\n")[len(sources) :]
+    for text, (source, meant) in zip(said, wrong.items(), strict=False):
+        assert meant in text, (source, text)
+        assert len(text.strip().splitlines()) <= 2, text
+    for command, meant in {
+        ("chek",): "Did you mean `attn check`?",
+        ("check", "averge_pool"): "Did you mean",
+        ("lab", "soft"): "",
+    }.items():
+        text = stranger.run(folder, "attn", *command, expect=2)
+        assert meant in text
+        assert len(text.splitlines()) <= 2, text
 
 
 # ------------------------------------------------------------------------------------------------ through the browser

@@ -35,6 +35,7 @@ _LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
 _CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_SCROLLED = '<div class="output" tabindex="0" role="group" aria-label="output">'
 _SHOWN = "shown"  # in a wheel's course: the outputs of each lesson's cells, without answers (see hatch_build.py)
 
 
@@ -211,7 +212,10 @@ def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str
         said = "\n\n".join([_code(cell.source), *_outputs(cell)])
         return _folded("What the check says to this solution", said, "check") if solved else ""
     code = _code(cell.source)
-    return "\n\n".join([_folded("Code of the figure", code, "figure") if is_figure(cell) else code, *_outputs(cell)])
+    if is_figure(cell):
+        drawn = any(kind != "text/plain" for output in cell.get("outputs", []) for kind in output.get("data", {}))
+        code = _folded("Code of the figure" if drawn else "Code", code, "figure")
+    return "\n\n".join([code, *_outputs(cell)])
 
 
 def _folded(summary: str, text: str, kind: str) -> str:
@@ -246,12 +250,12 @@ def _shown(data: Any) -> str:
     for kind in ("text/html", "image/svg+xml"):
         if kind in data:
             # a table or a drawing may be wider than a phone: it scrolls, and a keyboard can reach it
-            return f'<div class="output" tabindex="0" role="group" aria-label="output">{data[kind]}</div>'
+            return f"{_SCROLLED}{data[kind]}</div>"
     if "image/png" in data:
         known = "" if said.startswith("<") else said  # <Figure size 640x480 with 1 Axes> describes nothing
         picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
-        return f'<div class="output"><img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
-    return f"<pre>{html.escape(said)}</pre>" if said else ""
+        return f'{_SCROLLED}<img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
+    return f'<div class="printed"><pre>{html.escape(said)}</pre></div>' if said else ""
 
 
 def _text(printed: str) -> str:

@@ -27,6 +27,7 @@ from autograder.authoring.course import (
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import files_of, injected
 from autograder.judging import pack
+from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.grammars import spare_grammars
 
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
@@ -128,7 +129,10 @@ def source_digest(lesson: Lesson) -> str:
 def _is_current(path: Path, digest: str) -> bool:
     if not path.exists():
         return False
-    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+    try:
+        metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+    except (ValueError, KeyError):  # half a file, of a version that did not write them whole
+        return False
     return bool(metadata.get("attn", {}).get("built_from") == digest)
 
 
@@ -162,9 +166,8 @@ def _execute(notebook: Any, folder: Path) -> None:
 
 
 def _write(notebook: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.validate(notebook)
-    path.write_text(nbformat.writes(notebook, version=4) + "\n", encoding="utf-8")
+    write_whole(path, nbformat.writes(notebook, version=4) + "\n")
 
 
 def _plain(path: Path) -> list[Any]:

@@ -1,9 +1,11 @@
 """`attn`: one command for learners, authors and instructors. These modules parse and print; the work is done elsewhere."""
 
 import argparse
+import contextlib
 import errno
 import gc
 import io
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -27,6 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     parser, words = _parser(), list(sys.argv[1:] if argv is None else argv)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand here
+        with contextlib.suppress(ImportError):
+            import argcomplete
+
+            argcomplete.autocomplete(parser, always_complete_options=False)
     if not words:
         parser.print_help()
         return 0

@@ -28,6 +28,15 @@ def register(add: Add) -> None:
     _limits(grade)
     _sandboxed(grade)
 
+    mark = add("mark", _mark, "Mark what was answered in words, question by question, on a page in the browser.")
+    mark.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
+    mark.add_argument("--as", action="append", dest="markers", metavar="NAME", help="who marks (may be repeated; default: you)")
+    mark.add_argument("--names", action="store_true", help="show whose answer it is (default: hidden)")
+    mark.add_argument("--everybody", action="store_true", help="show all answers, also where the class list shares them out")
+    mark.add_argument("--port", type=int, default=0, help="where to listen, on this machine alone (default: any free port)")
+    mark.add_argument("--no-browser", action="store_true", help="print the addresses alone")
+    mark.add_argument("--trail", action="store_true", help="print who changed what, as CSV, and open nothing")
+
     feedback = add("feedback", _feedback, "Write everybody's feedback page anew: after marking by hand.")
     feedback.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
 
@@ -135,6 +144,33 @@ def _grade(arguments: argparse.Namespace) -> int:
     else:
         print_class(graded)
     return 1 if any(row.problem for row in graded.rows) else 0
+
+
+def _mark(arguments: argparse.Namespace) -> int:
+    import getpass
+    import warnings
+    import webbrowser
+
+    from sqlalchemy.exc import SAWarning
+
+    from autograder import marking_page
+    from autograder.authoring.course import course_root, find_lesson
+
+    def ready(addresses: dict[str, str]) -> None:
+        for marker, address in addresses.items():
+            print(f"{marker}: {address}", flush=True)
+        print("Each address is a key: give it to its marker alone. Ctrl-C ends the page; what was saved stays.", flush=True)
+        if not arguments.no_browser:
+            webbrowser.open(next(iter(addresses.values())))
+
+    name, options = find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
+        if arguments.trail:
+            print(marking_page.trail(course_root(), name), end="")
+            return 0
+        marking_page.run(course_root(), name, arguments.markers or [getpass.getuser()], ready, port=arguments.port, **options)
+    return 0
 
 
 def _feedback(arguments: argparse.Namespace) -> int:

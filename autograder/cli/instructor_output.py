@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from autograder.grading.trials.blind import Told
 
 
-WEAKER = (
-    "[bold]Graded without bubblewrap[/] (Landlock): submissions share one user, so one that starts many processes or fills the "
-    "disk can slow or fail others graded at that time. Install it: apt install bubblewrap; then `attn grade --again`."
-)
+SAID = {
+    "none": "[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]",
+    "landlock (shared)": "[bold]Graded without bubblewrap[/] (Landlock): submissions share one user and one disk, so one "
+    "that starts many processes or fills the disk can slow or fail others graded at that time. Install it: apt install "
+    "bubblewrap; then `attn grade --again`.",
+    "landlock": "[bold]Graded without bubblewrap[/] (Landlock, with a user and a disk for each worker): SECURITY.md says what "
+    "is promised then. Install it for the whole of it: apt install bubblewrap.",
+}
 
 
 def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> None:
@@ -66,15 +70,14 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         remarks = escape("; ".join(text[:120] for text in said[:3]) + (f"; and {len(said) - 3} more" if said[3:] else ""))
         table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
     console = console_for(140)
+    for tier, text in SAID.items():
+        if tier in graded.tier.split(", "):
+            console.print(text, soft_wrap=True)
     console.print(table)
     console.print(
         f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
         "Written answers wait for a person, in the formgrader."
     )
-    if "landlock" in graded.tier.split(", "):
-        console.print(WEAKER, soft_wrap=True)
-    if "none" in graded.tier.split(", "):
-        console.print("[bold]Graded WITHOUT isolation (--unsafe): student code ran with your rights.[/]")
 
 
 def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:

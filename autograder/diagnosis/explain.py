@@ -229,11 +229,16 @@ def _sign(want: float, got: float) -> str:
     return "the right one is 0" if want == 0 else "it is 0" if got == 0 else "the right one has the other sign"
 
 
+# which of sixty types an answer raises could spell a digit of a hidden input; of these two, little
+_TOLD = ("TypeError", "ValueError")
+
+
 def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
     if not reveal:
         if mismatch.check == "runs" and result.failure is not None:
             kind = {"timeout": "it takes too long", "crashed": "the process ends"}.get(result.failure.kind)
-            return f"On a hidden test ({case}), {kind or f'it raises {result.failure.type}'}."
+            error = result.failure.type if result.failure.type in _TOLD else "an error"
+            return f"On a hidden test ({case}), {kind or f'it raises {error}'}."
         return f"On a hidden test ({case}), the check “{mismatch.check}” fails."
     if mismatch.check == "values" and result.exercise.kind == "estimate":
         return f"The number is asked for {_precision(result.exercise)}."

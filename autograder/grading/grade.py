@@ -18,7 +18,7 @@ import nbformat
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, settings
 from autograder.grading import bounded, ledger, rehearsal, submitted
-from autograder.grading.gradebook import Gradebook, ensure_assignment
+from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_release
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.marking.mark import Marked
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
@@ -60,6 +60,7 @@ def grade_assignment(
     with warnings.catch_warnings(), ExitStack() as stack:
         stack.enter_context(ledger.alone(root, assignment))
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
+        restore_release(root, assignment)
         pool = Workers(stack, _released(root, assignment), limits or Limits(), unsafe, workers, scheduler)
         if again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
             pool.start()  # at once, to import while we do, where somebody is surely not graded yet
@@ -101,7 +102,7 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
 
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     ensure_assignment(api, root, assignment)
-    pages = Pages(_released(root, assignment))
+    pages = Pages(_released(root, assignment), settings().contact)
     written = []
     notes = {row.student: row.notes for _, row, _ in ledger.entries(root, assignment)}
     with warnings.catch_warnings(), Gradebook(api, assignment) as book:

@@ -4,11 +4,14 @@ nbgrader's preprocessors open the database anew for each step and commit after e
 class and is committed batch by batch; `tests/test_grade.py` holds its rows against those of plain `nbgrader autograde`.
 """
 
+import os
+import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from autograder.authoring.course import CourseError
+from autograder.grading import ledger
 from autograder.grading.grades import Grade, Grades
 
 
@@ -26,6 +29,7 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     from nbgrader.api import Gradebook as Tables
     from nbgrader.api import MissingEntry
 
+    restore_release(root, assignment)
     with Tables(api.coursedir.db_url, api.course_id) as gradebook:
         try:
             known = bool(gradebook.find_assignment(assignment).notebooks)
@@ -35,9 +39,27 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
         return
     if not (root / "source" / assignment).is_dir():
         raise CourseError(f"expected {assignment} in {root}/source, found none. Run `attn build`.")
+    release, aside = root / "release" / assignment, _aside(root, assignment)
+    if release.is_dir():  # nbgrader removes it, and writes it anew: whoever is ended in between has none
+        shutil.rmtree(half := aside.with_name(f"{aside.name}.{os.getpid()}"), ignore_errors=True)
+        shutil.copytree(release, half)
+        half.rename(aside)
     outcome = api.generate_assignment(assignment, force=True, create=True)
     if not outcome["success"]:
         raise CourseError(f"{assignment}: nbgrader generate_assignment failed.\n{outcome.get('error') or outcome.get('log')}")
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def restore_release(root: Path, assignment: str) -> None:
+    """Put back the release that a run was ended over while nbgrader wrote it anew."""
+    release, aside = root / "release" / assignment, _aside(root, assignment)
+    if aside.is_dir():
+        shutil.rmtree(release, ignore_errors=True)
+        aside.rename(release)
+
+
+def _aside(root: Path, assignment: str) -> Path:
+    return root / ledger.FOLDER / assignment / ".release"
 
 
 class Gradebook:

@@ -154,6 +154,8 @@ class Grades:
 
     def _late(self, submission: Any) -> float:
         """Seconds late, after the extensions of nbgrader and of the roster."""
+        if submission.assignment.duedate is None:  # nbgrader would add an extension to it
+            return 0.0
         late = submission.total_seconds_late
         more = self.roster.more_seconds(submission.student_id, submission.assignment.name)
         return max(0.0, float(late) - more) if late else 0.0

@@ -17,7 +17,8 @@ from autograder.grading import rehearsal
 from autograder.grading.marking.handed import Handed
 from autograder.grading.marking.mark import Marked, mark
 from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
-from autograder.sandbox import Limits, Sandbox, choose_tier, likely_tier
+from autograder.sandbox import Limits, Purse, Sandbox, choose_tier, likely_tier
+from autograder.sandbox.budget import PURSE_S
 
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
 CONNECT_S = 10.0
@@ -28,11 +29,11 @@ _all: list[Sandbox] = []
 _warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
-def work(scheme: MarkScheme, unsafe: bool, handed: Handed) -> Marked:
-    """Mark one submission in this thread's sandbox, which stays warm for the next."""
+def work(scheme: MarkScheme, unsafe: bool, handed: Handed, purse: Purse | None = None) -> Marked:
+    """Mark one submission in this thread's sandbox, which stays warm for the next; `purse` is its class's, on this machine."""
     if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
         warm_up(scheme.setup, tier)
-    return mark(scheme, _mine.sandbox, handed)
+    return mark(scheme, _mine.sandbox, handed, purse)
 
 
 def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
@@ -111,6 +112,7 @@ class Workers:
             scheduler,
         )
         self._workers = workers or os.cpu_count() or 1
+        self._purse = None if scheduler else Purse(PURSE_S * self._workers)
         self._executor: Executor | None = None
         self._scheme: Any = None
         self.ahead = 256 if scheduler else 2 * self._workers  # how many submissions are read before the first is written
@@ -122,7 +124,7 @@ class Workers:
 
     def mark(self, scheme: MarkScheme, handed: Handed) -> "Future[Marked]":
         """Have a submission marked."""
-        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed)
+        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, self._purse)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
         """Have the lesson's own answers marked: see `autograder.grading.rehearsal`."""

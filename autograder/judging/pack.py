@@ -8,7 +8,8 @@ without pickle, so a learner's machine needs neither the answers nor the exercis
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -27,7 +28,7 @@ from autograder.judging.record_json import from_json, to_json
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array, EncodedValue, encode
 
-FORMAT = 1
+FORMAT = 2
 PAIR = "+"  # joins the ids of two mistakes that are made at once
 VISIBLE_SEED = 0
 SUFFIX = ".probes.npz"
@@ -184,7 +185,10 @@ def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:
 
 
 def save(pack: Pack, path: Path) -> None:
-    """Write `pack`, deterministically (same content, same bytes on one machine)."""
+    """Write `pack`, deterministically (same content, same bytes on one machine).
+
+    All arrays of a dtype lie in one, for a file of its own costs each of them 200 bytes: `layout` says which is where.
+    """
     arrays: list[Array] = []
     manifest = {
         "format": FORMAT,
@@ -192,9 +196,14 @@ def save(pack: Pack, path: Path) -> None:
         "title": pack.title,
         "exercises": [to_json(exercise, arrays) for exercise in pack.exercises.values()],
     }
+    manifest["layout"] = [[array.dtype.name, list(array.shape)] for array in arrays]
+    joined = {
+        dtype: np.concatenate([array.ravel() for array in arrays if array.dtype.name == dtype])
+        for dtype in sorted({array.dtype.name for array in arrays})
+    }
     text = np.frombuffer(json.dumps(manifest, sort_keys=True).encode(), np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path, manifest=text, **{f"a{i}": array for i, array in enumerate(arrays)})  # type: ignore[arg-type]  # numpy's stub lacks **kwargs of arrays
+    np.savez_compressed(path, manifest=text, **{f"a{dtype}": numbers for dtype, numbers in joined.items()})  # type: ignore[arg-type]  # numpy's stub lacks **kwargs of arrays
 
 
 def load(path: Path) -> Pack:
@@ -206,11 +215,24 @@ def load(path: Path) -> Pack:
 def _load(path: str, _modified: int) -> Pack:
     with np.load(path, allow_pickle=False) as data:
         manifest = json.loads(data["manifest"].tobytes())
-        if manifest.get("format") != FORMAT:
+        if manifest.get("format") == FORMAT:
+            arrays = _parted(manifest["layout"], {name[1:]: data[name] for name in data.files if name != "manifest"})
+        elif manifest.get("format") == 1:  # an array for each file
+            arrays = [data[f"a{i}"] for i in range(len(data.files) - 1)]
+        else:
             raise ValueError(f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. Run `attn build`.")
-        arrays = [data[f"a{i}"] for i in range(len(data.files) - 1)]
     exercises = [from_json(item, arrays) for item in manifest["exercises"]]
     return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
+
+
+def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Array]) -> list[Array]:
+    """The arrays that were joined, each with its own memory."""
+    begun = dict.fromkeys(joined, 0)
+    arrays = []
+    for dtype, shape in layout:
+        first, begun[dtype] = begun[dtype], begun[dtype] + math.prod(shape)
+        arrays.append(joined[dtype][first : begun[dtype]].reshape(shape).copy())
+    return arrays
 
 
 def differences(one: Pack, two: Pack) -> list[str]:

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections import Counter
@@ -41,12 +42,23 @@ BESIDE = (
     ".url",
     ".webloc",
 )
+LONG_AGO, NEVER = datetime(1980, 1, 1), datetime(2200, 1, 1)
 PACKED = (".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2")
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
 _DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(\..*)?$")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffd\ud800-\udfff]")
 # NotImplementedError is what zipfile raises for a compression or an encryption that it does not know.
-_BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    struct.error,
+    MemoryError,
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,7 @@ def _on_disk(path: Path, name: str, budget: _Budget) -> Iterator[File | Refused]
         else:
             data = file.read(MAX_BYTES) if _is_read(name) else b""
             budget.left -= len(data)
-            yield File(name, data, datetime.fromtimestamp(info.st_mtime))
+            yield File(name, data, _at(info.st_mtime))
 
 
 def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) -> Iterator[File | Refused]:
@@ -150,12 +162,12 @@ def _entry(
 ) -> Iterator[File | Refused]:
     limit = MAX_NESTED if path.lower().endswith(".zip") else MAX_BYTES
     if not _is_read(path):
-        yield File(path, b"", time or datetime(*entry.date_time))
+        yield File(path, b"", time or _written(entry))
         return
     try:
         with archive.open(entry) as file:
             data = file.read(limit + 1)  # whatever the archive's own figures say
-        written = time or datetime(*entry.date_time)
+        written = time or _written(entry)
     except _BROKEN as error:
         yield Refused(shown(path), f"it could not be unpacked ({type(error).__name__}: {shown(str(error))[:80]})")
         return
@@ -173,6 +185,23 @@ def _entry(
         budget.left -= before - within.left
 
 
+def _written(entry: zipfile.ZipInfo) -> datetime:
+    """When the archive says that `entry` was written; long ago where that is no date."""
+    try:
+        return datetime(*entry.date_time)
+    except ValueError:
+        return LONG_AGO
+
+
+def _at(seconds: float) -> datetime:
+    """The time of a file; long ago where no calendar has it."""
+    try:
+        found = datetime.fromtimestamp(seconds)
+    except (ValueError, OverflowError, OSError):
+        return LONG_AGO
+    return found if LONG_AGO <= found < NEVER else LONG_AGO
+
+
 def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> str | None:
     kind = stat.S_IFMT(entry.external_attr >> 16)
     name = entry.filename
@@ -184,6 +213,8 @@ def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> 
         return "it is a link or a special file"
     if entry.flag_bits & 1:
         return "it is encrypted"
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take memory by gigabytes when told to
+        return "it is packed in an unusual way: make the zip with the system's own tool"
     if nested and name.lower().endswith(".zip"):
         return "an archive in an archive in an archive is not opened"
     if entry.file_size > 1 << 20 and entry.file_size > MAX_RATIO * max(entry.compress_size, 1):

@@ -6,7 +6,7 @@ In: cells and questions of a submission. Out: its outputs and observations, made
 May import `judging`, `notebooks`.
 """
 
-from autograder.sandbox.budget import Budget
+from autograder.sandbox.budget import Budget, Purse
 from autograder.sandbox.client import Sandbox
 from autograder.sandbox.process import SandboxUnavailable
 from autograder.sandbox.submission import Cell, CellOutput, Question, Submission
@@ -17,6 +17,7 @@ __all__ = [
     "Cell",
     "CellOutput",
     "Limits",
+    "Purse",
     "Question",
     "Sandbox",
     "SandboxUnavailable",

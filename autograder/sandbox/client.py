@@ -57,6 +57,11 @@ class Sandbox:
         """What the warm worker holds in memory (resident), starting it if need be."""
         return self._worker().memory_bytes()
 
+    @property
+    def label(self) -> str:
+        """The tier as a report names it: also whether its submissions share a user's processes, or a disk, with others'."""
+        return f"{self.tier} (shared)" if self.tier == "landlock" and self._worker().shared else self.tier
+
     def close(self) -> None:
         """End the worker. The next submission would start another."""
         if self._host is not None:
@@ -102,6 +107,10 @@ class Sandbox:
         except WireError:
             self._lose()
             return self._worker().open()
+
+    def waited_s(self) -> float:
+        """See `Host.waited_s`."""
+        return 0.0 if self._host is None else self._host.waited_s()
 
     def sweep(self) -> None:
         """Remove every trace of the last submission, if need be with the worker."""

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TIERS = ("bubblewrap", "landlock", "none")
+USERS = 64
 PACKAGE = Path(__file__).resolve().parent.parent
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types")
@@ -33,33 +35,70 @@ class Plan:
     hidden: list[str]
 
 
-def sandbox_uid() -> int | None:
-    """The user that a root grader steps down to (`ATTN_SANDBOX_UID`, 64321); None where we are not root."""
-    return int(os.environ.get("ATTN_SANDBOX_UID", "64321")) if os.geteuid() == 0 else None
+class User:
+    """The user that a root grader's worker steps down to: the first of `USERS`, from `ATTN_SANDBOX_UID` (64321) on, that no other
+    worker on this machine has, so that one's processes are not counted as another's. `uid` is None where we are not root.
+
+    The kernel lets go of it when this process ends, however that is: what is held is the name of a socket.
+    """
+
+    def __init__(self) -> None:
+        self._held: socket.socket | None = None
+        self.uid: int | None = None
+        if os.geteuid() != 0:
+            return
+        first = int(os.environ.get("ATTN_SANDBOX_UID", "64321"))
+        for uid in range(first, first + USERS):
+            held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            try:
+                held.bind(f"\0attn-sandbox-user-{uid}")
+            except OSError:
+                held.close()
+                continue
+            self._held, self.uid = held, uid
+            return
+        self.uid = first  # shared, which costs what `own` says
+
+    @property
+    def own(self) -> bool:
+        """Whether no other worker has it."""
+        return self._held is not None
+
+    def release(self) -> None:
+        """Let another worker have it."""
+        if self._held is not None:
+            self._held.close()
 
 
 def make_plan(
-    tier: str, private: Path, descriptor: int, scratch_bytes: int, info: int | None = None, given: Iterable[str] = ()
+    tier: str,
+    private: Path,
+    descriptor: int,
+    scratch_bytes: int,
+    info: int | None = None,
+    given: Iterable[str] = (),
+    uid: int | None = None,
 ) -> Plan:
     """The plan for `tier`. `private` is a folder of its own outside the sandbox, `descriptor` the control socket.
 
-    `given` are the folders of packages that a course gives its lessons: all of the course that the sandbox may read.
+    `given` are the folders of packages that a course gives its lessons: all of the course that the sandbox may read. `uid` is
+    whom to step down to. Without bubblewrap the worker has a disk of `scratch_bytes` of its own at `private`, where it can.
 
     Raises OSError where the tier cannot be had, saying why.
     """
     given = [os.path.realpath(folder) for folder in given if os.path.isdir(folder)]
     hidden = [part for path in _around(given) for part in _without(path, given)]
-    readable = [*(part for path in _readable_paths() for part in _without(path, hidden)), *given]
+    readable = [*(part for path in readable_paths() for part in _without(path, hidden)), *given]
     scratch = ["/tmp", "/dev/shm"] if tier == "bubblewrap" else [str(private)]
     env = _environment(scratch[0])
     start = f"{_find_package(given)}; from autograder.sandbox.inside.worker import main; main({descriptor})"
     argv = [sys.executable, "-I", "-B", "-c", start]
     if tier == "bubblewrap":
         argv = _bubblewrap(readable, scratch_bytes, info) + argv
-    uid = sandbox_uid()
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
-        step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "argv": argv, "env": env})
+        disk = {"path": str(private), "bytes": scratch_bytes} if tier == "landlock" else None
+        step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "disk": disk, "argv": argv, "env": env})
         stage = f"{_find_package()}; from autograder.sandbox.inside.drop_root import main; main(sys.argv[1])"
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
     return Plan(argv, env, scratch, readable, hidden)
@@ -112,7 +151,7 @@ def _package_folders() -> set[Path]:
     return {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
 
 
-def _readable_paths() -> list[str]:
+def readable_paths() -> list[str]:
     """Interpreter, packages and libraries, under the names by which they are asked for and under their real ones."""
     folders = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *map(str, _package_folders()), str(PACKAGE)]
     folders.append(str(Path(sys.executable).resolve().parent))

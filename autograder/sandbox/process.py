@@ -18,6 +18,7 @@ from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
 SWEEP_S = 20.0
+MAX_DEPTH, MAX_WIDTH = 4, 100  # of the processes that are looked at
 FORK_S = 20.0  # it may still be tidying up after the first submission
 
 
@@ -39,6 +40,7 @@ class Host:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._process: subprocess.Popen[bytes] | None = None
         self._inner: int | None = None
+        self._user = launch.User()
         self._group = cgroup.make(limits["tree_bytes"])
         self.capped = self._group is not None  # the memory of all processes together, not only of each
         self._control, theirs = socket.socketpair()
@@ -56,8 +58,9 @@ class Host:
         try:
             bubblewrap = self.tier == "bubblewrap"
             descriptor = theirs.fileno()
+            info = writer if bubblewrap else None
             plan = launch.make_plan(
-                self.tier, self._private, descriptor, self.limits["scratch_bytes"], writer if bubblewrap else None, given
+                self.tier, self._private, descriptor, self.limits["scratch_bytes"], info, given, self._user.uid
             )
             keep = [descriptor, *([writer] if bubblewrap else [])]
             argv = launch.first_to_go(plan.argv)
@@ -88,6 +91,14 @@ class Host:
             raise WireError("expected the worker to be ready.")
         return ready
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """What a submission in this worker can take away from those in others: "processes", "disk", or nothing."""
+        if self.tier == "bubblewrap":
+            return ()
+        found = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}
+        return tuple(name for name, own in found.items() if not own)
+
     def open(self) -> socket.socket:
         """A fresh submission's process: our end of its channel. Raises WireError where the worker is gone.
 
@@ -96,7 +107,7 @@ class Host:
         ours, theirs = socket.socketpair()
         ticket = secrets.token_hex(8)
         limits = dict(self.limits)
-        if self.tier != "bubblewrap":  # there the user's processes are counted in the sandbox alone
+        if "processes" in self.shared:  # else the user's processes are counted in the sandbox alone
             limits["processes"] += launch.task_count(int(self.ready["uid"]))
         try:
             wire.send(
@@ -126,6 +137,23 @@ class Host:
             return False
         return reply == {"op": "swept", "id": ticket}
 
+    def waited_s(self) -> float:
+        """How long one of the exercises' processes has stood in line for a processor, ready to run: others had them all.
+
+        0 where the kernel does not say.
+        """
+        assert self._process is not None
+        longest, depth, level = 0.0, 0, [self._inner or self._process.pid]
+        while level and depth < MAX_DEPTH:
+            below: list[int] = []
+            for pid in level[:MAX_WIDTH]:
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    if depth > 1:  # the worker's own, and the one that ran the cells, have waited for others things
+                        longest = max(longest, int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9)
+                    below += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
+            level, depth = below, depth + 1
+        return longest
+
     def memory_bytes(self) -> int:
         """The worker's resident memory."""
         assert self._process is not None
@@ -144,6 +172,7 @@ class Host:
                         os.kill(pid, signal.SIGKILL)
                 self._process.wait()
         self._log.close()
+        self._user.release()
         if self._group is not None:
             cgroup.remove(self._group)
         with contextlib.suppress(OSError):

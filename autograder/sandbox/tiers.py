@@ -26,11 +26,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Tier:
-    """A way to isolate, whether it works here, and the reason where it does not."""
+    """A way to isolate, whether it works here, and the reason where it does not; what submissions in it share (`Host.shared`)."""
 
     name: str
     available: bool
     reason: str = ""
+    shared: tuple[str, ...] = ()
 
 
 def available_tiers() -> tuple[Tier, ...]:
@@ -42,8 +43,9 @@ def available_tiers() -> tuple[Tier, ...]:
 def try_tier(name: str) -> Tier:
     """The tier `name`: a worker is started in it and must prove that it is confined. Cached."""
     try:
-        Host(name, asdict(Limits()), (), warm=False).close()
-        return Tier(name, True)
+        host = Host(name, asdict(Limits()), (), warm=False)
+        host.close()
+        return Tier(name, True, shared=host.shared)
     except SandboxUnavailable as error:
         return Tier(name, False, str(error))
 

@@ -18,7 +18,7 @@ import json
 import math
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ MAX_JSON_DEPTH = 40  # a spec nests two JSON levels per list and three per dict;
 DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"})
 
 Header = dict[str, Any]
+Deadline = float | Callable[[], float]  # asked again and again: it may move
 
 
 class WireError(Exception):
@@ -71,7 +72,9 @@ def pack(header: Header, arrays: Sequence[Array] = ()) -> bytes:
     return b"".join([MAGIC, struct.pack("<I", len(head)), head, *(array.tobytes() for array in plain)])
 
 
-def send(sock: socket.socket, header: Header, arrays: Sequence[Array] = (), *, deadline: float, fds: Sequence[int] = ()) -> None:
+def send(
+    sock: socket.socket, header: Header, arrays: Sequence[Array] = (), *, deadline: Deadline, fds: Sequence[int] = ()
+) -> None:
     """Write one frame before `deadline`; `fds` are handed over with its first bytes (SCM_RIGHTS)."""
     view = memoryview(pack(header, arrays))
     done = 0
@@ -88,12 +91,12 @@ def send(sock: socket.socket, header: Header, arrays: Sequence[Array] = (), *, d
             raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
 
 
-def receive(sock: socket.socket, *, deadline: float) -> tuple[Header, list[Array]]:
+def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array]]:
     """Read one frame before `deadline`: its header and arrays (copies, native byte order, writable)."""
     return _finish(sock, _exactly(sock, 8, deadline), deadline)
 
 
-def receive_fd(sock: socket.socket, *, deadline: float) -> tuple[Header, list[Array], int | None]:
+def receive_fd(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array], int | None]:
     """`receive`, and the one file descriptor that came with the frame, if any. Used in the sandbox only."""
     while True:
         _arm(sock, deadline)
@@ -110,7 +113,7 @@ def receive_fd(sock: socket.socket, *, deadline: float) -> tuple[Header, list[Ar
     return header, arrays, fds[0] if fds else None
 
 
-def _finish(sock: socket.socket, prefix: bytes, deadline: float) -> tuple[Header, list[Array]]:
+def _finish(sock: socket.socket, prefix: bytes, deadline: Deadline) -> tuple[Header, list[Array]]:
     if prefix[:4] != MAGIC:
         raise WireError(f"expected a frame to start with {MAGIC!r}, got {prefix[:4]!r}.")
     (length,) = struct.unpack("<I", prefix[4:])
@@ -144,7 +147,7 @@ def _parse(text: bytes) -> tuple[Header, list[tuple[str, tuple[int, ...]]]]:
     return head["m"], announced
 
 
-def _read_array(sock: socket.socket, dtype: str, shape: tuple[int, ...], deadline: float) -> Array:
+def _read_array(sock: socket.socket, dtype: str, shape: tuple[int, ...], deadline: Deadline) -> Array:
     data = _exactly(sock, math.prod(shape) * np.dtype(dtype).itemsize, deadline)
     if dtype == "|b1" and data.strip(b"\0\1"):
         raise WireError("expected booleans stored as 0 and 1.")
@@ -152,7 +155,7 @@ def _read_array(sock: socket.socket, dtype: str, shape: tuple[int, ...], deadlin
     return array.astype(array.dtype.newbyteorder("="))
 
 
-def _exactly(sock: socket.socket, size: int, deadline: float) -> bytes:
+def _exactly(sock: socket.socket, size: int, deadline: Deadline) -> bytes:
     parts, missing = [], size
     while missing:
         _arm(sock, deadline)
@@ -169,11 +172,11 @@ def _exactly(sock: socket.socket, size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _arm(sock: socket.socket, deadline: float) -> None:
+def _arm(sock: socket.socket, deadline: Deadline) -> None:
     if deadline == math.inf:
         sock.settimeout(None)
         return
-    left = deadline - clock.now()
+    left = (deadline() if callable(deadline) else deadline) - clock.now()
     if left <= 0:
         raise WireTimeoutError("the deadline passed.")
     sock.settimeout(min(left, LOOK_S))  # whoever waits looks at the clock again, which may have rested

@@ -19,6 +19,7 @@ from autograder.authoring.course import CourseError, course_root
 PYTHON = (3, 11)
 FREE_BYTES = 200 << 20  # the lessons, their backups and JupyterLab's settings
 KERNEL_S = 60.0
+_SHARED = "a limit on what a submission takes of disk and processes from the others"
 
 
 @dataclass(frozen=True)
@@ -150,12 +151,13 @@ def disk(folder: Path, needed: int) -> Finding:
 def sandbox() -> Finding:
     """Which isolation `attn grade` would use; each is tried. Nobody needs one to learn."""
     from autograder.sandbox.process import SandboxUnavailable
-    from autograder.sandbox.tiers import choose_tier
+    from autograder.sandbox.tiers import choose_tier, try_tier
 
     try:
         found = choose_tier()
         if found == "landlock":
-            said = "landlock. Lost for `attn grade`: a limit on what a submission takes of disk and processes from the others"
+            lost = "a namespace for each worker" if not try_tier(found).shared else _SHARED
+            said = f"landlock, bubblewrap is missing. Lost for `attn grade`: {lost}"
             return Finding("sandbox", "part", said, "apt install bubblewrap")
         return Finding("sandbox", "pass", found)
     except (SandboxUnavailable, OSError) as error:

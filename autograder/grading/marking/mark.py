@@ -49,8 +49,8 @@ class Marked:
     seconds: float = 0.0
 
 
-def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes) -> Marked:
-    """Mark what was `handed` in; bytes are those of a notebook."""
+def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes, purse: box.Purse | None = None) -> Marked:
+    """Mark what was `handed` in; bytes are those of a notebook. `purse` holds what its class may still take of time."""
     handed = Handed(handed) if isinstance(handed, bytes) else handed
     started = time.perf_counter()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
@@ -59,21 +59,28 @@ def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes) -> Ma
     flags = read_ahead(cells, released, names=any(record.forbid for record in scheme.hidden.exercises.values()))
     files = handed.modules()
     drawn: dict[str, tuple[str, ...]] | None = None
-    budget, shown = box.Budget(scheme.limits.budget_s), Shown()
+    budget, shown = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s), Shown()
+    whole_s = budget.left_s
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
         told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
         drawn = draw(rebuilt.pictures) if drawn is None else drawn
         told += show(rebuilt, drawn)
-        marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.tier)
+        marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.label)
         _run_and_mark(scheme, sandbox, marked, budget, shown, files, last=attempt == ATTEMPTS - 1)
         if sandbox.lost == lost:
             break
     else:
         marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
     if budget.spent:
-        marked.notes.append(f"it took the {scheme.limits.budget_s:g} s that a submission has: what came later was not asked")
+        marked.notes.append(f"it took the {whole_s:.0f} s that a submission has: what came later was not asked")
+        if whole_s < scheme.limits.budget_s:
+            marked.flags.append(
+                "others had used up the time of the class: `attn grade --again --student` gives it all of its own"
+            )
+    if purse is not None:
+        purse.take_back(budget)
     marked.notes = list(dict.fromkeys(marked.notes))
     marked.flags = list(dict.fromkeys([*marked.notes, *marked.flags]))
     marked.seconds = time.perf_counter() - started

@@ -6,9 +6,12 @@ slips that were made. A slip is a small edit of the text of the reference, of an
 that does what a listed mistake does is that mistake.
 """
 
+import contextlib
 import functools
+import io
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,17 +26,17 @@ from autograder.judging.near.anywhere import slips
 from autograder.judging.near.edits import edits
 from autograder.judging.near.settled import settled
 from autograder.judging.near.source import Edit, Source, source_of
-from autograder.judging.observe import observe, observe_within
+from autograder.judging.observe import bare, observe, observe_within
 from autograder.judging.records import CaseRecord, Known
 from autograder.judging.values import Array, decode
 
 OF_VARIANTS = 3  # rarer slips are tried in the reference alone
 JOIN, NEW = "+", "~"
 LISTED = -1.0  # a listed mistake is commoner than any other slip
-ASKED_ALONE, ASKED_TWICE = 600, 900  # programs that are run, with one slip and with two
-KEPT_ALONE, KEPT_TWICE = 200, 450
+ASKED_ALONE, ASKED_TWICE = 900, 1600  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 240, 330
 # processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
-SHARES = ((0.003, 1.0), (0.006, 0.5), (0.012, 0.25), (0.025, 0.12), (0.05, 0.06), (0.2, 0.02))
+SHARES = ((0.004, 1.0), (0.008, 0.5), (0.016, 0.25), (0.03, 0.12), (0.06, 0.06), (0.2, 0.02))
 SLOW = 0.02  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
@@ -83,7 +86,7 @@ class _Found:
             answer = make()
         except Exception:  # an edited text may be no program at all
             return None
-        watch = functools.partial(observe_within, SECONDS) if self.watched else observe
+        watch = functools.partial(observe_within, SECONDS, how=bare) if self.watched else bare
         rows: list[Array | None] = []
         for record in self.cases:
             if record.expected.failure is not None:
@@ -114,6 +117,12 @@ class _Found:
 
 def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
     """For each program, by the ids of its slips: its fingerprints; and the slips in words."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return _found(exercise, cases)
+
+
+def _found(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[Known, ...]]:
     taken = _seconds(exercise.reference, cases)
     scale = next((share for seconds, share in SHARES if taken <= seconds), 0.0)
     inputs = frozenset(cases[0].probe.inputs.items())

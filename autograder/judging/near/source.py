@@ -159,20 +159,35 @@ class _Bare(ast.NodeTransformer):
 
 
 def _apply(tree: ast.stmt, edits: Sequence[Edit]) -> ast.stmt:
-    changed: ast.stmt = _copied(tree, {id(edit.node): edit.change for edit in edits})
+    inside = _parents(tree)
+    above, changes = set[int](), {id(edit.node): edit.change for edit in edits}
+    for edit in edits:
+        node: ast.AST | None = edit.node
+        while node is not None and id(node) not in above:
+            above.add(id(node))
+            node = inside.get(id(node))
+    changed: ast.stmt = _copied(tree, changes, above)
     return changed
 
 
-def _copied(node: Any, changes: dict[int, Change]) -> Any:
-    """A copy of the tree in which the nodes of `changes` are changed; a statement may become none or several."""
+def _parents(tree: Any) -> dict[int, ast.AST]:
+    """The parent of each node, found once for each tree."""
+    if not hasattr(tree, "parents"):
+        tree.parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    found: dict[int, ast.AST] = tree.parents
+    return found
+
+
+def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:
+    """The tree with the nodes of `changes` changed, copied only `above` them; a statement may become none or several."""
     if isinstance(node, list):
-        parts = [_copied(part, changes) for part in node]
+        parts = [_copied(part, changes, above) for part in node]
         return [one for part in parts for one in (part if isinstance(part, list) else [part])]
-    if not isinstance(node, ast.AST):
+    if id(node) not in above:
         return node
     new = node.__class__.__new__(node.__class__)
     for name, value in vars(node).items():
-        setattr(new, name, _copied(value, changes) if isinstance(value, ast.AST | list) else value)
+        setattr(new, name, _copied(value, changes, above) if isinstance(value, ast.AST | list) else value)
     change = changes.get(id(node))
     if change is None:
         return new

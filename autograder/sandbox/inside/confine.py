@@ -51,6 +51,8 @@ METADATA: dict[str, tuple[int | None, int | None]] = {
     "futimesat": (261, None), "utimensat": (280, 88),
 }  # fmt: skip
 
+# TIOCSTI and TIOCLINUX type into somebody's terminal; FS_IOC_SETFLAGS (two widths) and FS_IOC_FSSETXATTR leave a mark on a folder
+_IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
 _EPERM, _ENOSYS = 1, 38
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NEW_NAMESPACES = 0x20000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -146,8 +148,9 @@ def seccomp_program(machine: str, *, metadata: bool) -> bytes:
     code += _rule((203, 122)[column], 0, [_op(_JUMP_EQUAL, 0, 1, 0)])
     # fcntl F_SETLEASE: who opens a leased file waits for its holder; whoever grades may own the interpreter's files
     code += _rule((72, 25)[column], 1, [_op(_JUMP_EQUAL, 1024, 0, 1)])
-    # ioctl TIOCSTI and TIOCLINUX: typing into somebody's terminal
-    code += _rule((16, 29)[column], 1, [_op(_JUMP_EQUAL, 0x5412, 1, 0), _op(_JUMP_EQUAL, 0x541C, 0, 1)])
+    *others, last = _IOCTLS
+    tests = [_op(_JUMP_EQUAL, number, len(others) - at, 0) for at, number in enumerate(others)]
+    code += _rule((16, 29)[column], 1, [*tests, _op(_JUMP_EQUAL, last, 0, 1)])
     return b"".join([*code, _op(_RETURN, _ALLOW)])
 
 

@@ -73,6 +73,7 @@ class Worker:
         self._confine()
         self._wipe()  # what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
+        ready["disk"] = os.path.ismount(self.scratch[0])
         wire.send(self.control, ready, deadline=clock.now() + 10)
 
     def _preload(self) -> list[str]:

@@ -1,7 +1,6 @@
 """Lesson 10 latent: one latent per token, absorbed matrices, decoupled positions, and what is cached."""
 
 from autograder import Exercise
-from course.exercises.latent.absorbing import ATTEND_LATENTS
 from course.exercises.latent.attention import MLA_ABSORBED, MLA_NAIVE
 from course.exercises.latent.cache import GQA_AS_MLA
 from course.exercises.latent.costs import CACHE_PER_GPU, DECODE_COST, PROMPT_RATIO
@@ -46,7 +45,6 @@ PREDICT_ROTATION = Exercise(
 EXERCISES = (
     MLA_NAIVE,
     MLA_ABSORBED,
-    ATTEND_LATENTS,
     PREDICT_WORK,
     DECODE_COST,
     PROMPT_RATIO,

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from attention_course.memory import tells_copies
 from torch.nn.functional import scaled_dot_product_attention
 
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
@@ -73,7 +74,7 @@ MLA_NAIVE = Exercise(
     recipe=Made(_naive),
     tensors=True,
     difficulty=2,
-    minutes=12,
+    minutes=10,
     cases=(
         Case("three tokens, two heads", _whole(3, 2, 4, 3, 2, 5)),
         Case("more tokens and heads", _whole(7, 3, 5, 4, 6, 2), grad=("X", "W_DKV", "W_UK")),
@@ -147,52 +148,41 @@ def _newest(new: int, key: int, heads: int, d_model: int, d: int, d_c: int, d_v:
     return make
 
 
-def _absorbed(*, width=None, scores=None, weigh=ref.causal_weights, mix=None, up=None, values=None, merge=None):
-    """An answer with its own width under the root, change of the scores, weights, second result, matrices or merging of heads."""
+def _absorbed(
+    *, width=None, scores=None, weigh=ref.causal_weights, mix=None, up=None, values=None, merge=None,
+    ask=probes.folded, average=probes.folded,
+):  # fmt: skip
+    """An answer with its own width under the root, change of the scores, weights, second result, matrices, merging of heads,
+    or way to multiply all heads' rows with the latents."""
 
+    @tells_copies
     def answer(X, C, W_Q, W_UK, W_UV, W_O):
-        q, shared = X.unsqueeze(-3) @ W_Q, C.unsqueeze(-3)
-        asks = q @ (W_UK.mT if up is None else up(W_UK))
-        S = asks @ shared.mT / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
+        q = ref.per_head(X.unsqueeze(-3), W_Q)
+        asks = ref.per_head(q, W_UK.mT if up is None else up(W_UK))
+        S = ask(asks, C.mT) / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
         A = weigh(S if scores is None else scores(S))
-        U = A @ shared
-        O = U @ (W_UV if values is None else values(W_UV))
-        Y = (O @ W_O).sum(-3) if merge is None else merge(O, W_O)
-        return Y, U if mix is None else mix(A, shared, W_UV)
+        U = average(A, C)
+        O = ref.per_head(U, W_UV if values is None else values(W_UV))
+        Y = ref.per_head(O, W_O).sum(-3) if merge is None else merge(O, W_O)
+        return Y, U if mix is None else mix(A, C.unsqueeze(-3), W_UV)
 
     return answer
 
 
-def _heads_as_tokens(S):
-    """The mask of H * new successive tokens on the folded rows."""
-    heads, new, n = S.shape[-3:]
-    keep = torch.ones(heads * new, n, dtype=torch.bool).tril(n - heads * new)
-    keep |= ~keep.any(-1, keepdim=True)
-    return torch.softmax(S.flatten(-3, -2).masked_fill(~keep, -math.inf), dim=-1).unflatten(-2, (heads, new))
-
-
-def _unfolded_as_new_by_head(S):
-    """Folded head by head, unfolded token by token: scores of other queries."""
-    heads, new = S.shape[-3:-1]
-    return S.flatten(-3, -2).unflatten(-2, (new, heads)).transpose(-3, -2)
-
-
+@tells_copies
 def _absorbed_without_head_axis(X, C, W_Q, W_UK, W_UV, W_O):
     A = ref.causal_weights(X @ W_Q @ W_UK.mT @ C.mT / math.sqrt(W_Q.shape[-1]))
     return (A @ C @ W_UV @ W_O).sum(0), A @ C
 
 
+@tells_copies
 def _through_keys(X, C, W_Q, W_UK, W_UV, W_O):
-    q, k, v = _heads(X, C, W_Q, W_UK, W_UV)
+    q, k, v = (ref.per_head(x.unsqueeze(-3), W) for x, W in ((X, W_Q), (C, W_UK), (C, W_UV)))
     A = ref.causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
-    return torch.einsum("...hqk,...hkv,hve->...qe", A, v, W_O), A @ C.unsqueeze(-3)
+    return torch.einsum("...hqk,...hkv,hve->...qe", A, v, W_O), probes.folded(A, C)
 
 
-def _broadcast(X, C, W_Q, W_UK, W_UV, W_O):
-    """Right, and as slow as it gets: latents copied for each head (`attend_latents` is where that is found)."""
-    return _absorbed()(X, C, W_Q, W_UK, W_UV, W_O)
-
-
+@tells_copies
 def _absorbed_loop(X, C, W_Q, W_UK, W_UV, W_O):
     mixtures = []
     for h in range(len(W_Q)):
@@ -202,27 +192,43 @@ def _absorbed_loop(X, C, W_Q, W_UK, W_UV, W_O):
     return ref.absorb_output(U, W_UV, W_O), U
 
 
+@tells_copies
+def _latents_left(X, C, W_Q, W_UK, W_UV, W_O):
+    asks = ref.absorb_query(X.unsqueeze(-3) @ W_Q, W_UK) / W_Q.shape[-1] ** 0.5
+    A = ref.causal_weights((C @ asks.flatten(-3, -2).mT).mT.unflatten(-2, asks.shape[-3:-1]))
+    U = probes.folded(A, C)
+    return (U @ W_UV @ W_O).sum(-3), U
+
+
+@tells_copies
+def _absorbed_einsum(X, C, W_Q, W_UK, W_UV, W_O):
+    asks = torch.einsum("...qm,hmd,hcd->...hqc", X, W_Q, W_UK) / W_Q.shape[-1] ** 0.5
+    A = ref.causal_weights(torch.einsum("...hqc,...kc->...hqk", asks, C))
+    U = torch.einsum("...hqk,...kc->...hqc", A, C)
+    return torch.einsum("...hqc,hcv,hve->...qe", U, W_UV, W_O), U
+
+
 MLA_ABSORBED = Exercise(
     "mla_absorbed",
     title="Latent attention without keys and values",
-    points=3,
+    points=4,
     reference=ref.mla_absorbed,
     recipe=Made(_absorbed),
     tensors=True,
     difficulty=3,
-    minutes=18,
+    minutes=20,
     cases=(
-        Case("one new token, three latents", _newest(1, 3, 2, 4, 3, 2, 5)),
-        Case("a few new tokens", _newest(3, 7, 2, 5, 4, 6, 3), grad=("X", "C", "W_UK", "W_UV")),
-        Case("keys as wide as latents", _newest(2, 5, 3, 7, 4, 4, 4)),
-        Case("a batch", _newest(2, 5, 3, 4, 7, 3, 6, lead=(2,))),
+        Case("one new token, twelve latents", _newest(1, 12, 2, 4, 3, 2, 5)),
+        Case("a few new tokens", _newest(3, 13, 2, 5, 4, 6, 5), grad=("X", "C", "W_UK", "W_UV")),
+        Case("keys as wide as latents", _newest(2, 11, 3, 7, 4, 4, 4)),
+        Case("a batch", _newest(2, 23, 3, 4, 7, 8, 6, lead=(2,))),
     ),
     hints=(
         "Write the score of one query with one latent, $q\\,(c W_{UK})^\\top$, and put brackets round what does not depend on $c$. Its "
         "shape tells you on which side the matrix stands. Then the same for $\\sum_j a_j\\,(c_j W_{UV})$.",
         "Five shapes: queries (…, H, new, d), asks (…, H, new, d_c), scores and weights (…, H, new, key), averages (…, H, new, d_c). "
         "All heads ask the same latents, so flatten head and new into one axis before the product with `C.mT`, and unflatten the "
-        "scores for `causal_weights`; once more for the average.",
+        "scores for `causal_weights`. **Two** products read the cache: the average is the same trick once more, with the weights.",
         "`asks.flatten(-3, -2) @ C.mT` are the scores of all heads; `.unflatten(-2, asks.shape[-3:-1])` gives the head axis back. "
         "Divide by the root of the width of the **original** query. Of the averages two calls of `per_head` make the output.",
     ),
@@ -305,13 +311,26 @@ MLA_ABSORBED = Exercise(
             "heads_masked_as_tokens",
             "put a causal mask over all $H \\cdot n$ folded rows, as if they were successive tokens",
             "The heads of one token stand at the **same** position. Unfold the scores to (…, H, new, key) first.",
-            Instead(weigh=_heads_as_tokens),
+            Instead(weigh=probes.heads_as_tokens),
         ),
         Misconception(
             "unfolded_in_another_order",
             "folded head by head and unfolded token by token, so that queries got each other's scores",
             "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
-            Instead(scores=_unfolded_as_new_by_head),
+            Instead(scores=probes.unfolded_as_new_by_head),
+        ),
+        Misconception(
+            "keys_and_values_made",
+            "made the keys or values of all tokens once more, for every head: that is what absorbing avoids",
+            "It changes no value, only memory and time. No product of `C` with `W_UK` or `W_UV`: $W_{UK}^\\top$ goes to the query, $W_{UV}$ to the average.",
+            _through_keys,
+        ),
+        Misconception(
+            "latents_copied_for_each_head",
+            "copied the latents for each head of each sequence, for the scores, the average or both",
+            "That changes no value, only memory and time. `C.unsqueeze(-3)` makes no copy, but `torch.matmul` does when it stretches that axis for a batch. Make the heads rows of "
+            "one matrix, in **both** products with `C`.",
+            Instead(ask=probes.broadcast, average=probes.broadcast),
         ),
         Misconception(
             "values_made",
@@ -321,8 +340,8 @@ MLA_ABSORBED = Exercise(
         ),
     ),
     variants=(
-        Variant("scores_through_keys", _through_keys),
         Variant("matrices_multiplied_beforehand", _absorbed_loop),
-        Variant("broadcast", _broadcast),
+        Variant("latents_on_the_left", _latents_left),
+        Variant("einsum", _absorbed_einsum),
     ),
 )

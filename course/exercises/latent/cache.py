@@ -88,7 +88,7 @@ GQA_AS_MLA = Exercise(
     kind="design",
     behaviour="attention_course.designs:latent_of_groups",
     difficulty=3,
-    minutes=15,
+    minutes=12,
     cases=(
         Case("two groups, four heads", _groups(2, 3, 1, 2, 4)),
         Case("three groups, six heads", _groups(3, 5, 2, 3, 6)),

@@ -16,7 +16,7 @@ def _way(way: str):
 
 def _cost(
     *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v: d_c,
-    remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, per_step=lambda H, d, d_v, d_c: 0,
+    remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, per_step=lambda H, d, d_v, d_c: 0, attended=1,
 ):  # fmt: skip
     """An answer with one count replaced."""
 
@@ -26,7 +26,7 @@ def _cost(
         if way == "cached":
             return ready, size * (H * (d + d_v) + rope * rope_heads(H) * d_rope)
         if way == "remade":
-            return ready + ops * remade(H, d, d_v, d_c), latents
+            return attended * ready + ops * remade(H, d, d_v, d_c), latents
         asked = score(d_c, d_rope)
         return ops * H * (asked + mixed(d_c, d_v)) + ops * per_step(H, d, d_v, d_c), latents
 
@@ -40,7 +40,7 @@ DECODE_COST = Exercise(
     reference=ref.decode_cost,
     recipe=Made(_cost),
     difficulty=3,
-    minutes=15,
+    minutes=12,
     cases=tuple(
         Case(name, _way(way)) for name, way in zip(("keys and values cached", "made again", "absorbed"), WAYS, strict=True)
     ),
@@ -103,6 +103,12 @@ DECODE_COST = Exercise(
             Instead(remade=lambda H, d, d_v, d_c: d_c * (d + d_v)),
         ),
         Misconception(
+            "made_and_not_attended",
+            "counted the making of keys and values, and left out the attention to them",
+            "What is made is then used: score and mixture come on top, as with ready keys and values.",
+            Instead(attended=0),
+        ),
+        Misconception(
             "absorbing_paid_for_each_cached_token",
             "charged the absorbing product to every cached token",
             "$q W_{UK}^\\top$ is made once per query and step, not once per cached token: that is the point of it.",
@@ -138,7 +144,7 @@ PROMPT_RATIO = Exercise(
     recipe=Made(_ratio),
     kind="estimate",
     difficulty=3,
-    minutes=10,
+    minutes=12,
     tolerance=Tolerance(rtol=0.02, atol=0.0),
     cases=(Case("2,000 tokens", lambda draw: {}),),
     hints=(
@@ -189,12 +195,18 @@ def _gpus(kind: str, H: int, G: int, tp: int):
     return make
 
 
+def _whole_groups(n, tp):
+    return -(-n // tp)
+
+
 def _per_gpu(
-    *, heads=lambda kind, H, G: {"mha": H, "gqa": G, "mqa": 1}[kind], pair=2, share=lambda n, tp: -(-n // tp), latent=None
+    *, heads=lambda kind, H, G: {"mha": H, "gqa": G, "mqa": 1}[kind], pair=2, share=_whole_groups, grouped=None, latent=None
 ):
     def answer(kind, tp, H, G, d, d_c, d_rope):
         if kind == "mla":
             return d_c + d_rope if latent is None else latent(d_c, d_rope, tp)
+        if kind == "gqa" and grouped is not None:
+            return grouped(G, pair * d, tp)
         return pair * d * share(heads(kind, H, G), tp)
 
     return answer
@@ -207,7 +219,7 @@ CACHE_PER_GPU = Exercise(
     reference=ref.cache_per_gpu,
     recipe=Made(_per_gpu),
     difficulty=2,
-    minutes=10,
+    minutes=6,
     cases=(
         Case("multi-head on four", _gpus("mha", 12, 4, 4)),
         Case("as many groups as GPUs", _gpus("gqa", 12, 4, 4)),
@@ -236,6 +248,13 @@ CACHE_PER_GPU = Exercise(
             "gave a GPU less than one group where there are more GPUs than groups",
             "A group's keys are needed whole by each GPU that has one of its heads: never less than $2d$.",
             Instead(share=lambda n, tp: n / tp),
+            also=(Instead(share=lambda n, tp: n // tp), Instead(grouped=lambda G, width, tp: G // tp * width)),
+        ),
+        Misconception(
+            "group_cut_in_pieces",
+            "split the numbers of all groups evenly, so that a group is cut in pieces where there are more GPUs than groups",
+            "Not `2 * G * d // tp`: a head needs its group's keys whole. A GPU has `G / tp` groups, or **one** where that is less.",
+            Instead(grouped=lambda G, width, tp: G * width // tp),
         ),
         Misconception(
             "nothing_split",

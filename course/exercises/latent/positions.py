@@ -4,18 +4,21 @@ import math
 
 import numpy as np
 import torch
+from attention_course.memory import tells_copies
 
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
 
 
-def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3):
+def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3, again: bool = False):
     """Offsets that rise by 1 to `gap` from one drawn in `first`, and a small base, so that every pair turns."""
 
     def make(draw: Draw):
         steps = draw.rng.integers(1, gap + 1, n)
         steps[0] = draw.integer(*first)
+        if again:
+            steps[-2:] = 0  # the last three are one offset
         return {"W_UK": draw.normal(d_c, d), "offsets": np.cumsum(steps), "base": float(50 + draw.integer(0, 99))}
 
     return make
@@ -79,11 +82,11 @@ ROPE_BREAKS_ABSORPTION = Exercise(
     reference=ref.rope_breaks_absorption,
     tensors=True,
     difficulty=2,
-    minutes=10,
+    minutes=8,
     tolerance=Tolerance(rtol=1e-5, atol=2e-6),  # float32: equal matrices and their mean may differ by one rounding
     cases=(
         Case("two offsets", _one_head(2, 3, 2)),
-        Case("several offsets", _one_head(5, 6, 4)),
+        Case("several offsets, some of them repeated", _one_head(5, 6, 4, again=True)),
         Case("offsets on both sides", _one_head(7, 2, 8, first=(-5, -2))),
         Case("one offset, repeated", _one_offset, edge=0.2),
     ),
@@ -159,16 +162,18 @@ def _step(new: int, past: int, heads: int, d_model: int, d_cq: int, d: int, d_ro
 _turn, _weigh = ref.apply_rope, ref.causal_weights
 
 
-def _as_it_is(x, pos):
+def _as_it_is(x, pos=None):
     return x
 
 
 def _decoupled(
-    *, width=None, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, weigh=_weigh, keep=None,
-    turn_latent_query=None,
+    *, width=None, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, scores=_as_it_is, weigh=_weigh,
+    keep=None, turn_latent_query=None, ask=probes.folded, average=probes.folded,
 ):  # fmt: skip
-    """An answer with its own width under the root, first position, rotations, weights, or cache `keep(C, K_R, W_UK)`."""
+    """An answer with its own width under the root, first position, rotations, change of the scores, weights, cache
+    `keep(C, K_R, W_UK)`, or way to multiply all heads' rows with what is cached."""
 
+    @tells_copies
     def answer(X, cache, W_DQ, W_UQ, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
         past, new = cache[0].shape[-2], X.shape[-2]
         pos = torch.arange(new) + (past if first is None else first)
@@ -178,11 +183,11 @@ def _decoupled(
         if turn_cache is not None:
             K_R = turn_cache(K_R, torch.arange(past + new))
         c_q = (X @ W_DQ if turn_latent_query is None else turn_latent_query(X @ W_DQ, pos)).unsqueeze(-3)
-        q, r, shared = c_q @ W_UQ, turn_query(c_q @ W_QR, pos), C.unsqueeze(-3)
-        S = q @ W_UK.mT @ shared.mT + r @ K_R.unsqueeze(-3).mT
+        q, r = ref.per_head(c_q, W_UQ), turn_query(ref.per_head(c_q, W_QR), pos)
+        S = ask(ref.per_head(q, W_UK.mT), C.mT) + ask(r, K_R.mT)
         d, d_rope, d_c = q.shape[-1], r.shape[-1], C.shape[-1]
-        A = weigh(S / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
-        Y = (A @ shared @ W_UV @ W_O).sum(-3)
+        A = weigh(scores(S) / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
+        Y = ref.absorb_output(average(A, C), W_UV, W_O)
         return Y, (C, K_R) if keep is None else keep(C, K_R, W_UK)
 
     return answer
@@ -192,25 +197,42 @@ def _per_head(C, K_R, W_UK):
     return C, K_R.unsqueeze(-3).expand(*K_R.shape[:-2], len(W_UK), -1, -1)
 
 
+@tells_copies
 def _concatenated(X, cache, W_DQ, W_UQ, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
     """Keys and values made, content and position side by side in one dot product."""
     past = cache[0].shape[-2]
     pos = torch.arange(past, past + X.shape[-2])
     C = torch.cat([cache[0], X @ W_DKV], dim=-2)
     K_R = torch.cat([cache[1], ref.apply_rope(X @ W_KR, pos)], dim=-2)
-    c_q, k = (X @ W_DQ).unsqueeze(-3), C.unsqueeze(-3) @ W_UK
-    q = torch.cat([c_q @ W_UQ, ref.apply_rope(c_q @ W_QR, pos)], dim=-1)
+    c_q, (k, v) = (X @ W_DQ).unsqueeze(-3), (ref.per_head(C.unsqueeze(-3), W) for W in (W_UK, W_UV))
+    q = torch.cat([ref.per_head(c_q, W_UQ), ref.apply_rope(ref.per_head(c_q, W_QR), pos)], dim=-1)
     k = torch.cat([k, K_R.unsqueeze(-3).expand(*k.shape[:-1], -1)], dim=-1)
     A = ref.causal_weights(q @ k.mT / math.sqrt(q.shape[-1]))
-    return torch.einsum("...hqv,hve->...qe", A @ (C.unsqueeze(-3) @ W_UV), W_O), (C, K_R)
+    return ref.per_head(A @ v, W_O).sum(-3), (C, K_R)
 
 
+@tells_copies
 def _token_by_token(X, cache, **weights):
     rows = []
     for i in range(X.shape[-2]):
-        row, cache = ref.mla_decoupled(X[..., i : i + 1, :], cache, **weights)
+        row, cache, _ = ref.mla_decoupled(X[..., i : i + 1, :], cache, **weights)
         rows.append(row)
     return torch.cat(rows, dim=-2), cache
+
+
+@tells_copies
+def _side_by_side(X, cache, W_DQ, W_UQ, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
+    """One product of `d_c + d_rope` numbers with the rows of one joint cache, and loops over the heads."""
+    past = cache[0].shape[-2]
+    pos = torch.arange(past, past + X.shape[-2])
+    new_rows = torch.cat([X @ W_DKV, ref.apply_rope(X @ W_KR, pos)], dim=-1)
+    rows = torch.cat([torch.cat(cache, dim=-1), new_rows], dim=-2)
+    d_c, Y = W_DKV.shape[-1], torch.zeros_like(X)
+    for h in range(len(W_UQ)):
+        q = torch.cat([X @ W_DQ @ W_UQ[h] @ W_UK[h].mT, ref.apply_rope(X @ W_DQ @ W_QR[h], pos)], dim=-1)
+        A = ref.causal_weights(q @ rows.mT / math.sqrt(W_UQ.shape[-1] + W_QR.shape[-1]))
+        Y = Y + A @ rows[..., :d_c] @ W_UV[h] @ W_O[h]
+    return Y, (rows[..., :d_c], rows[..., d_c:])
 
 
 MLA_DECOUPLED = Exercise(
@@ -221,12 +243,12 @@ MLA_DECOUPLED = Exercise(
     recipe=Made(_decoupled),
     tensors=True,
     difficulty=4,
-    minutes=30,
+    minutes=20,
     cases=(
-        Case("one new token after two", _step(1, 2, 2, 3, 5, 3, 2, 4, 5)),
-        Case("a chunk of new tokens", _step(3, 5, 2, 5, 3, 3, 4, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
-        Case("a batch", _step(2, 3, 3, 4, 7, 5, 2, 6, 7, lead=(2,))),
-        Case("an empty cache", _step(5, 0, 2, 5, 4, 3, 4, 6, 7), edge=0.2),
+        Case("one new token after eleven", _step(1, 11, 2, 3, 5, 4, 2, 4, 5)),
+        Case("a chunk of new tokens", _step(3, 14, 2, 5, 3, 5, 2, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
+        Case("a batch", _step(2, 31, 3, 4, 6, 5, 4, 7, 6, lead=(2,))),
+        Case("an empty cache", _step(5, 0, 2, 5, 4, 3, 4, 11, 7), edge=0.2),
     ),
     hints=(
         "Follow the drawing from below, box by box. Write first, read afterwards: extend both parts of the cache, then attend to "
@@ -299,6 +321,31 @@ MLA_DECOUPLED = Exercise(
             Instead(turn_key=_as_it_is, turn_cache=ref.apply_rope),
         ),
         Misconception(
+            "heads_masked_as_tokens",
+            "put a causal mask over all folded rows, as if the heads were successive tokens",
+            "The heads of one token stand at the **same** position. Unfold the scores to (…, H, new, key) before `causal_weights`.",
+            Instead(weigh=probes.heads_as_tokens),
+        ),
+        Misconception(
+            "unfolded_in_another_order",
+            "folded head by head and unfolded token by token, so that queries got each other's scores",
+            "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
+            Instead(scores=probes.unfolded_as_new_by_head),
+        ),
+        Misconception(
+            "keys_and_values_made",
+            "made the keys or values of all tokens once more, for every head",
+            "Absorb, as in `mla_absorbed`: $W_{UK}^\\top$ goes to the content query, $W_{UV}$ to the average of latents. Only the rotated "
+            "keys are ready as they are.",
+            _concatenated,
+        ),
+        Misconception(
+            "latents_copied_for_each_head",
+            "copied the cache, or a part of it, for each head of each sequence",
+            "That changes no value, only memory and time. Three products read the cache: content scores, position scores, average. In each the heads are rows of one matrix.",
+            Instead(ask=probes.broadcast, average=probes.broadcast),
+        ),
+        Misconception(
             "not_causal",
             "let the first of the new tokens look at the later ones",
             "Use `causal_weights` on the (new, key) scores: its queries are the last of the tokens.",
@@ -311,5 +358,5 @@ MLA_DECOUPLED = Exercise(
             Instead(weigh=probes.top_left_weights),
         ),
     ),
-    variants=(Variant("made_and_concatenated", _concatenated), Variant("token_by_token", _token_by_token)),
+    variants=(Variant("side_by_side_in_a_loop", _side_by_side), Variant("token_by_token", _token_by_token)),
 )

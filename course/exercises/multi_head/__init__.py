@@ -2,21 +2,18 @@
 
 from course.exercises.multi_head.as_sum import MHA_AS_SUM
 from course.exercises.multi_head.attention import MHA
-from course.exercises.multi_head.designs import HEAD_SHARE, MEASURE_CHANGE, WHO_AND_WHAT
-from course.exercises.multi_head.heads import MERGE_HEADS, PREDICT_CHUNKS, SPLIT_HEADS
+from course.exercises.multi_head.designs import WHO_AND_WHAT
+from course.exercises.multi_head.heads import PREDICT_CHUNKS, SPLIT_HEADS
 from course.exercises.multi_head.module import MULTI_HEAD
 from course.exercises.multi_head.parameters import PREDICT_LOOP, PREDICT_PARAMS
 
 EXERCISES = (
     SPLIT_HEADS,
-    MERGE_HEADS,
     PREDICT_CHUNKS,
     MHA,
-    MEASURE_CHANGE,
     WHO_AND_WHAT,
     MHA_AS_SUM,
-    HEAD_SHARE,
-    PREDICT_LOOP,
     MULTI_HEAD,
+    PREDICT_LOOP,
     PREDICT_PARAMS,
 )

@@ -71,7 +71,7 @@ MHA_AS_SUM = Exercise(
     title="Without any concatenation",
     points=2,
     difficulty=3,
-    minutes=12,
+    minutes=10,
     reference=ref.mha_as_sum,
     recipe=Made(_as_sum),
     tensors=True,
@@ -119,6 +119,14 @@ MHA_AS_SUM = Exercise(
             "gave head $h$ every $H$-th row of `Wo`",
             "In the concatenation head $h$ fills a run of $d_v$ neighbours, so it meets a run of $d_v$ rows.",
             Instead(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
+        ),
+        Misconception(
+            "columns_cut_for_rows",
+            "most likely cut `Wo` with `split_heads`, which deals out its **columns**: the heads meet its rows",
+            "Head $h$ fills a run of $d_v$ features of the concatenation, and these meet $d_v$ **rows** of `Wo`: "
+            "`Wo.reshape(H, -1, Wo.shape[-1])`.",
+            Instead(blocks=lambda Wo, H: ref.split_heads(Wo, H)),
+            raises=True,
         ),
         Misconception(
             "scores_summed_over_heads",

@@ -114,7 +114,7 @@ MHA = Exercise(
     title="Multi-head attention",
     points=3,
     difficulty=3,
-    minutes=15,
+    minutes=12,
     reference=ref.mha,
     recipe=Made(_mha),
     tensors=True,
@@ -128,12 +128,12 @@ MHA = Exercise(
         Case("the usual sizes: every weight is square", _usual_sizes),
     ),
     hints=(
-        "Five steps: project, split, attend, merge, project. You have written two of them, and `masked_sdpa` is given: it takes "
-        "any leading axes, also a head axis.",
+        "Five steps: project, split, attend, merge, project. The three in the middle are functions that you have, and `masked_sdpa` "
+        "takes any leading axes, also a head axis.",
         "Project the **whole** of `X` with `Wq`, `Wk` and `Wv`, then split each result into heads. The mask has no head axis: give "
         "it one of size 1, third from the end, so that it serves every head.",
         "Three times: project all of `X`, then `split_heads`. One call of `masked_sdpa` serves all heads, with `keep.unsqueeze(-3)` "
-        "unless it is None. Its first result goes back through the other function and through `Wo`; its second goes out as it is.",
+        "unless it is None. Its first result goes through `merge_heads` and through `Wo`; its second goes out as it is.",
     ),
     misconceptions=(
         Misconception(
@@ -157,13 +157,13 @@ MHA = Exercise(
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone: your weights are right, but rows of the output mix tokens",
-            "Use your `merge_heads`: tokens to the front again, then join.",
+            "Use the given `merge_heads`: tokens to the front again, then join.",
             Instead(merge=merge_by_reshape),
         ),
         Misconception(
             "split_and_merge_without_transpose",
             "split **and** merged by reshapes alone: the round trip is exact, the attention between them is not",
-            "Each head must hold *all* tokens. Use your `split_heads` and `merge_heads`, which swap tokens and heads.",
+            "Each head must hold *all* tokens. Use your `split_heads` and the given `merge_heads`, which swap tokens and heads.",
             Instead(split=split_by_reshape, merge=merge_by_reshape),
         ),
         Misconception(
@@ -178,6 +178,18 @@ MHA = Exercise(
             "all sequences",
             "`keep` is (..., n, n), the scores are (..., H, n, n). Put an axis of size 1 in between: `keep.unsqueeze(-3)`.",
             Instead(mask=lambda keep: keep),
+        ),
+        Misconception(
+            "keep_may_be_none",
+            "most likely called a method of `keep` where it is None: `keep` may be None, and then every token may look everywhere",
+            "Give `keep` its head axis only where there is one: `None if keep is None else …`.",
+            Instead(mask=lambda keep: keep.unsqueeze(-3)),
+            also=(
+                Instead(mask=lambda keep: keep.unsqueeze(1)),
+                Instead(mask=lambda keep: keep[..., None, :, :]),
+                Instead(mask=lambda keep: keep[:, None]),
+            ),
+            raises=True,
         ),
         Misconception(
             "mask_needs_a_batch",

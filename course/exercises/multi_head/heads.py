@@ -1,4 +1,4 @@
-"""Dealing the features of each token out to heads, and putting them side by side again."""
+"""Cutting the features of each token into heads, and putting them side by side again."""
 
 import torch
 
@@ -52,9 +52,9 @@ def _h_as_width(X, H):
 SPLIT_HEADS = Exercise(
     "split_heads",
     title="Split into heads",
-    points=1,
+    points=2,
     difficulty=2,
-    minutes=8,
+    minutes=6,
     reference=ref.split_heads,
     tensors=True,
     cases=(
@@ -122,20 +122,7 @@ SPLIT_HEADS = Exercise(
 )
 
 
-# ---------------------------------------------------------------------------------------------- merge
-
-
-def _two_heads(draw: Draw):
-    return {"Y": draw.rng.permutation(18).reshape(2, 3, 3).astype(float)}
-
-
-def _batch_of_heads(draw: Draw):
-    return {"Y": draw.normal(*draw.sizes(4, high=7))}
-
-
-def _square_heads(draw: Draw):
-    n, d = draw.sizes(2, low=3, high=7)
-    return {"Y": draw.normal(2, n, n, d)}
+# ---------------------------------------------------------------------------------------------- merge: given, and its mistakes
 
 
 def merge_by_reshape(Y):
@@ -145,75 +132,6 @@ def merge_by_reshape(Y):
 def merge_interleaved(Y):
     return Y.movedim(-3, -1).flatten(-2)
 
-
-def _merge_needs_a_batch(Y):
-    B, H, n, d = Y.shape
-    return Y.transpose(1, 2).reshape(B, n, H * d)
-
-
-MERGE_HEADS = Exercise(
-    "merge_heads",
-    title="Put the heads side by side",
-    points=1,
-    difficulty=1,
-    minutes=4,
-    reference=ref.merge_heads,
-    tensors=True,
-    cases=(
-        Case("two heads, three tokens", _two_heads),
-        Case("a batch", _batch_of_heads),
-        Case("as many tokens as heads", _square_heads),
-    ),
-    hints=(
-        "It is `split_heads` run backwards: undo its two steps, the last one first.",
-        "Bring the tokens in front of the heads again, (..., n, H, d). Then join the last two axes into one. (After a "
-        "transpose `.view` refuses: the entries no longer lie in order. `.reshape` and `.flatten` copy where they must.)",
-        "The same transpose as in `split_heads` undoes itself: (..., n, H, d). What is left is to make one axis of the last two.",
-    ),
-    misconceptions=(
-        Misconception(
-            "reshape_without_transpose",
-            "reshaped without bringing the tokens to the front: each of your rows holds pieces of several tokens",
-            "In memory the heads come first. Swap the axes of heads and tokens before you join.",
-            merge_by_reshape,
-        ),
-        Misconception(
-            "heads_interleaved",
-            "wove the heads together: first feature 0 of every head, then feature 1, …",
-            "All features of head 0 come first: the order of the axes before joining is (..., n, H, d).",
-            merge_interleaved,
-        ),
-        Misconception(
-            "heads_summed",
-            "added the heads up",
-            "The heads stand **side by side**, as different features. $W_O$ mixes them later.",
-            lambda Y: Y.sum(-3),
-        ),
-        Misconception(
-            "heads_below_each_other",
-            "laid the heads below each other, so there are $H n$ tokens",
-            "A token stays one row. The heads are joined along the features, the last axis.",
-            lambda Y: Y.flatten(-3, -2),
-        ),
-        Misconception(
-            "needs_a_batch",
-            "assumed exactly one batch axis",
-            "Count the axes from the end, `transpose(-3, -2)`, then `flatten(-2)`: any leading axes work.",
-            _merge_needs_a_batch,
-            raises=True,
-        ),
-        Misconception(
-            "first_axis_taken_for_heads",
-            "joined along the first axis: with a batch, you put sequences side by side instead of heads",
-            "The heads are the third axis from the end, whatever leads: `Y.unbind(-3)`.",
-            lambda Y: torch.cat(Y.unbind(0), dim=-1),
-        ),
-    ),
-    variants=(
-        Variant("concatenation", lambda Y: torch.cat(Y.unbind(-3), dim=-1)),
-        Variant("contiguous_view", lambda Y: Y.transpose(-3, -2).contiguous().view(*Y.shape[:-3], Y.shape[-2], -1)),
-    ),
-)
 
 PREDICT_CHUNKS = Exercise(
     "predict_chunks",

@@ -5,7 +5,7 @@ from torch import nn
 
 from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
 from course.exercises.multi_head.attention import BUILTIN, FLOAT32, attend
-from course.exercises.multi_head.heads import merge_by_reshape, split_by_reshape
+from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape, split_interleaved
 from solutions import multi_head as ref
 
 
@@ -73,7 +73,7 @@ def _module(
     merge=ref.merge_heads,
     scale=None,
     inputs=lambda Xq, Xkv: (Xq, Xkv, Xkv),
-    mask=_head_axis,
+    add_head_axis=_head_axis,
 ):
     """The reference with one part of `forward` replaced by a mistake. `inputs`: of what the queries, keys and values are made."""
 
@@ -81,7 +81,7 @@ def _module(
         def forward(self, Xq, Xkv, keep=None):
             layers = (self.WQ, self.WK, self.WV)
             Q, K, V = (split(layer(X), self.H) for layer, X in zip(layers, inputs(Xq, Xkv), strict=True))
-            outputs, _ = attend(Q, K, V, mask(keep), None if scale is None else scale(Xq))
+            outputs, _ = attend(Q, K, V, add_head_axis(keep), None if scale is None else scale(Xq))
             return self.WO(merge(outputs))
 
     return in_double(Wrong)
@@ -120,7 +120,7 @@ MULTI_HEAD = Exercise(
     points=3,
     kind="bug",
     difficulty=4,
-    minutes=20,
+    minutes=14,
     reference=in_double(ref.MultiHead),
     recipe=Made(_module),
     tensors=True,
@@ -136,36 +136,61 @@ MULTI_HEAD = Exercise(
     hints=(
         "Three things are wrong, and all of them are in `forward`. Ask of each line which tokens and which features meet in it, and "
         "compare with your `mha`.",
-        "Look at the scale, at the axis on which the mask falls, and at how the heads come back together. The layers' names must stay "
+        "Look at the scale, at the axis on which the mask falls, and at *which* features make a head. The layers' names must stay "
         "those of the docstring, for weights are loaded by name.",
         "Scores are divided by the root of what they are a sum over: the width of a **head**. `keep` needs an axis for the heads, third "
-        "from the end. And before the last two axes are joined, the tokens must stand in front of the heads again.",
+        "from the end. And head $h$ has the $h$-th **run** of features of each projection, as in your `split_heads`: the head is the slow "
+        "index, on the way in and on the way back.",
     ),
     misconceptions=(
         Misconception(
             "as_found",
-            "handed in the module as it was found: scaled by the width of the tokens, the mask on the wrong axis, the heads merged by a "
-            "reshape alone",
-            "Compare it line by line with your `mha`: `masked_sdpa`, `merge_heads`, and `keep.unsqueeze(-3)`.",
-            Instead(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+            "handed in the module as it was found: scaled by the width of the tokens, the mask on the wrong axis, features dealt out "
+            "like cards",
+            "Compare it line by line with your `mha`: `masked_sdpa`, `split_heads`, `merge_heads`, and `keep.unsqueeze(-3)`.",
+            Instead(
+                split=split_interleaved,
+                merge=merge_interleaved,
+                scale=lambda X: X.shape[-1] ** -0.5,
+                add_head_axis=lambda keep: keep,
+            ),
         ),
         Misconception(
             "scale_repaired_only",
-            "repaired the scale, and not the mask and the merge",
-            "Give `keep` an axis for the heads, and swap tokens and heads before you join.",
-            Instead(merge=merge_by_reshape, mask=lambda keep: keep),
+            "repaired the scale, and not the mask and the order of the features",
+            "Give `keep` an axis for the heads. And give head $h$ its run of neighbouring features, not every $H$-th.",
+            Instead(split=split_interleaved, merge=merge_interleaved, add_head_axis=lambda keep: keep),
         ),
         Misconception(
-            "merge_repaired_only",
-            "repaired the merge, and not the scale and the mask",
+            "order_repaired_only",
+            "repaired the order of the features, and not the scale and the mask",
             "Scores are divided by $\\sqrt{d_k}$, and `keep` needs an axis for the heads.",
-            Instead(scale=lambda X: X.shape[-1] ** -0.5, mask=lambda keep: keep),
+            Instead(scale=lambda X: X.shape[-1] ** -0.5, add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "mask_repaired_only",
-            "repaired the mask, and not the scale and the merge",
-            "Scores are divided by $\\sqrt{d_k}$, and tokens and heads must be swapped back before they are joined.",
-            Instead(merge=merge_by_reshape, scale=lambda X: X.shape[-1] ** -0.5),
+            "repaired the mask, and not the scale and the order of the features",
+            "Scores are divided by $\\sqrt{d_k}$, and head $h$ has a run of neighbouring features, not every $H$-th.",
+            Instead(split=split_interleaved, merge=merge_interleaved, scale=lambda X: X.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "dealt_like_cards",
+            "still deal the features out like cards, every $H$-th to head $h$, and collect them in the same way: a round trip, and not "
+            "the heads for which the weights were made",
+            "Head $h$ has the $h$-th **run** of features: `unflatten(-1, (self.H, -1))`, as in your `split_heads`, and back by `merge_heads`.",
+            Instead(split=split_interleaved, merge=merge_interleaved),
+        ),
+        Misconception(
+            "dealt_like_cards_on_the_way_in",
+            "still deal the features out like cards, every $H$-th to head $h$, on the way in",
+            "Head $h$ has the $h$-th **run** of features: `unflatten(-1, (self.H, -1))`, as in your `split_heads`.",
+            Instead(split=split_interleaved),
+        ),
+        Misconception(
+            "woven_together_on_the_way_back",
+            "still weave the heads together on the way back: feature 0 of every head first",
+            "All features of head 0 come first, as in `merge_heads`: the rows of $W_O$ are in this order.",
+            Instead(merge=merge_interleaved),
         ),
         Misconception(
             "missing_super",
@@ -189,7 +214,7 @@ MULTI_HEAD = Exercise(
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone, so each row mixes several tokens",
-            "Use your `merge_heads`: swap tokens and heads back before you join.",
+            "Use `merge_heads`: swap tokens and heads back before you join.",
             Instead(merge=merge_by_reshape),
         ),
         Misconception(
@@ -208,14 +233,14 @@ MULTI_HEAD = Exercise(
             "mask_without_head_axis",
             "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
             "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
-            Instead(mask=lambda keep: keep),
+            Instead(add_head_axis=lambda keep: keep),
             raises=True,
         ),
         Misconception(
             "mask_ignored",
             "did not use `keep`",
             "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
-            Instead(mask=lambda keep: None),
+            Instead(add_head_axis=lambda keep: None),
         ),
     ),
     variants=(

@@ -16,7 +16,7 @@ PREDICT_LOOP = Exercise(
     reveal="**b.** The arithmetic is the same. What the loop pays is the cost of *starting* each operation, some microseconds, for every "
     "head: on a short text that is most of the time. With 1,024 tokens the products are so large that starting them no longer "
     "matters. The loop may even win there: the scores of one head are 4 MiB, which a processor keeps close by, those of 16 heads are "
-    "64 MiB. (A GPU is another matter: small products leave most of it idle.)",
+    "64 MiB. (On a GPU small products leave most of it idle.)",
 )
 
 PREDICT_PARAMS = Exercise(

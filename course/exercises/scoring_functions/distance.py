@@ -66,7 +66,7 @@ GAUSSIAN_SCORES = Exercise(
     cases=(
         *CASES,
         Case("as many keys as queries", _as_many_keys_as_queries),
-        Case("many features, and room for two tables", _many_features, room=2.0, edge=0.3),
+        Case("many features, and no room for a table of differences", _many_features, room=5.0, edge=0.3),
     ),
     hints=(
         "Multiply out $\\lVert q - k \\rVert^2$ on paper. Which of the three terms needs both a query and a key?",

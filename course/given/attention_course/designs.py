@@ -121,19 +121,6 @@ def who_and_what(output: object) -> Array:
     return np.array(found)
 
 
-READINGS = ((20.0, 23.5), (120.0, 123.5), (23.5, 20.0), (-7.0, 40.0), (5.0, 5.0))
-
-
-def measured(before: float, after: float) -> Array:
-    """Three tokens: flags (before, after, question) and a reading, which is 0 for the question."""
-    return np.concatenate([np.eye(3), [[before], [after], [0.0]]], axis=1)
-
-
-def change(output: object) -> Array:
-    """What two heads add to the reading of the question, for five pairs of readings."""
-    return np.array([two_heads(output, measured(*pair))[2, 3] for pair in READINGS])
-
-
 # ---------------------------------------------------------------------------------------------- lesson 06
 
 

@@ -1,8 +1,12 @@
-"""What lesson 08 is given: heads split and merged (lesson 05), one decode step by the builtin, and a stopwatch."""
+"""What lesson 08 is given: heads split and merged (lesson 05), one decode step by the builtin, and a stopwatch.
+
+`python -m attention_course.head_sets` times lesson 05's heads: one after another, and all at once.
+"""
 
 import math
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,3 +42,33 @@ def fastest(runs: dict[Any, Callable[[], object]], rounds: int = 10) -> dict[Has
             best[name] = min(best[name], time.perf_counter() - start)
     torch.set_num_threads(threads)
     return best
+
+
+def one_by_one(X: Float[Tensor, "n d_model"], weights: Sequence[Tensor], H: int) -> Float[Tensor, "n d_out"]:
+    """Self-attention of H heads, as the formula says it: a loop over the heads. `weights`: Wq, Wk, Wv, Wo."""
+    *projections, Wo = weights
+    parts = zip(*(W.chunk(H, dim=1) for W in projections), strict=True)
+    return torch.cat([_attend(*(X @ w for w in part)) for part in parts], dim=-1) @ Wo
+
+
+def all_at_once(X: Float[Tensor, "n d_model"], weights: Sequence[Tensor], H: int) -> Float[Tensor, "n d_out"]:
+    """The same with the heads as one more batch axis."""
+    *projections, Wo = weights
+    return merge_heads(_attend(*(split_heads(X @ W, H) for W in projections))) @ Wo
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def slower(n: int, *, H: int = 16, d: int = 16, rounds: int = 50) -> float:
+    """How many times as long a loop over the heads takes as all of them at once: n tokens, H heads of width d."""
+    X, *weights = (torch.randn(rows, H * d) / math.sqrt(H * d) for rows in (n, *[H * d] * 4))
+    ways = (one_by_one, all_at_once)
+    loop, batch = fastest({way: partial(way, X, weights, H) for way in ways}, rounds).values()
+    return loop / batch
+
+
+if __name__ == "__main__":
+    for n in (8, 128, 1024):
+        print(f"{n:4d} tokens, 16 heads: one after another takes {slower(n):.1f} times as long as all at once")

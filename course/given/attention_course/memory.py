@@ -36,21 +36,29 @@ class NewMemory(TorchDispatchMode):
         return made
 
 
-def tells_copies(step: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], tuple[Any, bool]]:
-    """A decorator: `step(asks, cache)` then returns its result, and whether it made anything larger than `cache` on the way.
+def tells_copies(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator: one more result, whether `step` made anything **larger** than each thing it was given and each it gives back.
+
+    In a decode step the cache (of one or several tensors) is the largest of these. So True says that it was copied, or that
+    more was made of it.
 
     >>> @tells_copies
     ... def best(asks, cache):
     ...     return (asks @ cache.T).max()
     >>> best(torch.ones(1, 8), torch.ones(50, 8))
     (tensor(8.), False)
+    >>> tells_copies(lambda cache: (cache.sum(0), cache.repeat(3, 1).sum(0)))(torch.ones(2, 1))
+    (tensor([2.]), tensor([6.]), True)
     """
 
     @wraps(step)
-    def watched(asks: Tensor, C: Tensor) -> tuple[Any, bool]:
+    def watched(*inputs: Any, **named: Any) -> tuple[Any, ...]:
         with NewMemory() as new:
-            result = step(asks, C)
-        return result, new.largest > C.nbytes
+            result = step(*inputs, **named)
+        results = result if isinstance(result, tuple) else (result,)
+        leaves = map(torch.utils._pytree.tree_leaves, (*inputs, *named.values(), *results))
+        largest = max(sum(leaf.nbytes for leaf in part if isinstance(leaf, Tensor)) for part in leaves)
+        return (*results, new.largest > largest)
 
     return watched
 

@@ -1,0 +1,143 @@
+"""What was handed in for a question, and which answers say the same.
+
+In: the graded notebooks (`autograded/<student>/<assignment>/`), whose answers are a learner's words and never trusted. Out: each
+answer's text and pictures; groups of answers that are equal but for spaces and a last full stop; for each group those most like
+it; and an order in which like stands beside like. `shown` makes an answer's HTML in a child that may fail, and sanitises it.
+"""
+
+import functools
+import hashlib
+import html
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autograder.grading import bounded
+from autograder.notebooks.submission import MAX_PROSE
+from autograder.plugins.sanitise import clean
+
+MAX_LIKE = 4  # answers that are shown as like one
+LIKE = 0.35  # share of words and pairs of words in common
+WIDTH = 4096  # numbers that stand for an answer's words
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer's text, and its pictures as base64 of PNG."""
+
+    text: str
+    pictures: tuple[str, ...] = ()
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Answers that say the same, by the ids that they came under, and the groups most like it."""
+
+    id: str
+    answer: Answer
+    members: tuple[str, ...]
+    blank: bool = False
+    like: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Mapping[str, Answer]:
+    """The cells that a person marks of the graded notebook at `path` by grade_id; none where it cannot be read."""
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(path: Path, _modified: int) -> Mapping[str, Answer]:
+    found = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        about = cell.get("metadata", {}).get("nbgrader", {})
+        if about.get("solution") and about.get("grade") and isinstance(about.get("grade_id"), str):
+            said, pasted = _text(cell.get("source")), _pictures(cell.get("attachments"))
+            found[about["grade_id"]] = Answer(said, pasted, cell.get("cell_type") == "code")
+    return found
+
+
+def _text(source: Any) -> str:
+    text = "".join(part for part in source if isinstance(part, str)) if isinstance(source, list) else source
+    return text[:MAX_PROSE] if isinstance(text, str) else ""
+
+
+def _pictures(attachments: Any) -> tuple[str, ...]:
+    kinds = attachments.values() if isinstance(attachments, dict) else ()
+    found = [each.get("image/png") for each in kinds if isinstance(each, dict)]
+    return tuple(data for data in found if isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data))
+
+
+def same(answer: Answer) -> str:
+    """Equal for answers that say the same: spaces, ways to spell a character and a last full stop do not count.
+
+    >>> same(Answer("It is zero.")) == same(Answer("It  is zero\\n")), same(Answer("k = 1")) == same(Answer("K = 1"))
+    (True, False)
+    """
+    text = re.sub(r"\s+", " ", unicodedata.normalize("NFKC", answer.text)).strip().rstrip(".").rstrip()
+    return hashlib.sha256("\0".join([text, *answer.pictures]).encode("utf-8", "replace")).hexdigest()[:20]
+
+
+def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
+    """The groups of `answers`, those that are blank (or `stub`) first, then each beside what is most like it."""
+    members: dict[str, list[str]] = {}
+    for key, answer in answers.items():
+        members.setdefault(same(answer), []).append(key)
+    found = {name: Group(name, answers[keys[0]], tuple(sorted(keys))) for name, keys in members.items()}
+    nothing = {same(Answer("")), same(Answer(stub))}
+    blank = [Group(each.id, each.answer, each.members, blank=True) for name, each in found.items() if name in nothing]
+    written = sorted((each for name, each in found.items() if name not in nothing), key=_large_first)
+    if len(written) < 2:
+        return [*blank, *written]
+    alike = _likeness([each.answer.text for each in written])
+    order, left = [0], set(range(1, len(written)))
+    while left:
+        order.append(max(left, key=lambda one: (alike[order[-1], one], -one)))
+        left.remove(order[-1])
+    for row, each in enumerate(written):
+        near = [int(one) for one in np.argsort(-alike[row], kind="stable") if one != row and alike[row, one] >= LIKE]
+        written[row] = Group(each.id, each.answer, each.members, like=tuple(written[one].id for one in near[:MAX_LIKE]))
+    return [*blank, *(written[one] for one in order)]
+
+
+def _large_first(group: Group) -> tuple[int, str]:
+    return -len(group.members), group.id
+
+
+def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    """The share of words and pairs of neighbours that each two of `texts` have in common (Jaccard)."""
+    table = np.zeros((len(texts), WIDTH), dtype=np.float32)
+    for row, text in enumerate(texts):
+        words = re.findall(r"\w+|[=<>+*/^-]", text.casefold())[:2000]
+        for part in {*words, *(f"{one} {two}" for one, two in pairwise(words))}:
+            table[row, int.from_bytes(hashlib.blake2b(part.encode("utf-8", "replace"), digest_size=4).digest()) % WIDTH] = 1
+    common, sizes = table @ table.T, table.sum(axis=1)
+    shares: np.ndarray[Any, Any] = common / np.maximum(sizes[:, None] + sizes[None, :] - common, 1)
+    return shares
+
+
+def shown(group: Group) -> str:
+    """The answer as HTML in which nothing is live: formulas are typeset, tags are text, pictures are in the page."""
+    return "<p><em>Not answered.</em></p>" if group.blank else _shown(group.answer)
+
+
+@functools.lru_cache(maxsize=2048)
+def _shown(answer: Answer) -> str:
+    task = bounded.Task("coloured" if answer.code else "answer", answer.text)
+    made = bounded.read([task]).get(task)
+    text = clean(made) if isinstance(made, str) else f"<pre>{html.escape(answer.text)}</pre>"
+    pictures = [
+        f'<p><img alt="pasted picture {number}" src="data:image/png;base64,{html.escape(data)}"></p>'
+        for number, data in enumerate(answer.pictures, 1)
+    ]
+    return text + "".join(pictures)

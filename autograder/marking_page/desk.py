@@ -1,0 +1,156 @@
+"""The marking of one assignment, as the page shows it: questions, groups of answers, who looks at what, marks.
+
+Whoever marks is shown no name, unless names are wanted: an answer is a number. A group that somebody looks at is not given to
+another for `LEASE_S`, so two markers seldom meet; where they do, the store tells the second.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autograder.grading.writer import place
+from autograder.marking_page import answers, questions
+from autograder.marking_page.answers import Group
+from autograder.marking_page.questions import Question
+from autograder.marking_page.store import Change, Row, Store, Verdict
+
+LEASE_S = 90.0
+MAX_COMMENT = 4000
+MAX_COMMENTS = 12  # offered again
+
+
+class RequestError(Exception):
+    """What was asked for is not there, or makes no sense; the message says what was expected."""
+
+
+class Desk:
+    """The questions of `assignment` of the course at `root`, and their answers in `store`."""
+
+    def __init__(self, root: Path, coursedir: Any, store: Store, *, names: bool = False, everybody: bool = False):
+        self.assignment, self.store, self.names = store.assignment, store, names
+        self.questions = questions.read(root, store.assignment)
+        self._coursedir, self._everybody = coursedir, everybody
+        self._leases: dict[tuple[str, str], tuple[str, float]] = {}
+        self._groups: dict[tuple[str, frozenset[tuple[str, str]]], list[Group]] = {}
+
+    def question(self, name: str) -> Question:
+        """The question `name`. Raises RequestError."""
+        if name not in self.questions:
+            raise RequestError(f"expected a question of {self.assignment}, got {name[:60]!r}")
+        return self.questions[name]
+
+    def overview(self, marker: str) -> list[dict[str, Any]]:
+        """Each question with how many answers there are, how many wait, and the mean of the marks."""
+        rows = self._theirs(marker, self.store.rows())
+        found = []
+        for question in self.questions.values():
+            own = [row for row in rows if row.question == question.name]
+            marks = [mark for row in own if (mark := row.score if row.score is not None else row.automatic) is not None]
+            waiting = sum(row.waiting for row in own)
+            mean = sum(marks) / len(marks) if marks else None
+            found.append({"question": question, "answers": len(own), "waiting": waiting, "mean": mean})
+        return found
+
+    def state(self, marker: str, name: str) -> dict[str, Any]:
+        """All groups of the question with their marks, what others look at, and the comments given so far."""
+        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        groups, numbers = self._grouped(name, rows), _numbers(rows)
+        by_id, last = {row.id: row for row in rows}, {change.grade: change for change in self.store.trail(name)}
+        shown = [
+            {
+                "id": group.id, "blank": group.blank, "like": list(group.like), "busy": self._busy(marker, name, group.id),
+                "members": [self._member(by_id[one], numbers[one], last.get(one)) for one in group.members],
+            }
+            for group in groups
+        ]  # fmt: skip
+        said = Counter(row.comment for row in rows if row.comment)
+        return {"groups": shown, "comments": [text for text, _ in said.most_common(MAX_COMMENTS)]}
+
+    def take(self, marker: str, name: str, after: str) -> str | None:
+        """The next group that waits and nobody else looks at, after the group `after`; it is the marker's for a while."""
+        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        groups, waiting = self._grouped(name, rows), {row.id for row in rows if row.waiting}
+        start = next((at + 1 for at, group in enumerate(groups) if group.id == after), 0)
+        for group in [*groups[start:], *groups[:start]]:
+            if group.id != after and waiting.intersection(group.members) and not self._busy(marker, name, group.id):
+                self.look(marker, name, group.id)
+                return group.id
+        free = (each for each in groups if each.id == after and not self._busy(marker, name, after))
+        return after if any(waiting.intersection(each.members) for each in free) else None
+
+    def look(self, marker: str, name: str, group: str) -> None:
+        """Note that `marker` looks at `group`, and at nothing else of the question."""
+        if not self._busy(marker, name, group):
+            self._leases = {key: held for key, held in self._leases.items() if held[0] != marker}
+            self._leases[name, group] = marker, time.monotonic()
+
+    def group(self, marker: str, name: str, group: str) -> Group:
+        """The group with that id. Raises RequestError."""
+        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        found = next((each for each in self._grouped(name, rows) if each.id == group), None)
+        if found is None:
+            raise RequestError(f"expected an answer, got {group[:60]!r}: was it graded again? Load the page anew")
+        return found
+
+    def mark(self, marker: str, name: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
+        """Give `verdict` to the answers in `seen` ({id: version}). Raises RequestError and ConflictError."""
+        question = self.question(name)
+        known = {row.id for row in self._theirs(marker, self.store.rows(name))}
+        if not seen or not set(seen) <= known:
+            raise RequestError("expected answers to this question, got others: was it graded again? Load the page anew")
+        if verdict.score is not None and not (math.isfinite(verdict.score) and 0 <= verdict.score <= question.points):
+            raise RequestError(f"expected 0 to {question.points:g} points, got {verdict.score:g}")
+        if len(verdict.comment) > MAX_COMMENT:
+            raise RequestError(f"expected a comment of at most {MAX_COMMENT:,} characters, got {len(verdict.comment):,}")
+        if verdict.given and (len(verdict.given) != len(question.rubric) or not set(verdict.given) <= {0, 0.5, 1}):
+            raise RequestError("expected none, half or all for each item of the scheme")
+        return self.store.write(marker, name, seen, verdict)
+
+    def trail(self, marker: str, name: str) -> list[tuple[str, Change]]:
+        """Who changed what, the latest first, with the answer's number, or the student where names are shown."""
+        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        numbers = _numbers(rows)
+        return [
+            (each.student if self.names else f"answer {numbers[each.grade]}", each)
+            for each in reversed(self.store.trail(name))
+            if each.grade in numbers
+        ]
+
+    def _theirs(self, marker: str, rows: Sequence[Row]) -> list[Row]:
+        """Of `rows` those of students whom the class list gives to `marker`; all where it gives them none."""
+        own = {each.id for each in self.store.roster.students.values() if each.marker == marker}
+        known = [row for row in rows if row.question in self.questions]
+        return known if self._everybody or not own else [row for row in known if row.student in own]
+
+    def _grouped(self, name: str, rows: Sequence[Row]) -> list[Group]:
+        found = {}
+        for row in rows:
+            path = place(self._coursedir, "autograded", row.student, self.assignment)
+            found[row.id] = answers.read(path).get(name, answers.Answer(""))
+        key = name, frozenset((one, answers.same(answer)) for one, answer in found.items())
+        if key not in self._groups:
+            self._groups = {old: groups for old, groups in self._groups.items() if old[0] != name}
+            self._groups[key] = answers.grouped(found, self.questions[name].stub)
+        return self._groups[key]
+
+    def _busy(self, marker: str, name: str, group: str) -> str:
+        """Who else looks at `group`."""
+        who, since = self._leases.get((name, group), ("", 0.0))
+        return who if who != marker and time.monotonic() - since < LEASE_S else ""
+
+    def _member(self, row: Row, number: int, last: Change | None) -> dict[str, Any]:
+        own = last if last and (last.after["score"], last.after["comment"]) == (row.score, row.comment) else None
+        by = own.marker if own else ("" if row.score is None else "formgrader")
+        return {
+            "id": row.id, "number": number, "score": row.score, "automatic": row.automatic, "waiting": row.waiting,
+            "comment": row.comment, "version": row.version, "by": by, "given": list(own.after["given"]) if own else [],
+            "student": row.student if self.names else "",
+        }  # fmt: skip
+
+
+def _numbers(rows: Sequence[Row]) -> dict[str, int]:
+    """An answer's number: ids are drawn by lot, so it tells nothing of whose it is."""
+    return {row.id: number for number, row in enumerate(sorted(rows, key=lambda row: row.id), 1)}

@@ -1,0 +1,65 @@
+"""A marking scheme in prose, cut into what one button gives.
+
+In: a scheme such as "1 point for the one-hot weights. Half a point for each part, with its reason." Out: items with points that
+add up to the question's; where they do not, one item for all of them, so that a page never offers more than there is.
+"""
+
+import re
+from typing import NamedTuple
+
+_WORDS = {"half a": 0.5, "a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "one and a half": 1.5}
+_NUMBER = r"(?:\d+(?:\.\d+)?|[Oo]ne and a half|[Hh]alf a|[Oo]ne|[Tt]wo|[Tt]hree|[Ff]our)"
+# "1 point for …", "half a point for …", "One point: …"; a lower "half of it where …" belongs to the item before it
+_ITEM = re.compile(rf"(?:^|(?<=[.;,)] )|(?<=and )|(?<=\n))({_NUMBER})\s+points?(?=\s+(?:for|each|if|to)\b|:)")
+_EACH = re.compile(r"^(?:for )?each\b")
+
+
+class Item(NamedTuple):
+    """What a button says, and the points that it gives."""
+
+    text: str
+    points: float
+
+
+def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
+    """The items of `scheme`, which come to `points`; `parts` is how many parts, (a) and so on, the question has.
+
+    >>> items("1 point for the weights. Half a point for (b), half a point for (c).", 2.0)
+    [Item(text='the weights', points=1.0), Item(text='(b)', points=0.5), Item(text='(c)', points=0.5)]
+    >>> items("Half a point for each part, with its reason.", 1.0, parts=2)
+    [Item(text='(a): each part, with its reason', points=0.5), Item(text='(b): each part, with its reason', points=0.5)]
+    >>> items("As you see fit.", 2.0)
+    [Item(text='As you see fit', points=2.0)]
+    """
+    text = re.sub(r"\s+", " ", scheme).strip()
+    starts = list(_ITEM.finditer(text))
+    found = []
+    for start, after in zip(starts, [*starts[1:], None], strict=False):
+        said = text[start.end() : after.start() if after else len(text)].strip(" :")
+        said = re.split(r"(?<=[.;]) (?=[A-Z])", said.removeprefix("for "), maxsplit=1)[0]  # remarks stay in the scheme
+        found.append(Item(_tidied(said), _value(start[1])))
+    found = _repeated(found, points, parts)
+    if not found or abs(sum(item.points for item in found) - points) > 1e-9:
+        return [Item(_tidied(text) or "all of it", points)]
+    return found
+
+
+def _repeated(found: list[Item], points: float, parts: int) -> list[Item]:
+    """An item "for each …" as often as the points say."""
+    each = [item for item in found if _EACH.match(item.text)]
+    if len(each) != 1:
+        return found
+    left = points - sum(item.points for item in found if item is not each[0])
+    times = round(left / each[0].points)
+    names = [f"({chr(ord('a') + number)})" if times == parts else f"{number + 1}" for number in range(times)]
+    many = [Item(f"{name}: {each[0].text}", each[0].points) for name in names]
+    at = found.index(each[0])
+    return [*found[:at], *many, *found[at + 1 :]]
+
+
+def _value(word: str) -> float:
+    return _WORDS[word.lower()] if word.lower() in _WORDS else float(word)
+
+
+def _tidied(text: str) -> str:
+    return re.sub(r"[\s.,;]*(?:\band)?\s*$", "", text)

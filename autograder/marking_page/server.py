@@ -1,0 +1,228 @@
+"""The page's server: Tornado, on this machine alone, for the markers who were given an address with their token in it.
+
+Another site can neither read nor write here: requests must name this machine as their host (which ends DNS rebinding), bear a
+signed cookie that no other site's request carries (`SameSite=Strict`), and to write, Tornado's token in a header and this page's
+origin. Answers pass the allow-list, and the policy forbids every script but the page's own file.
+"""
+
+import asyncio
+import functools
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from autograder.authoring.course import CourseError
+from autograder.marking_page.answers import shown
+from autograder.marking_page.desk import Desk, RequestError
+from autograder.marking_page.store import ConflictError, Verdict
+
+HOSTS = frozenset({"127.0.0.1", "localhost"})
+PAGES = Path(__file__).parent / "pages"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+MAX_BODY = 1 << 20
+
+
+def origin_is_ours(headers: Mapping[str, str], host: str) -> bool:
+    """Whether a request that would write comes from a page of ours."""
+    origin, site = headers.get("Origin"), headers.get("Sec-Fetch-Site", "same-origin")
+    return site == "same-origin" and (origin is None or origin == f"http://{host}")
+
+
+class _Handler(web.RequestHandler):
+    """What all addresses share: who may ask, and what every answer says to the browser."""
+
+    desk: Desk
+    tokens: Mapping[str, str]
+
+    def initialize(self, desk: Desk, tokens: Mapping[str, str]) -> None:
+        self.desk, self.tokens = desk, tokens
+
+    def set_default_headers(self) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    def prepare(self) -> None:
+        if urlsplit(f"//{self.request.host}").hostname not in HOSTS:
+            raise web.HTTPError(403, "expected this machine's own name as host")
+        if self.request.method != "GET" and not origin_is_ours(self.request.headers, self.request.host):
+            raise web.HTTPError(403, "expected a request from this page")
+        if self.current_user is None:
+            raise web.HTTPError(403, "expected the address that `attn mark` printed, with its token")
+
+    def get_current_user(self) -> str | None:
+        signed = self.get_signed_cookie("attn_marker")
+        marker = signed.decode("utf-8", "replace") if signed else ""
+        return marker if marker in self.tokens.values() else None
+
+    def page(self, name: str, **values: Any) -> None:
+        template = _pages().get_template(name)
+        self.finish(template.render(marker=self.current_user, desk=self.desk, token=self.xsrf_token.decode(), **values))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        kind, error, _ = kwargs.get("exc_info", (None, None, None))
+        said = str(error) if kind is not None and issubclass(kind, RequestError) else getattr(error, "log_message", None)
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps({"error": said or self._reason}))
+
+    def _handle_request_exception(self, error: BaseException) -> None:
+        if isinstance(error, RequestError):
+            self.log_exception = lambda *_: None  # type: ignore[method-assign]  # it is no fault of ours
+            self.send_error(404, exc_info=(RequestError, error, None))
+        else:
+            super()._handle_request_exception(error)
+
+
+class _Enter(_Handler):
+    """`/enter?token=…`: the one address that needs no cookie, since it gives one."""
+
+    def get_current_user(self) -> str | None:
+        given = self.get_query_argument("token", "")
+        found = [name for token, name in self.tokens.items() if hmac.compare_digest(token.encode(), given.encode())]
+        return found[0] if found else None
+
+    def get(self) -> None:
+        marker = self.current_user
+        self.set_signed_cookie("attn_marker", marker, expires_days=None, httponly=True, samesite="Strict", path="/")
+        self.redirect("/")
+
+
+class _Questions(_Handler):
+    def get(self) -> None:
+        self.page("questions.html", overview=self.desk.overview(self.current_user))
+
+
+class _Question(_Handler):
+    def get(self, name: str) -> None:
+        self.page("question.html", question=self.desk.question(name))
+
+
+class _Trail(_Handler):
+    def get(self, name: str) -> None:
+        self.page("trail.html", question=self.desk.question(name), changes=self.desk.trail(self.current_user, name))
+
+
+class _State(_Handler):
+    def get(self, name: str) -> None:
+        self.finish(self.desk.state(self.current_user, name))
+
+
+class _Answer(_Handler):
+    async def get(self, name: str, group: str) -> None:
+        found = self.desk.group(self.current_user, name, group)
+        self.desk.look(self.current_user, name, group)
+        made = await asyncio.get_running_loop().run_in_executor(None, shown, found)  # others need not wait for a slow text
+        self.finish({"html": made})
+
+
+class _Next(_Handler):
+    def post(self, name: str) -> None:
+        self.finish({"group": self.desk.take(self.current_user, name, str(_body(self).get("after") or ""))})
+
+
+class _Mark(_Handler):
+    def post(self, name: str) -> None:
+        from sqlalchemy.exc import OperationalError
+
+        seen, verdict = _asked(_body(self))
+        try:
+            rows = self.desk.mark(self.current_user, name, seen, verdict)
+        except ConflictError as conflict:
+            self.set_status(409)
+            self.finish({"conflict": [row.id for row in conflict.rows], **self.desk.state(self.current_user, name)})
+        except OperationalError:
+            self.set_status(503)
+            self.finish({"error": "the gradebook is busy: nothing was written. Try again"})
+        else:
+            self.finish({"saved": [row.id for row in rows], **self.desk.state(self.current_user, name)})
+
+
+def _body(handler: web.RequestHandler) -> Mapping[str, Any]:
+    if handler.request.headers.get("Content-Type", "").partition(";")[0] != "application/json":
+        raise RequestError("expected JSON")
+    try:
+        found = json.loads(handler.request.body)
+    except (ValueError, RecursionError):
+        raise RequestError("expected JSON") from None
+    if not isinstance(found, dict):
+        raise RequestError("expected an object")
+    return found
+
+
+def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
+    """The answers and the verdict in a request; whatever else is in it counts for nothing."""
+    seen, score, comment, given = body.get("seen"), body.get("score"), body.get("comment", ""), body.get("given", [])
+    numbers = [score, *given] if isinstance(given, list) else [None]
+    well = isinstance(seen, dict) and all(isinstance(each, str) for each in seen.values()) and isinstance(comment, str)
+    well = well and isinstance(given, list) and all(type(each) in (int, float) for each in numbers[score is None :])
+    if not well:
+        raise RequestError("expected answers with their versions, points, a comment and what the scheme gives")
+    return dict(seen), Verdict(None if score is None else float(score), comment.strip(), tuple(map(float, given)))  # type: ignore[arg-type]
+
+
+@functools.cache
+def _pages() -> Environment:
+    made = Environment(loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made.filters["points"] = lambda value: "–" if value is None else f"{value:g}"
+    return made
+
+
+def application(desk: Desk, tokens: Mapping[str, str]) -> web.Application:
+    """The page for `tokens` ({token: who marks})."""
+    shared = {"desk": desk, "tokens": tokens}
+    addresses: list[tuple[str, type[_Handler]]] = [
+        (r"/", _Questions), (r"/enter", _Enter), (r"/question/(\w+)", _Question), (r"/question/(\w+)/trail", _Trail),
+        (r"/question/(\w+)/state", _State), (r"/question/(\w+)/next", _Next), (r"/question/(\w+)/mark", _Mark),
+        (r"/question/(\w+)/answer/(\w+)", _Answer),
+    ]  # fmt: skip
+    served = [(address, kind, shared) for address, kind in addresses]
+    static = (r"/(marking\.(?:js|css))", _Static, {"path": PAGES, **shared})
+    options: dict[str, Any] = {"xsrf_cookies": True, "xsrf_cookie_kwargs": {"samesite": "Strict", "httponly": True}}
+    return web.Application([*served, static], cookie_secret=secrets.token_hex(32), log_function=lambda _: None, **options)
+
+
+class _Static(web.StaticFileHandler):
+    """The page's script and style: nothing secret, and sent with the same headers."""
+
+    def initialize(self, path: Path, **_: Any) -> None:  # type: ignore[override]  # as StaticFileHandler, less what it does not need
+        super().initialize(str(path))
+
+    def set_extra_headers(self, path: str) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+
+def serve(desk: Desk, markers: list[str], *, port: int, ready: Callable[[dict[str, str]], None]) -> None:
+    """Serve until interrupted; `ready` is told each marker's address. Raises CourseError where a marker is named twice."""
+    if len(set(markers)) != len(markers):
+        raise CourseError(f"expected each marker once, got {', '.join(markers)}.")
+    tokens = {secrets.token_urlsafe(32): marker for marker in markers}
+
+    async def run() -> None:
+        sockets = bind_sockets(port, "127.0.0.1")
+        server = HTTPServer(application(desk, tokens), max_body_size=MAX_BODY)
+        server.add_sockets(sockets)
+        number = sockets[0].getsockname()[1]
+        ready({marker: f"http://127.0.0.1:{number}/enter?token={token}" for token, marker in tokens.items()})
+        await asyncio.Event().wait()
+
+    asyncio.run(run())

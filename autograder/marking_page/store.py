@@ -1,0 +1,177 @@
+"""Marks by hand, read from and written to nbgrader's gradebook: formgrader, feedback, report and exports see them at once.
+
+Whoever marks says what they saw (`version`). A mark that is another one by now is not overwritten: `ConflictError` says what
+stands there, and nothing of that request is written. Each change leaves a line in the table `marking_trail` of the same
+database, in the same transaction, so the trail and the marks cannot disagree. What formgrader writes has no line; the next
+change here does say what stood before.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from autograder.grading.grades import Grades
+
+TRAIL = ("time", "marker", "assignment", "question", "student", "grade", "before", "after")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A mark: `score` None takes it back; `given` is the share of each of the scheme's items."""
+
+    score: float | None
+    comment: str = ""
+    given: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the gradebook holds of a student's answer to a question."""
+
+    id: str
+    student: str
+    question: str
+    score: float | None
+    waiting: bool
+    points: float
+    comment: str
+    automatic: float | None = None  # 0 for an answer that was left blank: it does not wait
+
+    @property
+    def version(self) -> str:
+        """Another one as soon as anything of the mark is."""
+        return hashlib.sha256(f"{self.score!r} {self.waiting} {self.comment}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A line of the trail: who changed what, when, from what to what."""
+
+    time: str
+    marker: str
+    question: str
+    student: str
+    grade: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+class ConflictError(Exception):
+    """Some of the marks are others by now; `rows` are those."""
+
+    def __init__(self, rows: Sequence[Row]):
+        super().__init__(f"{len(rows)} marks were changed meanwhile")
+        self.rows = tuple(rows)
+
+
+class Store:
+    """The marks of `assignment` in the gradebook behind `api` (nbgrader's). A context manager; one thread."""
+
+    def __init__(self, api: Any, assignment: str):
+        import sqlalchemy as sql
+        from nbgrader import api as tables
+
+        self._sql, self._tables, self.assignment = sql, tables, assignment
+        self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
+        self._session = self._book.db
+        self._grades = Grades.within(self._book, api)
+        self.roster = self._grades.roster
+        key = sql.Column("id", sql.Integer, primary_key=True, autoincrement=True)
+        columns = (sql.Column(name, sql.Text, nullable=False) for name in TRAIL)
+        self._trail = sql.Table("marking_trail", sql.MetaData(), key, *columns)
+        self._trail.create(self._book.engine, checkfirst=True)
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._book.close()
+
+    def rows(self, question: str | None = None, ids: Sequence[str] | None = None) -> list[Row]:
+        """The answers to `question`, or of all of them; of `ids` alone where that is said."""
+        from sqlalchemy.orm import aliased
+
+        sql, api = self._sql, self._tables
+        self._session.rollback()  # see what others have written
+        grade, solution, comment = api.Grade, aliased(api.SolutionCell, flat=True), api.Comment
+        query = (
+            sql.select(
+                grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score, grade.needs_manual_grade,
+                api.GradeCell.max_score, comment.manual_comment, grade.auto_score,
+            )
+            .select_from(grade)
+            .join(api.GradeCell, api.GradeCell.id == grade.cell_id)
+            .join(api.SubmittedNotebook, api.SubmittedNotebook.id == grade.notebook_id)
+            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
+            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
+            .join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
+            .outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == grade.notebook_id))
+            .where(api.Assignment.name == self.assignment)
+            .order_by(grade.id)
+        )  # fmt: skip
+        if question is not None:
+            query = query.where(api.GradeCell.name == question)
+        found = [
+            Row(one, student, name, score, bool(waiting), points, said or "", automatic)
+            for one, student, name, score, waiting, points, said, automatic in self._session.execute(query)
+        ]
+        return found if ids is None else [row for row in found if row.id in set(ids)]
+
+    def write(self, marker: str, question: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
+        """Give `verdict` to the answers in `seen` ({id: version}), all of them or none. Raises ConflictError."""
+        rows = self.rows(question, list(seen))
+        if changed := [row for row in rows if row.version != seen[row.id]]:
+            raise ConflictError(changed)
+        try:
+            for row in rows:
+                if not self._set(row, verdict):
+                    raise ConflictError([row])
+                before = {"score": row.score, "comment": row.comment, "waiting": row.waiting}
+                entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "marker": marker}
+                entry |= {"assignment": self.assignment, "question": question, "student": row.student, "grade": row.id}
+                entry |= {"before": json.dumps(before), "after": json.dumps(asdict(verdict))}
+                self._session.execute(self._trail.insert().values(**entry))
+                self._grades.settle(self.assignment, row.student)
+            self._session.commit()
+        except ConflictError as conflict:
+            self._session.rollback()
+            raise ConflictError(self.rows(question, [row.id for row in conflict.rows])) from None
+        except BaseException:
+            self._session.rollback()
+            raise
+        return self.rows(question, list(seen))
+
+    def _set(self, row: Row, verdict: Verdict) -> bool:
+        """Write one mark, if it still is as `row` says: another process may be as quick."""
+        sql, api, session = self._sql, self._tables, self._session
+        grade, comment = api.Grade, api.Comment
+        as_seen = grade.manual_score.is_not_distinct_from(row.score) & (grade.needs_manual_grade == row.waiting)
+        change = sql.update(grade).where((grade.id == row.id) & as_seen)
+        change = change.values(manual_score=verdict.score, needs_manual_grade=verdict.score is None and row.automatic is None)
+        options = {"synchronize_session": False}
+        if session.execute(change, execution_options=options).rowcount != 1:
+            return False
+        place = session.execute(sql.select(grade.notebook_id, grade.cell_id).where(grade.id == row.id)).one()
+        cell = sql.select(api.GradeCell.name, api.GradeCell.notebook_id).where(api.GradeCell.id == place.cell_id)
+        name, notebook = session.execute(cell).one()
+        solution = sql.select(api.SolutionCell.id)
+        solution = solution.where((api.SolutionCell.name == name) & (api.SolutionCell.notebook_id == notebook))
+        there = (comment.notebook_id == place.notebook_id) & (comment.cell_id == session.execute(solution).scalar_one())
+        same = sql.func.coalesce(comment.manual_comment, "") == row.comment
+        change = sql.update(comment).where(there & same).values(manual_comment=verdict.comment or None)
+        return bool(session.execute(change, execution_options=options).rowcount == 1)
+
+    def trail(self, question: str | None = None) -> list[Change]:
+        """Who changed what, the earliest first."""
+        table = self._trail
+        self._session.rollback()
+        query = self._sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)
+        if question is not None:
+            query = query.where(table.c.question == question)
+        return [
+            Change(row.time, row.marker, row.question, row.student, row.grade, json.loads(row.before), json.loads(row.after))
+            for row in self._session.execute(query)
+        ]

@@ -1,0 +1,186 @@
+"""The pictures of lesson 10: the ways of latent attention, heads folded into rows, dials, and caches to scale."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from attention_course.drawing import Drawing
+from attention_course.moving import Moving, slider
+
+
+def keys_and_values_made() -> Drawing:
+    """Latent attention with the keys and values of all heads made from the latents."""
+    d = Drawing(
+        alt=(
+            "Every token goes through W_DKV to a latent, which is cached. From the "
+            "latent W_UK makes the keys of all heads and W_UV their values. The newest "
+            "token goes through W_Q to the queries. Queries, keys and values meet in "
+            "attention; W_O adds the heads."
+        ),
+    )
+    x_j = d.box("every token x_j", role="input", at=(0, 0), width=130)
+    c = d.box("latent c_j, cached", role="cache", at=(200, 0), width=150)
+    k = d.box("H keys", role="key", at=(450, -45), width=100)
+    v = d.box("H values", role="value", at=(450, 45), width=100)
+    x_i = d.box("newest token x_i", role="input", at=(200, -110), width=150)
+    q = d.box("H queries", role="query", at=(450, -110), width=100)
+    attend = d.box("attention", at=(640, -45), width=100)
+    y = d.box("y_i", role="output", at=(790, -45), width=60)
+    d.arrow(x_j, c, "W_{DKV}")
+    d.arrow(c, k, "W_{UK}")
+    d.arrow(c, v, "W_{UV}")
+    d.arrow(x_i, q, "W_Q")
+    for part in (q, k, v):
+        d.arrow(part, attend)
+    d.arrow(attend, y, "W_O")
+    return d
+
+
+def absorbed() -> Drawing:
+    """The same with the two matrices absorbed: the latents serve as keys and as values."""
+    d = Drawing(
+        alt=(
+            "The same latents are cached. The newest token goes through W_Q and then "
+            "W_UK transposed to H absorbed queries, as wide as latents. Attention takes"
+            " the latents in both places: for the scores and for the average. The "
+            "average goes through W_UV and W_O."
+        ),
+    )
+    x_j = d.box("every token x_j", role="input", at=(0, 0), width=130)
+    c = d.box("latents C, cached", role="cache", at=(220, 0), width=150)
+    x_i = d.box("newest token x_i", role="input", at=(0, -100), width=130)
+    q = d.box("H queries", role="query", at=(220, -100), width=100)
+    asks = d.box("H absorbed\nqueries", role="query", at=(420, -100), width=110)
+    attend = d.box("scores,\nsoftmax", role="weight", at=(420, 0), width=100)
+    u = d.box("H averages u", role="output", at=(610, 0), width=110)
+    y = d.box("y_i", role="output", at=(790, 0), width=60)
+    d.arrow(x_j, c, "W_{DKV}")
+    d.arrow(x_i, q, "W_Q")
+    d.arrow(q, asks, "W_{UK}^T")
+    d.arrow(asks, attend)
+    d.arrow(c, attend, "as keys")
+    d.arrow(c.bottom, u.bottom, "and once more, as values", bend=-70, label_side="below")
+    d.arrow(attend, u, "weights")
+    d.arrow(u, y, "W_{UV}, W_O")
+    return d
+
+
+def folded() -> Drawing:
+    """Three heads of two new tokens, folded into six rows; the scores unfolded before the mask."""
+    d = Drawing(
+        alt=(
+            "Three heads, each with absorbed queries of two new tokens, become one matrix "
+            "of six rows. Times the latents, transposed, it is a matrix of six rows of "
+            "scores, one column for each of five tokens. Unfolded, each head has two rows "
+            "again, and the same mask: the first new token does not see the last one."
+        ),
+    )
+    heads = [d.matrix((2, 4), f"head {h}", role="query", at=(0, 92 * h), cell=20) for h in range(3)]
+    rows = d.matrix((6, 4), "folded", role="query", right_of=heads, gap=60, cell=20)
+    d.text("·")
+    d.matrix((4, 5), "C^T", role="cache", cell=20, sizes=("d_c", "key"))
+    d.text("=")
+    scores = d.matrix((6, 5), "scores", role="score", cell=20)
+    keep = np.tri(2, 5, 3, dtype=bool)
+    for h in range(3):
+        name = {"label": f"head {h}, masked", "role": "score", "mask": keep, "cell": 20}
+        unfolded = d.matrix((2, 5), **name, at=(scores.right[0] + 140, 92 * h))
+        d.arrow(heads[h].right, rows.row(2 * h).left, dashed=True)
+        d.arrow(scores.row(2 * h).right, unfolded.left, dashed=True)
+    return d
+
+
+def _dials(exponent: int) -> Drawing:
+    """Eight of the 64 pairs of a head of width 128, rotated to 2 to the power of `exponent` offsets, and their mean."""
+    pairs, n = range(0, 64, 9), 2**exponent
+    turns = [[p * 10_000.0 ** (-2 * pair / 128) for p in range(n)] for pair in pairs]
+    means = [(sum(map(math.cos, turn)) / n, sum(map(math.sin, turn)) / n) for turn in turns]
+    shares = [x * x + y * y for x, y in means]
+    said = ", ".join(f"{share:.0%}" for share in shares)
+    d = Drawing(alt=f"{n} tokens; what the mean keeps of eight pairs, fastest first: {said}")
+    dial: Any = None
+    for pair, turn, mean, share in zip(pairs, turns, means, shares, strict=True):
+        dial = d.axes(size=84, limit=1.1, ticks=False, **({} if dial is None else {"right_of": dial, "gap": 14}))
+        dial.circle(1)
+        for angle in turn[:: max(1, n // 40)]:
+            dial.line((0, 0), (math.cos(angle), math.sin(angle)), role="position", dashed=False, width=0.8)
+        if share > 0.002:
+            dial.arrow(mean, role="key", width=4)
+        d.text(f"pair {pair}\n{share:.0%}", size=14, below=dial, gap=2)
+    return d
+
+
+def dials() -> Moving:
+    """What one matrix keeps of eight rotated pairs, by the number of tokens in the context."""
+    return slider(
+        _dials,
+        exponent=[1, 2, 3, 4, 6, 8, 10, 12, 15],
+        start={"exponent": 3},
+        labels={"exponent": "tokens in the context: 2 to the power of"},
+        alt="Eight dials. The longer the context, the more dials fill with rays, fastest first; their mean shrinks to a point.",
+    )
+
+
+def decoupled() -> Drawing:
+    """DeepSeek-V2: content absorbed, and a part of its own for positions."""
+    d = Drawing(
+        alt=(
+            "Each token x goes three ways. W_DKV makes the latent, 512 numbers, cached."
+            " W_KR and RoPE make one rotated key, 64 numbers, cached. W_DQ makes the "
+            "latent of the queries, 1536 numbers; from it W_UQ and then W_UK transposed"
+            " make 128 content queries of 512 numbers, and W_QR and RoPE 128 rotated "
+            "queries of 64. Content meets the latents, position meets the rotated key; "
+            "the two scores are added, scaled by the root of 192, and their softmax "
+            "averages the latents. W_UV and W_O give the output."
+        ),
+    )
+    x = d.box("token x\n5,120", role="input", at=(0, 150), width=80)
+    c_q = d.box("c^Q\n1,536", role="query", at=(110, 15), width=70)
+    q = d.box("content queries\n128 × 128", role="query", at=(330, -40), width=130)
+    asks = d.box("absorbed\n128 × 512", role="query", at=(535, -40), width=100)
+    r = d.box("RoPE: r\n128 × 64", role="position", at=(330, 75), width=100)
+    k_r = d.box("RoPE: key k^R\n64, cached", role="cache", at=(330, 165), width=120)
+    c = d.box("latent c\n512, cached", role="cache", at=(330, 255), width=120)
+    content = d.node("·", at=(535, 60))
+    position = d.node("·", at=(460, 120))
+    plus = d.node("+", at=(640, 120))
+    weights = d.box("÷ √192\nsoftmax", role="weight", at=(740, 120), width=80)
+    u = d.box("averages\n128 × 512", role="output", at=(740, 255), width=100)
+    y = d.box("y\n5,120", role="output", at=(905, 255), width=56)
+    d.arrow(x, c_q, "W_{DQ}")
+    d.arrow(c_q, q, "W_{UQ}")
+    d.arrow(c_q, r, "W_{QR}")
+    d.arrow(x, k_r, "W_{KR}")
+    d.arrow(x, c, "W_{DKV}")
+    d.arrow(q, asks, "W_{UK}^T")
+    d.arrow(asks, content, role="query")
+    d.arrow(r, position, role="position")
+    d.arrow(k_r, position, role="position")
+    d.arrow(c.right, content.bottom, role="cache", elbow="h")
+    d.arrow(content, plus)
+    d.arrow(position, plus)
+    d.arrow(plus, weights)
+    d.arrow(weights, u)
+    d.arrow(c, u, "all tokens so far", label_side="below")
+    d.arrow(u, y, "W_{UV}, W_O")
+    return d
+
+
+def caches() -> Drawing:
+    """Numbers that one token takes in the cache of one layer, to scale."""
+    d = Drawing(
+        alt=(
+            "What one token takes in the cache of one layer, to scale. Multi-head: a bar "
+            "across the page. 8 groups: a sixteenth of it. Latent: a narrow box. "
+            "Multi-query: a line."
+        ),
+    )
+    in_cache = {"multi-head": 32_768, "8 groups": 2_048, "latent": 576, "multi-query": 256}
+    for i, (name, numbers) in enumerate(in_cache.items()):
+        width = numbers / 48
+        at = (width / 2, 30 * i)
+        bar = d.matrix((1, 1), role="cache", cell=(width, 18), grid=False, at=at)
+        d.text(name, left_of=bar, gap=10)
+        d.text(f"{numbers:,}", right_of=bar, gap=10)
+    return d

@@ -1,0 +1,219 @@
+"""A class of hostile submissions with honest ones between, by what they are hostile to: used by tests, and to measure.
+
+`python -m tests.hostile_class 300 --workers 2` grades one and says how long it took and who lost marks.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder.authoring.build import nbgrader_api
+from autograder.authoring.course import Lesson, find_lesson
+from autograder.grading.grade import grade_assignment
+from autograder.grading.ledger import ClassReport
+from autograder.grading.trials import demo, twin
+
+LESSON = "01_soft_lookup"
+HONEST = "honest"
+
+SPIN = "while True: pass"
+SLEEP = "import time; time.sleep(9999)"
+SHUT = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))"
+# processes come and go as fast as they may: whoever counts them by user has few left for the others
+FORKS = """
+import os, time
+def pulse(seconds):
+    until = time.time() + seconds
+    while time.time() < until:
+        try:
+            if os.fork() == 0:
+                time.sleep(0.2); os._exit(0)
+        except OSError: pass
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]: pass
+        except OSError: pass
+pulse({seconds})
+"""
+THREADS = """
+import threading, time
+def pulse(seconds):
+    until = time.time() + seconds
+    while time.time() < until:
+        made = []
+        try:
+            for _ in range(60):
+                made.append(threading.Thread(target=time.sleep, args=(0.05,))); made[-1].start()
+        except RuntimeError: pass
+        for one in made:
+            if one.ident: one.join()
+pulse({seconds})
+"""
+HOGS = """
+import os, time
+for _ in range(50):
+    try:
+        if os.fork() == 0:
+            while True: pass
+    except OSError: break
+time.sleep({seconds})
+"""
+DISK = """
+import os
+kept = []
+for number in range(400):
+    try:
+        kept.append(os.open(f"f{{number % 100}}_{{number}}", os.O_CREAT | os.O_RDWR))
+        os.posix_fallocate(kept[-1], 0, 8 << 20)
+    except OSError:
+        try: os.write(kept[-1], bytes(8 << 20))
+        except OSError: pass
+        os.close(kept.pop())
+print("filled")
+"""
+MEMORY = """
+kept = []
+while True: kept.append(bytearray(64 << 20))
+"""
+DEEP = """
+import os
+for _ in range(1500):
+    os.mkdir("d"); os.chdir("d")
+"""
+
+
+def cell(source: str) -> Any:
+    """A further code cell."""
+    return nbformat.v4.new_code_cell(source)
+
+
+def in_answers(body: str) -> Callable[[Any, Lesson], None]:
+    """`body` in each answer."""
+
+    def change(notebook: Any, lesson: Lesson) -> None:
+        for exercise in lesson.exercises():
+            if not exercise.choices:
+                inner = "\n".join("    " + line for line in body.strip().splitlines())
+                demo.set_answer(notebook, exercise.id, f"def {exercise.id}(*given, **named):\n{inner}\n    return 0")
+
+    return change
+
+
+def in_cells(*sources: str) -> Callable[[Any, Lesson], None]:
+    """Further cells with these sources, before the answers."""
+    return lambda notebook, _lesson: notebook.cells.__setitem__(slice(1, 1), [cell(source) for source in sources])
+
+
+def both(*changes: Callable[[Any, Lesson], None]) -> Callable[[Any, Lesson], None]:
+    """One after the other."""
+
+    def change(notebook: Any, lesson: Lesson) -> None:
+        for one in changes:
+            one(notebook, lesson)
+
+    return change
+
+
+def kinds(seconds: float = 3.0) -> dict[str, Callable[[Any, Lesson], None]]:
+    """What each does to a perfect notebook; `seconds` is how long a burst lasts."""
+    return {
+        "loops_in_answers": in_answers(SPIN),
+        "sleeps_in_answers": in_answers(SLEEP),
+        "shut_loops_in_answers": in_answers(f"{SHUT}\n{SPIN}"),
+        "loops_in_cells": in_cells(*[SPIN] * 12),
+        "sleeps_in_cells": in_cells(*[SLEEP] * 12),
+        "shut_loops_in_cells": in_cells(*[f"{SHUT}\n{SPIN}"] * 12),
+        "works_long": in_cells(*["import time\nuntil = time.time() + 4.5\nwhile time.time() < until: pass"] * 20),
+        "everything_loops": both(in_cells(*[SPIN] * 12), in_answers(SPIN)),
+        "ends_the_process": both(in_cells(*["import os; os._exit(1)"] * 5), in_answers("import os; os._exit(1)")),
+        "kills_all": both(in_cells("import os\nos.kill(-1, 9)"), in_answers("import os\nos.kill(-1, 9)")),
+        "fork_pulses": both(in_cells(FORKS.format(seconds=seconds)), in_answers(FORKS.format(seconds=0.8))),
+        "thread_pulses": both(in_cells(THREADS.format(seconds=seconds)), in_answers(THREADS.format(seconds=0.8))),
+        "hogs": both(in_cells(HOGS.format(seconds=seconds)), in_answers(HOGS.format(seconds=0.8))),
+        "fills_the_disk": in_cells(DISK),
+        "memory": both(in_cells(MEMORY), in_answers(MEMORY)),
+        "deep_folders": in_cells(DEEP),
+        "slow_text": both(
+            in_cells("case" + " " * 190_000 + "x", *["(" * 50_000] * 3),
+            lambda notebook, _: notebook.cells.extend(
+                nbformat.v4.new_markdown_cell("`" * 40 + " " * 19_000 + "x") for _ in range(40)
+            ),
+        ),
+        "output": in_cells(*["print('x' * 10**6)"] * 20),
+    }
+
+
+def make(root: Path, names: Sequence[str], *, lesson: str = LESSON, seconds: float = 3.0) -> list[str]:
+    """A course at `root` with a submission for each of `names`, kinds or `HONEST`; the students."""
+    found, changes = find_lesson(lesson), kinds(seconds)
+    twin.make(root, [found])
+    outcome = nbgrader_api(root, config=root / "nbgrader_config.py").generate_assignment(found.name, force=True, create=True)
+    assert outcome["success"], outcome
+    students = []
+    for number, name in enumerate(names):
+        notebook = demo.perfect(root, found)
+        if name != HONEST:
+            changes[name](notebook, found)
+        students.append(f"{number:03d}_{name}")
+        demo.submit(root, found, students[-1], notebook)
+    return students
+
+
+def unharmed(report: ClassReport) -> list[str]:
+    """What was lost by those who deserve full marks and no flag, a line for each."""
+    honest = [row for row in report.rows if row.student.endswith(HONEST)]
+    assert honest
+    return [
+        f"{row.student}: {row.score:g} of {row.points:g}, {row.flags}, {row.problem}"
+        for row in honest
+        if (row.score, row.flags, row.problem) != (row.points, [], None)
+    ]
+
+
+def main() -> None:
+    """Grade a class and print what came of it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("students", type=int)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--tier", default="")
+    parser.add_argument("--kinds", nargs="*", default=None)
+    parser.add_argument("--honest", type=int, default=10, help="each so-many-th student is honest; 0: none is")
+    parser.add_argument("--lesson", default=LESSON)
+    parser.add_argument("--purse", type=float, default=None, help="seconds for each worker; 0: as when others have used it up")
+    chosen = parser.parse_args()
+    names = chosen.kinds or list(kinds())
+    who = [names[number % len(names)] for number in range(chosen.students)]
+    for number in range(0, len(who), chosen.honest) if chosen.honest else ():
+        who[number] = HONEST
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        root = Path(folder) / "course"
+        make(root, who, lesson=chosen.lesson)
+        if chosen.purse is not None:
+            patch.setattr("autograder.grading.workers.PURSE_S", chosen.purse)
+        if chosen.tier:
+            patch.setattr("autograder.grading.workers.choose_tier", lambda **_: chosen.tier)
+            patch.setattr("autograder.grading.workers.likely_tier", lambda: chosen.tier)
+        began = time.monotonic()
+        report = grade_assignment(root, chosen.lesson, workers=chosen.workers, feedback=True)
+        wall = time.monotonic() - began
+    seconds: dict[str, float] = defaultdict(float)
+    for row in report.rows:
+        seconds[row.student[4:]] += row.seconds
+    counts = Counter(row.student[4:] for row in report.rows)
+    print(json.dumps({"tier": report.tier, "wall_s": round(wall, 1), "each_s": round(wall / len(who), 2)}))
+    for name, total in sorted(seconds.items(), key=lambda each: -each[1]):
+        scores = {row.score for row in report.rows if row.student[4:] == name}
+        print(f"{name:24}{total / counts[name]:8.1f} s each  {counts[name]:4}  scores {sorted(scores)}")
+    print("honest students who lost something:", *(unharmed(report) if HONEST in counts else []), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()
