@@ -90,8 +90,10 @@ def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Dia
         fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
         shown |= there & (not result.passed)
     found = np.flatnonzero(fits & shown)
-    left = evidence(cases) - math.log2(len(names))
-    if len(found) == 0 or left < LIKELY:
+    if len(found) == 0:
+        return None
+    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # the commonest are stored first: fewer came before
+    if left < LIKELY:
         return None
     by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
     return named(cases, *(by_id[part] for part in names[found[0]].split(PAIR)), certain=left >= SURE)
