@@ -20,7 +20,6 @@ __all__ = [
     "attention_flops",
     "batch_positions",
     "cache_bytes",
-    "catch_up",
     "chats_that_fit",
     "combine",
     "forward",
@@ -58,8 +57,9 @@ class KVCache:
     they came.
 
     Keys have the shape (batch, head, n, d_k), values (batch, head, n, d_v). The first
-    `append` decides about batch, heads, widths, dtype and device; later ones may differ
-    in the number of tokens alone. For inference: nothing needs gradients.
+    `append`, and again the first after a `reset`, decides about batch, heads, widths,
+    dtype and device; later ones differ in the number of tokens alone. For inference:
+    nothing needs gradients.
 
     >>> cache = KVCache(capacity=5)
     >>> prompt = torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 6)  # three tokens
@@ -96,10 +96,7 @@ class KVCache:
         v: Float[Tensor, "batch head new d_v"],
     ) -> tuple[Float[Tensor, "batch head n d_k"], Float[Tensor, "batch head n d_v"]]:
         """Store the new tokens behind the old ones; return all keys and all values
-        stored, the new ones included.
-
-        `k` and `v` themselves stay as they are. The result may share memory with the
-        cache.
+        stored, the new ones included. The result may share memory with the cache.
 
         Raises ValueError where there would be more than `capacity` tokens, and then
         stays as it was.
@@ -128,7 +125,7 @@ class KVCache:
     def rewind(self, n: int) -> None:
         """Forget the newest `n` tokens; the older ones stay. `n` may be 0.
 
-        Raises ValueError where the cache holds fewer than `n`.
+        Raises ValueError where the cache holds fewer, and then stays as it was.
         """
         if not 0 <= n <= self._length:
             raise ValueError(f"expected 0 to {self._length} tokens to forget, got {n}.")
@@ -148,8 +145,7 @@ def attend_cached(
     `new` of the `n` tokens in `K` and `V`.
 
     `K` and `V` are what `KVCache.append` returned: the past first, then the new tokens
-    themselves. Each new token sees the whole past, the new tokens before it, and
-    itself. The output has one row per query, that is the last `new` rows of causal
+    themselves. The output has one row per query, the last `new` rows of causal
     attention over all `n` tokens. `new` may be 1 (a decode step), `n` (a prompt) or
     anything between (a chunk).
 
@@ -169,11 +165,10 @@ def attend_cached(
 
 
 class CachedModel:
-    """The decoder `forward(model, …)` with a memory: it is fed new tokens only, and
-    remembers keys and values of the old.
+    """The decoder `forward(model, …)` with a memory: it is fed new tokens only.
 
     Whatever the split into calls, the logits are those of
-    `forward(model, all tokens so far)` at the new tokens. `model` is only read, never
+    `forward(model, all tokens so far)` at the new tokens. `model` is never
     changed. `caches` is a list of one `KVCache` per layer.
 
     >>> model, ids = toy_model(), torch.tensor([[3, 1, 4, 1, 5]])
@@ -186,8 +181,7 @@ class CachedModel:
     """
 
     def __init__(self, model: dict[str, Any], capacity: int) -> None:
-        """A decoder that has seen no token yet, with room for `capacity` tokens in each
-        layer."""
+        """A decoder that has seen no token yet, with room for `capacity` tokens."""
         self.model = model
         self.caches = [KVCache(capacity) for _ in model["layers"]]
 
@@ -225,8 +219,7 @@ class CachedModel:
         """Begin **anew** with a prompt, at most `chunk` tokens at a time; the logits at
         its last token.
 
-        Nothing of an earlier sequence is left. The last chunk may be shorter than the
-        others.
+        Nothing of an earlier sequence is left. The last chunk may be shorter.
         """
         for cache in self.caches:
             cache.reset()
@@ -240,8 +233,7 @@ class CachedModel:
             cache.rewind(n)
 
     def swap(self, model: dict[str, Any]) -> None:
-        """Process the tokens to come with other weights. What has been stored of the
-        past stays as the old weights made it."""
+        """Process the tokens to come with other weights. What has been stored stays."""
         self.model = model
 
 
@@ -254,8 +246,7 @@ def generate(
     The **work** is the number of positions put through the model in each sequence: a
     prompt of five tokens counts five, a decode step one. With `use_cache`, no position
     is processed twice; without, each new token costs a whole `forward` of all tokens so
-    far. Neither processes the last new token: nobody asks what follows it. The tokens
-    are the same both ways.
+    far. Neither processes the last new token.
 
     >>> prompt = torch.tensor([[3, 1, 4]])
     >>> tokens, work = generate(toy_model(), prompt, 4, use_cache=True)
@@ -280,11 +271,11 @@ def step_flops(n: int, d_model: int, ffn: int, cached: bool) -> int:
     r"""The floating point operations of one layer of a decoder in the step that
     processes the token number `n` (from 1).
 
-    Counted are the matrix products: the four projections $W_Q, W_K, W_V, W_O$, each
-    $d_{model} \times d_{model}$; all heads' scores and mixtures, the heads together
-    being `d_model` wide; and the two matrices of the feed-forward part, to
+    Counted are the matrix products alone: the four projections $W_Q, W_K, W_V, W_O$,
+    each $d_{model} \times d_{model}$; all heads' scores and mixtures, the heads
+    together being `d_model` wide; and the two matrices of the feed-forward part, to
     `ffn * d_model` features and back. A product of an (a, b) by a (b, c) matrix costs
-    $2abc$. The rest is small, and left out.
+    $2abc$.
 
     With the cache, the step processes the one new token. Without it, the step processes
     all `n` tokens again, and computes the full (n, n) scores, masked ones included.
@@ -308,16 +299,6 @@ def attention_flops(n: int, d_model: int, cached: bool) -> int:
     840
     """
     return step_flops(n, d_model, 0, cached)
-
-
-def catch_up() -> float:
-    """At which token number do a cached step's scores and mixture cost as many
-    operations as the layer's matrices? For `d_model` = 4096 and a feed-forward part 4
-    times as wide. In tokens.
-    """
-    d_model, ffn = 4096, 4
-    matrices = (4 + 2 * ffn) * 2 * d_model**2
-    return matrices / (2 * 2 * d_model)
 
 
 def chats_that_fit() -> int:
@@ -350,9 +331,9 @@ def batch_positions(
     """Where the next `new` tokens of each text stand, and which slots they may see, in
     a batch of texts of unequal lengths.
 
-    All rows have buffers of `capacity` slots; the token at position p of a text lies in
-    slot p of its row. Row b holds `lengths[b]` tokens so far, and the new ones have
-    just been written behind them. What lies in later slots is no token of that text.
+    The token at position p of a text lies in slot p of its row. Row b holds
+    `lengths[b]` tokens so far, and the new ones have just been written behind them.
+    What lies in later slots is no token of that text.
     `pos[b, i]` is the position of the i-th new token of text b. `keep[b, i, j]` is True
     where that token may look into slot j: the causal rule, row by row.
 

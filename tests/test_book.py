@@ -134,12 +134,28 @@ def test_axe_finds_no_violation_on_any_page_in_either_theme(site: Path, phone: A
         assert said == [], path.name
 
 
+# What sticks out of the page and cannot be scrolled to, and drawings whose words a phone would make too small to read.
+LOST = """() => [...document.querySelectorAll('article math, article svg, article img, article table, article pre')].filter(e => {
+  const box = e.getBoundingClientRect();
+  if (box.width === 0 || box.right <= innerWidth + 1) return false;
+  for (let up = e.parentElement; up.tagName !== 'ARTICLE'; up = up.parentElement)
+    if (/auto|scroll/.test(getComputedStyle(up).overflowX)) return false;
+  return !/auto|scroll/.test(getComputedStyle(e).overflowX);
+}).map(e => e.outerHTML.slice(0, 80))"""
+SMALL = """() => [...document.querySelectorAll('.output > svg[width]')].filter(e => {
+  const width = e.getBoundingClientRect().width;
+  return width > 0 && width < 0.7 * e.getAttribute('width');
+}).length"""
+
+
 @pytest.mark.browser
 def test_no_page_is_wider_than_a_phone_and_nothing_is_fetched(site: Path, phone: Any) -> None:
     asked: list[str] = []
     phone.on("request", lambda request: asked.append(request.url))
     for path in sorted(site.glob("*.html")):
         assert opened(phone, path).evaluate("document.documentElement.scrollWidth") <= PHONE, path.name
+        assert phone.evaluate(LOST) == [], path.name
+        assert phone.evaluate(SMALL) == 0, path.name
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 

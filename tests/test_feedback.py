@@ -1,5 +1,7 @@
 """What a student gets back, and which of a lesson's own cells grading runs."""
 
+import html
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,14 @@ import pytest
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
 from autograder.grading.grade import grade_assignment, write_feedback
+from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
 from autograder.grading.marking.needed_cells import needed
 from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.trials import demo
 from autograder.notebooks.html_page import POLICY
+from autograder.notebooks.roles import grade_id, is_grade
 from autograder.notebooks.submission import prose
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
 
@@ -199,3 +203,22 @@ def _page_with(released: Any, text: str) -> str:
     notebook = nbformat.from_dict(released)
     cell = nbformat.v4.new_markdown_cell(prose(text), id="extra-0")
     return Pages(released).page("ann", nbformat.from_dict({**notebook, "cells": [*notebook.cells, cell]}), {}, NONE)
+
+
+def test_a_page_begins_a_letter_about_marks_below_their_points_where_the_course_says_to_whom() -> None:
+    from urllib.parse import parse_qs, urlsplit
+
+    released = read_release(course_root(), LESSON)
+    marks = {"written_average": Mark(by_hand=0.5), "average_pool_check": Mark(automatic=0.0)}
+    known = {str(grade_id(cell)) for cell in released.cells if is_grade(cell)}
+    marks = {name: marks.get(name, Mark(automatic=9.0)) for name in known}
+    evil = 'ann"><script>&body=x'
+    page = Pages(released, "marks@example.org").page(evil, released, marks, NONE)
+    (link,) = re.findall(r'href="(mailto:[^"]*)"', page)
+    fields = parse_qs(urlsplit(html.unescape(link)).query)
+    assert set(fields) == {"subject", "body"}
+    assert f"Student: {evil}" in fields["body"][0]
+    assert "written_average (0.5 of 1)" in fields["body"][0]
+    assert "<script>" not in page
+    assert "mailto:" not in Pages(released).page("ann", released, marks, NONE)
+    assert "mailto:" not in Pages(released, "a@b.org").page("ann", released, dict.fromkeys(known, Mark(automatic=9.0)), NONE)

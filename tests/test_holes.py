@@ -218,3 +218,118 @@ def test_what_is_left_behind_an_error_is_seen() -> None:
     open_purse = grade(held, _OpenPurse).cases[0].mismatch
     assert open_purse is not None
     assert "'nothing raised'" in open_purse.message
+
+
+def test_a_kernel_is_called_with_all_keys_or_with_a_table_of_one() -> None:
+    def one_row_at_a_time(q: Any, K: Any, V: Any, kernel: Any) -> Any:
+        scores = np.array([kernel(q, k) for k in K])
+        return scores / max(scores.sum(), 1e-300) @ V
+
+    assert not told("soft_lookup", "attention_pool", one_row_at_a_time).passed
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_few_zeros_and_ones_name_no_slip_for_certain(value: float) -> None:
+    """Among hundreds of programs some return nothing but 0, or 1: that is a coincidence."""
+    asked = exercise("soft_lookup", "hard_lookup")
+    asked = dataclasses.replace(asked, cases=asked.cases[:1], misconceptions=())
+    made = pack.make_record("soft_lookup", asked, 0, naming="near")
+    said = grade(made, lambda q, K, V: np.full(V.shape[1], value)).diagnosis
+    assert said is None or not said.certain or not said.known
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_bytes_of_a_number_are_no_factor_that_is_there_anyway(seed: int) -> None:
+    """Of 2 or 4 bytes nobody could tell a forgotten width from a multiplication that counts once, or keys without values."""
+    for name in ("arithmetic_intensity", "decode_time_floor"):
+        cases = record("multi_query", name, seed).cases
+        given = [leaf["s"] for case in cases for path, leaf in case.probe.inputs.leaves() if "element_bytes" in path]
+        assert given
+        assert any(number not in (1, 2, 4, 8) for number in given), (name, given)
+
+
+def test_offsets_that_are_repeated_count_as_often() -> None:
+    repeated = [case for case in record("latent", "rope_breaks_absorption").cases if _has_repeats(case.probe.inputs)]
+    assert repeated
+
+    def each_once(W_UK: Any, offsets: Any, base: float = 10_000.0) -> float:
+        found: float = exercise("latent", "rope_breaks_absorption").reference(W_UK, offsets.unique(), base)
+        return found
+
+    result = told("latent", "rope_breaks_absorption", each_once)
+    assert not result.passed, "an answer that counts each offset once gets full marks"
+
+
+def _has_repeats(inputs: Any) -> bool:
+    offsets = inputs.items()["offsets"].arrays[inputs.items()["offsets"].spec["a"]]
+    return len(np.unique(offsets)) < len(offsets)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-6, 1e-8, 1e-3])
+def test_another_epsilon_in_the_variance_is_seen(eps: float) -> None:
+    from attention_course import thread  # noqa: F401  # the course's own, as the exercise's module needs it
+
+    reference = exercise("masking", "causal_layer").reference
+
+    def other(X: torch.Tensor, **more: Any) -> Any:
+        return reference(
+            X * ((X.var(-1, keepdim=True, correction=0) + 1e-5) / (X.var(-1, keepdim=True, correction=0) + eps)).sqrt(), **more
+        )
+
+    assert not told("masking", "causal_layer", other).passed
+
+
+def test_a_second_generation_begins_anew() -> None:
+    """An answer that keeps its text, or its cache, from one call to the next is wrong from the second case on."""
+    reference, kept = exercise("kv_cache", "generate").reference, list[int]()
+
+    def remembers(**inputs: Any) -> Any:
+        ids, work = reference(**inputs)
+        kept.append(work)
+        return ids, sum(kept)
+
+    assert not told("kv_cache", "generate", remembers).passed
+
+
+def test_single_precision_made_on_the_way_is_seen_in_a_design() -> None:
+    reference = exercise("latent", "gqa_as_mla").reference
+
+    def single(W_K: torch.Tensor, W_V: torch.Tensor, H: int) -> Any:
+        down, key, value = reference(W_K, W_V, H)
+        return down, key.float(), value.float()
+
+    assert not told("latent", "gqa_as_mla", single).passed
+
+
+def test_a_number_is_no_tensor_without_axes() -> None:
+    reference = exercise("latent", "rope_breaks_absorption").reference
+    assert not told("latent", "rope_breaks_absorption", lambda **given: torch.tensor(reference(**given))).passed
+
+
+def test_what_is_forbidden_to_copy_and_to_differentiate_is_seen() -> None:
+    def with_copies(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> Any:
+        r = Q.shape[-3] // K.shape[-3]
+        out, A = exercise("grouped_query", "gqa_grouped").reference(Q, K.repeat_interleave(r, -3), V.repeat_interleave(r, -3))
+        return out, A.reshape(*A.shape[:-4], K.shape[-3], r, *A.shape[-2:])
+
+    def by_autograd(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, dO: torch.Tensor) -> Any:
+        given = [X.clone().requires_grad_() for X in (Q, K, V)]
+        out = torch.nn.functional.scaled_dot_product_attention(*given)
+        return torch.autograd.grad(out, given, dO)
+
+    def table(Q: Any, K: Any) -> Any:
+        return -((Q[:, None] - K[None]) ** 2).sum(-1) / 2
+
+    for slug, name, answer in (
+        ("grouped_query", "gqa_grouped", with_copies),
+        ("scaled_dot_product", "sdpa_backward", by_autograd),
+        ("scoring_functions", "gaussian_scores", table),
+    ):
+        assert not told(slug, name, answer).passed, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", ["soft_lookup", "scoring_functions", "masking"])
+def test_no_name_changes_with_the_seed(slug: str) -> None:
+    for asked in LESSONS[slug].exercises():
+        assert verify_exercise(slug, asked, seeds=range(100, 112)).problems == [], asked.id

@@ -110,6 +110,7 @@ def test_who_marks_what_another_has_marked_is_told_and_decides(tmp_path: Path, b
                 linus.page.wait_for_timeout(200)
         linus.press("f", "Enter")
         linus.page.wait_for_selector('body[data-saved="1"]')
+        grace.page.locator("#busy", has_text="linus has marked this meanwhile").wait_for()  # its page has asked since
         grace.press("0", "Enter")
         grace.page.wait_for_selector("#conflict:not([hidden])")
         assert "linus gave 2" in grace.text("conflict")

@@ -5,7 +5,9 @@ import http.client
 import json
 import re
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,7 @@ def test_a_formula_is_typeset_and_a_broken_one_is_shown_as_it_is_written() -> No
 
     assert "<math" in made("It is $a_j = 1$.")
     assert "\\frac{" in made("It is $\\frac{$ or so.")
+    assert "<pre" in shown(grouped({"a": Answer("x = 1 < 2", code=True)})[0])
 
 
 def test_a_mark_reaches_the_gradebook_with_its_comment_and_leaves_a_line(root: Path, store: Store) -> None:
@@ -201,7 +204,7 @@ def test_a_second_grading_asks_for_a_second_look_and_keeps_the_mark(root: Path, 
     desk = desk_of(root, store)
     desk.mark("grace", QUESTION, seen(store, "ada"), Verdict(1.5, "well"))
     path = place(api(root).coursedir, "autograded", "ada", LESSON)
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(root / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
     next(cell for cell in notebook.cells if grade_id(cell) == QUESTION).source = "Another answer."
     path.write_text(nbformat.writes(notebook))
     with Gradebook(api(root), LESSON) as book:
@@ -278,6 +281,21 @@ def test_only_the_markers_own_page_gets_in_and_only_it_can_write(root: Path) -> 
         linus = Client(addresses["linus"]).enter()
         assert "grace" in linus.ask("GET", f"/question/{QUESTION}/trail")[1]
         assert "linus" in linus.ask("GET", "/")[1]
+
+
+def test_a_gradebook_that_another_program_writes_to_loses_nothing_and_says_so(root: Path) -> None:
+    with serving(root, "grace") as addresses:
+        grace = Client(addresses["grace"]).enter()
+        state = json.loads(grace.ask("GET", f"/question/{QUESTION}/state")[1])
+        member = next(group for group in state["groups"] if not group["blank"])["members"][0]
+        body = {"seen": {member["id"]: member["version"]}, "score": 1, "comment": "", "given": []}
+        with closing(sqlite3.connect(root / "gradebook.db")) as other:
+            other.execute("BEGIN IMMEDIATE")  # as `attn grade` between two commits
+            status, said, _ = grace.ask("POST", f"/question/{QUESTION}/mark", body, X_XSRFToken=grace.token)
+            assert (status, "busy" in said) == (503, True)
+            other.rollback()
+        assert grace.ask("POST", f"/question/{QUESTION}/mark", body, X_XSRFToken=grace.token)[0] == 200
+    assert sorted(score or 0 for score, _ in marks(root).values())[-2:] == [0, 1]
 
 
 def test_the_command_says_what_is_missing(

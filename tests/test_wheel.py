@@ -256,7 +256,7 @@ NotebookClient(notebook, timeout=60, resources={"metadata": {"path": "."}}, allo
 for cell in cells:
     for output in cell.outputs:
         print("\\n".join(output.get("traceback", [output.get("data", {}).get("text/plain", "")])))
-    print("-----")
+    print("\\n-----")
 """
 
 

@@ -212,7 +212,10 @@ def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str
         said = "\n\n".join([_code(cell.source), *_outputs(cell)])
         return _folded("What the check says to this solution", said, "check") if solved else ""
     code = _code(cell.source)
-    return "\n\n".join([_folded("Code of the figure", code, "figure") if is_figure(cell) else code, *_outputs(cell)])
+    if is_figure(cell):
+        drawn = any(kind != "text/plain" for output in cell.get("outputs", []) for kind in output.get("data", {}))
+        code = _folded("Code of the figure" if drawn else "Code", code, "figure")
+    return "\n\n".join([code, *_outputs(cell)])
 
 
 def _folded(summary: str, text: str, kind: str) -> str:
@@ -252,7 +255,7 @@ def _shown(data: Any) -> str:
         known = "" if said.startswith("<") else said  # <Figure size 640x480 with 1 Axes> describes nothing
         picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
         return f'{_SCROLLED}<img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
-    return f"<pre>{html.escape(said)}</pre>" if said else ""
+    return f'<div class="printed"><pre>{html.escape(said)}</pre></div>' if said else ""
 
 
 def _text(printed: str) -> str:

@@ -53,6 +53,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         ),
     ] = ""
     demo: Annotated[str, Meta(description="the lesson of `attn demo`'s class; the first with exercises if empty")] = ""
+    contact: Annotated[
+        str,
+        Meta(
+            description="the address that students write to where a mark looks wrong; each feedback page then has a letter begun",
+            pattern=r"^([^\s@<>?&\"]+@[^\s@<>?&\"]+)?$",
+        ),
+    ] = ""
     follow_through: Annotated[
         Literal["full", "half", "none"],
         Meta(description="full, half or none of the points for an answer that is right once an earlier wrong one is replaced"),

@@ -90,8 +90,10 @@ def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Dia
         fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
         shown |= there & (not result.passed)
     found = np.flatnonzero(fits & shown)
-    left = evidence(cases) - math.log2(len(names))
-    if len(found) == 0 or left < LIKELY:
+    if len(found) == 0:
+        return None
+    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # the commonest are stored first: fewer came before
+    if left < LIKELY:
         return None
     by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
     return named(cases, *(by_id[part] for part in names[found[0]].split(PAIR)), certain=left >= SURE)
@@ -183,7 +185,8 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
     sure = certain and not raised
     estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
-    slip = any(known.id.startswith(NEW) for known in names)  # what it does is certain, and not that it was written so
+    # of a slip it is certain what it does, and not that it was written so; but what was returned, was
+    slip = any(known.id.startswith(NEW) and not known.says.startswith("returned") for known in names)
     certainly = f"{'Your number' if estimated else 'What you return'} is what comes out if you" if estimated or slip else "You"
     lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)

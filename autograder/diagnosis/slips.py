@@ -24,7 +24,7 @@ _RAISED = (
     ("TypeError", r"got an unexpected keyword argument '(\w+)'", "Your function does not take the argument `{0}`.", "Keep the names of the arguments as the stub has them: the check calls them by name."),
     ("TypeError", r"takes (\d+) positional arguments? but (\d+) (?:was|were) given", "Something is called with {1} arguments but takes {0}.", "In a class, is `self` the first parameter?"),
     ("TypeError", r"'(\w+)' object is not callable", "Something that is called is no function but a `{0}`.", "Has a name been given to a value and to a function? Is a `*` missing before a bracket?"),
-    ("TypeError", r"'NoneType' object is not (?:subscriptable|iterable)", "Something is None where a value is needed.", "Is it an argument that may be None, or does a function that you call forget its `return`? (Methods such as `list.append` return None.)"),
+    ("TypeError", r"'NoneType' object is not (?:subscriptable|iterable)", "Something is None where a value is needed.", "Is it an argument that may be None, or does a function that you call forget its `return`? Methods such as `list.append` return None."),
     ("TypeError", r"cannot unpack non-iterable (\w+)", "One value is unpacked as if it were several (a `{0}`).", "How many results does the function return that you call?"),
     ("ValueError", r"(?:not enough values|too many values) to unpack \(expected (\d+)", "A result is unpacked into {0} names, and has another number of parts.", "A leading axis more than you expect? Name the axes from the end: `*batch, n, d = x.shape`."),
     ("UnboundLocalError", r"variable '(\w+)'", "`{0}` is read before anything has been stored in it.", "Set it before the loop or the `if`."),

@@ -102,7 +102,7 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
 
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     ensure_assignment(api, root, assignment)
-    pages = Pages(_released(root, assignment))
+    pages = Pages(_released(root, assignment), settings().contact)
     written = []
     notes = {row.student: row.notes for _, row, _ in ledger.entries(root, assignment)}
     with warnings.catch_warnings(), Gradebook(api, assignment) as book:

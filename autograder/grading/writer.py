@@ -6,6 +6,7 @@ from typing import Any
 
 import nbformat
 
+from autograder.authoring.course import settings
 from autograder.grading import ledger
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.ledger import ExerciseRow, StudentRow
@@ -27,7 +28,7 @@ class Writer:
         self.points = 0.0
         self._coursedir = api.coursedir
         self._limit = LimitOutput(parent=api)
-        self._pages = Pages(self.released) if feedback else None
+        self._pages = Pages(self.released, settings().contact) if feedback else None
         self.waiting: list[tuple[str, StudentRow]] = []
         self.done: list[str] = []
 

@@ -34,6 +34,7 @@ class Answer:
 
     text: str
     pictures: tuple[str, ...] = ()
+    code: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Group:
 
 
 def read(path: Path) -> Mapping[str, Answer]:
-    """The text cells of the graded notebook at `path` by grade_id; none where it cannot be read."""
+    """The cells that a person marks of the graded notebook at `path` by grade_id; none where it cannot be read."""
     try:
         return _read(path, path.stat().st_mtime_ns)
     except (OSError, ValueError, TypeError, AttributeError):
@@ -61,7 +62,8 @@ def _read(path: Path, _modified: int) -> Mapping[str, Answer]:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         about = cell.get("metadata", {}).get("nbgrader", {})
         if about.get("solution") and about.get("grade") and isinstance(about.get("grade_id"), str):
-            found[about["grade_id"]] = Answer(_text(cell.get("source")), _pictures(cell.get("attachments")))
+            said, pasted = _text(cell.get("source")), _pictures(cell.get("attachments"))
+            found[about["grade_id"]] = Answer(said, pasted, cell.get("cell_type") == "code")
     return found
 
 
@@ -131,7 +133,7 @@ def shown(group: Group) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def _shown(answer: Answer) -> str:
-    task = bounded.Task("answer", answer.text)
+    task = bounded.Task("coloured" if answer.code else "answer", answer.text)
     made = bounded.read([task]).get(task)
     text = clean(made) if isinstance(made, str) else f"<pre>{html.escape(answer.text)}</pre>"
     pictures = [

@@ -6,6 +6,16 @@ document.addEventListener("DOMContentLoaded", () => {
     formula.setAttribute("aria-hidden", "true");
     formula.before(Object.assign(document.createElement("span"), { className: "read-aloud", textContent: formula.textContent }));
   }
+  for (const formula of document.querySelectorAll("article p math, article li math")) {
+    const line = formula.closest("p, li");
+    if (line.clientWidth === 0 || formula.getBoundingClientRect().width <= line.clientWidth) continue;
+    // a formula within a sentence that is wider than a phone scrolls on a line of its own
+    const scrolled = Object.assign(document.createElement("span"), { className: "wide-formula", tabIndex: 0 });
+    scrolled.setAttribute("role", "group");
+    scrolled.setAttribute("aria-label", "formula");
+    formula.replaceWith(scrolled);
+    scrolled.append(formula);
+  }
   document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Lessons");
   document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
   const article = document.querySelector("article");

@@ -8,6 +8,7 @@ import functools
 import html
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from autograder.grading import bounded
 from autograder.grading.gradebook import Mark
@@ -17,13 +18,16 @@ from autograder.notebooks.html_page import POLICY, coloured, document, maths_to_
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
 MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
+MAX_LETTER = 1500  # characters: some mail programs cut a longer one
 Marks = Mapping[str, Mark]
 
 
 class Pages:
     """Feedback pages for one assignment, as `released`."""
 
-    def __init__(self, released: Any):
+    def __init__(self, released: Any, contact: str = ""):
+        """`contact` is the address for requests to look at a mark again."""
+        self._contact = contact
         self._given = {cell.source for cell in released.cells}
         self._text = functools.cache(markdown)
         self._code = functools.cache(coloured)
@@ -44,6 +48,7 @@ class Pages:
         body = [
             f"<h1>{html.escape(self._title)}</h1><p>{html.escape(student)}</p>",
             _table(notebook, marks, grade),
+            _request(self._contact, self._title, student, notebook, marks),
             _notes(notes),
         ]
         if len(made) < len(set(wanted)):
@@ -90,6 +95,24 @@ def _table(notebook: Any, marks: Marks, grade: Grade) -> str:
     head = "<tr><th>exercise</th><th>marks</th><th>of</th></tr>"
     total = f"<tr><th>Total{so_far}</th><th>{grade.total:g}</th><th>{grade.points:g}</th></tr>"
     return f"<table>{head}{''.join(rows)}{total}</table>"
+
+
+def _request(contact: str, title: str, student: str, notebook: Any, marks: Marks) -> str:
+    """A letter begun, for who thinks that a mark is wrong: which marks are below their points, and room to say why."""
+    if not contact:
+        return ""
+    asked = []
+    for cell in notebook.cells:
+        found = marks.get(str(grade_id(cell)), Mark()) if is_grade(cell) else Mark()
+        score = found.automatic if found.by_hand is None else found.by_hand
+        if is_grade(cell) and score is not None and score < float(grader(cell)["points"]):
+            asked.append(f"{exercise_of(cell) or grade_id(cell)} ({score:g} of {float(grader(cell)['points']):g}): ")
+    if not asked:
+        return ""
+    body = "\r\n".join([f"Student: {student}", "Please look again at (delete what is right, say why at what is left):", *asked])
+    fields = urlencode({"subject": f"Regrade: {title}", "body": body[:MAX_LETTER]}, quote_via=quote)
+    link = html.escape(f"mailto:{quote(contact, safe='@')}?{fields}")
+    return f'<p>Does a mark look wrong? <a href="{link}">Ask for a second look</a>, and say why.</p>'
 
 
 def lateness(grade: Grade) -> str:

@@ -33,7 +33,10 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
     if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
         yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out"
     if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
-        yield from _of_triangle(node, 0 if isinstance(node.func, ast.Attribute) and not module else 1)
+        method = isinstance(node.func, ast.Attribute) and not module
+        if method or node.args:
+            yield -1, lambda n: n.func.value if method else n.args[0], f"left `{name}` out: there is no triangle"
+        yield from _of_triangle(node, 0 if method else 1)
     if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys", "masked_fill"):
         yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
     elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):

@@ -33,8 +33,8 @@ from autograder.judging.values import Array, decode
 OF_VARIANTS = 3  # rarer slips are tried in the reference alone
 JOIN, NEW = "+", "~"
 LISTED = -1.0  # a listed mistake is commoner than any other slip
-ASKED_ALONE, ASKED_TWICE = 1000, 2400  # programs that are run, with one slip and with two
-KEPT_ALONE, KEPT_TWICE = 350, 900
+ASKED_ALONE, ASKED_TWICE = 900, 1600  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 240, 330
 # processor seconds that the right answer takes, and the share of the programs that is run: in steps, so that packs stay the same
 SHARES = ((0.004, 1.0), (0.008, 0.5), (0.016, 0.25), (0.03, 0.12), (0.06, 0.06), (0.2, 0.02))
 SLOW = 0.02  # seconds: a longer variant is not edited

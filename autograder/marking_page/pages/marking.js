@@ -4,6 +4,7 @@ const $ = id => document.getElementById(id);
 const main = $("question"), most = Number(main.dataset.points), base = `/question/${main.dataset.name}`;
 const rubric = [...document.querySelectorAll("#rubric button")];
 let groups = [], comments = [], current = null, given = [], undo = [], saving = false, touched = false;
+let seen = {};  // the versions of the marks that the form shows: what is fetched later does not count as seen
 
 async function ask(path, body) {
   const options = body === undefined ? {} : {
@@ -46,8 +47,12 @@ function taken(state) {
   const names = one.members.slice(0, 4).map(who).join(", ") + (one.members.length > 4 ? ", …" : "");
   const how = one.members.length > 1 ? `${one.members.length} answers say this (${names})` : names;
   const again = one.members.some(member => member.waiting && member.score !== null) ? ": graded again, a second look is due" : "";
-  $("place").textContent = how + again;
-  $("busy").textContent = one.busy ? `${one.busy} looks at it too` : "";
+  const scores = one.members.map(member => number(member.score ?? member.automatic));
+  const kinds = [...new Set(scores)].map(score => `${score} (${scores.filter(each => each === score).length})`);
+  $("place").textContent = how + again + (kinds.length > 1 ? `; marks so far: ${kinds.join(", ")}` : "");
+  const changed = one.members.find(member => seen[member.id] !== undefined && seen[member.id] !== member.version);
+  $("busy").textContent = changed && !saving ? `${changed.by || "somebody"} has marked this meanwhile`
+    : one.busy ? `${one.busy} looks at it too` : "";
   $("like").replaceChildren(...(one.like.length ? [element("span", "Like this: ")] : []), ...one.like.map(group).filter(Boolean).map(like => {
     const made = element("button", `${who(like.members[0])}: ${number(like.members[0].score ?? like.members[0].automatic)}`, {type: "button"});
     made.onclick = () => show(like.id);
@@ -60,8 +65,8 @@ async function show(id) {
   current = id;
   $("conflict").hidden = true;
   $("text").textContent = "…";
+  fill(group(id));
   taken({groups, comments});
-  fill(group(id).members[0]);
   const answer = await ask(`/answer/${id}`);
   if (current === id) {
     $("text").innerHTML = answer.html;
@@ -69,7 +74,9 @@ async function show(id) {
   }
 }
 
-function fill(member) {
+function fill(one) {
+  const member = one.members.find(each => each.score !== null) || one.members[0];
+  seen = versions(one.members);
   given = rubric.map((_, at) => member.given[at] || 0);
   draw();
   const stands = member.score === null ? member.automatic : member.score;
@@ -77,6 +84,8 @@ function fill(member) {
   $("comment").value = member.comment;
   touched = false;
 }
+
+const versions = members => Object.fromEntries(members.map(member => [member.id, member.version]));
 
 function draw() {
   rubric.forEach((button, at) => {
@@ -132,12 +141,12 @@ async function save(members, wanted) {
   $("said").textContent = "saving …";
   try {
     const before = members.map(member => ({id: member.id, score: member.score, comment: member.comment, given: member.given}));
-    const seen = Object.fromEntries(members.map(member => [member.id, member.version]));
     const answer = await ask("/mark", {seen, ...wanted});
     touched = answer.status === 409;
     taken(answer);
     if (answer.status === 409) return conflict(answer.conflict, wanted);
-    undo.push({group: current, before});
+    seen = versions(group(current).members);
+    undo.push({group: current, before, after: seen});
     $("undo").disabled = false;
     $("said").textContent = members.length > 1 ? `saved for ${members.length} answers` : "saved";
     document.body.dataset.saved = Number(document.body.dataset.saved || 0) + members.length;
@@ -157,7 +166,8 @@ function conflict(ids, wanted) {
   const keep = element("button", "keep what stands", {type: "button", id: "keep"});
   const mine = element("button", `write ${number(wanted.score)} all the same`, {type: "button", id: "mine"});
   keep.onclick = () => { touched = false; next(); };
-  mine.onclick = () => save(group(current).members, wanted);
+  const told = versions(group(current).members);
+  mine.onclick = () => { seen = told; save(group(current).members, wanted); };
   $("said").textContent = "not saved";
   box.replaceChildren(element("p", "Marked by another meanwhile; nothing was written."), ...lines, keep, " ", mine);
   box.hidden = false;
@@ -186,12 +196,12 @@ async function back() {
   for (const old of last.before) {
     const now = groups.flatMap(one => one.members).find(member => member.id === old.id);
     if (!now) continue;
-    const answer = await ask("/mark", {seen: {[now.id]: now.version}, score: old.score, comment: old.comment, given: old.given});
+    const answer = await ask("/mark", {seen: {[now.id]: last.after[now.id]}, score: old.score, comment: old.comment, given: old.given});
     taken(answer);
     if (answer.status === 409) $("said").textContent = "not taken back: another has marked it meanwhile";
     else $("said").textContent = "taken back";
   }
-  if (group(last.group)) fill(group(last.group).members[0]);
+  if (group(last.group)) fill(group(last.group));
 }
 
 function beside(step) {

@@ -39,7 +39,7 @@ def _chunked_prefill(draw: Draw):
 def _second_prompt(draw: Draw):
     prompts = [Call("prefill", {"ids": make_ids(draw, 2, n), "chunk": 11}) for n in (5, 3)]
     return Script(
-        {"model": make_model(draw), "capacity": 17}, None, (prompts[0], _step(draw, 2), prompts[1], _step(draw, 2), LENGTH)
+        {"model": make_model(draw), "capacity": 23}, None, (prompts[0], _step(draw, 2), prompts[1], _step(draw, 2), LENGTH)
     )
 
 
@@ -197,6 +197,21 @@ class _OneCache(_Decoder):
         self.past = [self.past[0]] * len(self.past)
 
 
+class _OneCacheListedTwice(ref.CachedModel):
+    """As it is written: `[KVCache(capacity)] * n`."""
+
+    def __init__(self, model, capacity):
+        super().__init__(model, capacity)
+        self.caches = [ref.KVCache(capacity)] * len(model["layers"])
+
+
+class _OneCacheNeverReset(_OneCacheListedTwice):
+    def prefill(self, ids, chunk):
+        for part in ids.split(chunk, dim=1):
+            logits = self.extend(part)
+        return logits[:, -1]
+
+
 class _RotatesOnReading(_Decoder):
     """Stores keys as projected, and rotates all of them at each step: right, and wasteful."""
 
@@ -212,7 +227,7 @@ CACHED_MODEL = Exercise(
     title="A model that remembers",
     points=4,
     difficulty=4,
-    minutes=30,
+    minutes=24,
     reference=ref.CachedModel,
     tensors=True,
     tolerance=TWO_LAYERS,
@@ -226,7 +241,7 @@ CACHED_MODEL = Exercise(
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
-        "One `KVCache` per layer. In `extend`: positions first, counted from `self.length`, **before** any layer appends. Then, layer by "
+        "One `KVCache` per layer, each made anew. In `extend`: positions first, counted from `self.length`, **before** any layer appends. Then, layer by "
         "layer: project, rotate `q` and `k`, append, attend to what `append` returned, combine. `decode_step` and `prefill` are "
         "`extend` on one token and on chunks.",
         "Copy the body of `forward` into `extend` and change three lines: `pos` starts at `self.length`; the keys, rotated, and the "
@@ -294,6 +309,14 @@ CACHED_MODEL = Exercise(
             "used one cache for all layers: layer 1 attends to layer 0's keys too, and the length counts each token once per layer",
             "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
             _OneCache,
+            also=(_OneCacheListedTwice,),
+        ),
+        Misconception(
+            "one_cache_for_all_layers_never_reset",
+            "used one cache for all layers, and left the last sequence in it when a new prompt came",
+            "Make a `KVCache` for each layer in a list comprehension: `[KVCache(capacity)] * 2` is one cache, listed twice. And `prefill` "
+            "begins with `reset()` of all of them.",
+            _OneCacheNeverReset,
         ),
     ),
     variants=(Variant("torch_cat_and_a_counter", _Decoder), Variant("rotates_on_reading", _RotatesOnReading)),

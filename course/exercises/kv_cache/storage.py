@@ -178,6 +178,42 @@ class _CountsFirst(_IndexCopyBase):
         return super().append(k, v)
 
 
+class _StoresFirst(_Cat):
+    """The error comes when the tokens are in."""
+
+    def append(self, k, v):
+        self.K, self.V = self.join(self.K, k), self.join(self.V, v)
+        if self.length > self.capacity:
+            raise ValueError("full")
+        return self.K, self.V
+
+
+class _StoresFirstAndRewindsUnchecked(_StoresFirst):
+    def rewind(self, n):
+        stop = self.length - n
+        self.K, self.V = self.K[..., :stop, :], self.V[..., :stop, :]
+
+
+class _CountsFirstAndRewindsUnchecked(_CountsFirst):
+    def rewind(self, n):
+        self.length -= n
+
+
+class _UncheckedMinusZero(_Cat):
+    def rewind(self, n):
+        self.K, self.V = self.K[..., :-n, :], self.V[..., :-n, :]
+
+
+class _StoresFirstAndMinusZero(_StoresFirst):
+    rewind = _MinusZero.rewind
+
+
+class _FirstDraft(_StoresFirst):
+    """Three slips that go together."""
+
+    rewind = _UncheckedMinusZero.rewind
+
+
 class _OldBuffer(_IndexCopyBase):
     def reset(self):
         self.length = 0
@@ -271,7 +307,7 @@ KV_CACHE = Exercise(
     title="A cache for keys and values",
     points=3,
     difficulty=2,
-    minutes=15,
+    minutes=14,
     reference=ref.KVCache,
     tensors=True,
     cases=(
@@ -322,7 +358,7 @@ KV_CACHE = Exercise(
         ),
         Misconception(
             "rewound_past_the_beginning",
-            "let itself be rewound further than to its beginning",
+            "let the cache be rewound further than to its beginning, without a word",
             "Raise a ValueError where n is larger than `length`. A negative length would count from the end of the buffer.",
             _RewindsPastTheBeginning,
         ),
@@ -331,6 +367,32 @@ KV_CACHE = Exercise(
             "sliced with `:-n`, which forgets **everything** when n is 0",
             "`x[..., :-0, :]` is `x[..., :0, :]`, empty. Slice up to `length - n`.",
             _MinusZero,
+        ),
+        Misconception(
+            "rewound_unchecked_by_minus_zero",
+            "sliced with `:-n`, without a look at n: where n is 0 that forgets **everything**, and where n is too large it says nothing",
+            "First raise a ValueError where n is larger than `length`. Then slice up to `length - n`.",
+            _UncheckedMinusZero,
+        ),
+        Misconception(
+            "rewound_by_minus_zero_and_counted_before_it_was_refused",
+            "stored the new tokens before you refused them, and sliced with `:-n`, which forgets everything when n is 0",
+            "In `append` raise first, and change nothing before. In `rewind` slice up to `length - n`.",
+            _StoresFirstAndMinusZero,
+        ),
+        Misconception(
+            "rewound_unchecked_and_counted_before_it_was_refused",
+            "stored the new tokens before you refused them, and let the cache be rewound further than to its beginning",
+            "In `append` and in `rewind` raise first, and change nothing before.",
+            _StoresFirstAndRewindsUnchecked,
+            also=(_CountsFirstAndRewindsUnchecked,),
+        ),
+        Misconception(
+            "first_draft",
+            "stored the new tokens before you refused them, and sliced with `:-n`, without a look at n: where n is 0 that forgets "
+            "**everything**, and where n is too large it says nothing",
+            "In `append` and in `rewind` raise first, and change nothing before. Then slice up to `length - n`.",
+            _FirstDraft,
         ),
         Misconception(
             "rewound_to_n",
@@ -361,6 +423,7 @@ KV_CACHE = Exercise(
             "counted the new tokens before you refused them: the cache is not what it was before the error",
             "Raise first, and change nothing before. A ValueError must leave the cache as it was.",
             _CountsFirst,
+            also=(_StoresFirst,),
         ),
         Misconception(
             "buffer_of_the_old_text",

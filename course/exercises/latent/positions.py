@@ -11,12 +11,14 @@ from course.exercises.latent import probes
 from solutions import latent as ref
 
 
-def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3):
+def _one_head(n: int, d_c: int, d: int, *, first: tuple[int, int] = (-9, -4), gap: int = 3, again: bool = False):
     """Offsets that rise by 1 to `gap` from one drawn in `first`, and a small base, so that every pair turns."""
 
     def make(draw: Draw):
         steps = draw.rng.integers(1, gap + 1, n)
         steps[0] = draw.integer(*first)
+        if again:
+            steps[-2:] = 0  # the last three are one offset
         return {"W_UK": draw.normal(d_c, d), "offsets": np.cumsum(steps), "base": float(50 + draw.integer(0, 99))}
 
     return make
@@ -84,7 +86,7 @@ ROPE_BREAKS_ABSORPTION = Exercise(
     tolerance=Tolerance(rtol=1e-5, atol=2e-6),  # float32: equal matrices and their mean may differ by one rounding
     cases=(
         Case("two offsets", _one_head(2, 3, 2)),
-        Case("several offsets", _one_head(5, 6, 4)),
+        Case("several offsets, some of them repeated", _one_head(5, 6, 4, again=True)),
         Case("offsets on both sides", _one_head(7, 2, 8, first=(-5, -2))),
         Case("one offset, repeated", _one_offset, edge=0.2),
     ),
@@ -245,7 +247,7 @@ MLA_DECOUPLED = Exercise(
     cases=(
         Case("one new token after eleven", _step(1, 11, 2, 3, 5, 4, 2, 4, 5)),
         Case("a chunk of new tokens", _step(3, 14, 2, 5, 3, 5, 2, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
-        Case("a batch", _step(2, 31, 3, 4, 6, 5, 2, 7, 6, lead=(2,))),
+        Case("a batch", _step(2, 31, 3, 4, 6, 5, 4, 7, 6, lead=(2,))),
         Case("an empty cache", _step(5, 0, 2, 5, 4, 3, 4, 11, 7), edge=0.2),
     ),
     hints=(
@@ -332,15 +334,15 @@ MLA_DECOUPLED = Exercise(
         ),
         Misconception(
             "keys_and_values_made",
-            "got the right values from the keys and values of all tokens, made once more for every head",
+            "made the keys or values of all tokens once more, for every head",
             "Absorb, as in `mla_absorbed`: $W_{UK}^\\top$ goes to the content query, $W_{UV}$ to the average of latents. Only the rotated "
             "keys are ready as they are.",
             _concatenated,
         ),
         Misconception(
             "latents_copied_for_each_head",
-            "got the right values from copies of the cache, one for each head of each sequence, in at least one product",
-            "Three products read the cache: content scores, position scores, average. In each the heads are rows of one matrix.",
+            "copied the cache, or a part of it, for each head of each sequence",
+            "That changes no value, only memory and time. Three products read the cache: content scores, position scores, average. In each the heads are rows of one matrix.",
             Instead(ask=probes.broadcast, average=probes.broadcast),
         ),
         Misconception(

@@ -13,13 +13,13 @@ ESTIMATE = Tolerance(rtol=1e-3, atol=0.0)  # exact counts again; the mistakes ar
 def _attention(G_is):
     def make(draw: Draw):
         H, n, G = draw.sizes(3, low=3, high=17)
-        return {"H": 3 * H, "G": {"mha": 3 * H, "mqa": 1, "between": 3}[G_is], "n": n * G, "element_bytes": draw.choice((2, 4))}
+        return {"H": 3 * H, "G": {"mha": 3 * H, "mqa": 1, "between": 3}[G_is], "n": n * G, "element_bytes": draw.choice((3, 5))}
 
     return make
 
 
 def _long_context(draw: Draw):
-    return {"H": 32, "G": 4, "n": draw.integer(2000, 9000), "element_bytes": draw.choice((2, 4))}
+    return {"H": 32, "G": 4, "n": draw.integer(2000, 9000), "element_bytes": draw.choice((1, 8))}
 
 
 def _intensity(flops=4.0, keys=2.0, queries=2.0, heads=lambda H, G: G):
@@ -125,7 +125,7 @@ def _bound(ratio, long):
             "H": 4 * G,
             "G": G,
             "d": d,
-            "element_bytes": 4 if long else 1,
+            "element_bytes": 5 if long else 1,
         }
         return _machine(draw, sizes, ratio)
 

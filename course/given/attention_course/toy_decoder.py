@@ -7,7 +7,7 @@ Its weights are random. What two ways of computing agree on does not depend on t
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -88,3 +88,34 @@ def step_in_rows(
         x = x + combine(attention(q, K, V, keep[:, None]), layer["Wo"])
     logits: Tensor = x @ model["unembed"]
     return logits[:, 0]
+
+
+def copy_to_row(buffers: list[Float[Tensor, "2 batch head capacity d"]], row: int, caches: Sequence[Any]) -> None:
+    """What the caches of one text hold, one cache for each layer, into row `row` of the layers' buffers."""
+    for buffer, cache in zip(buffers, caches, strict=True):
+        nothing = buffer.new_zeros(1, buffer.shape[2], 0, buffer.shape[4])  # to be given what is stored
+        for part, stored in zip(buffer, cache.append(nothing, nothing), strict=True):
+            part[row, :, : cache.length] = stored[0]
+
+
+class Remembering:
+    """The attention of one layer of SmolLM2 (`weights`) with a `cache` and `attend`, both the learner's.
+
+    Keys are rotated by their positions in the text and stored; each head of keys and values serves three heads of queries.
+    """
+
+    def __init__(self, weights: Mapping[str, Any], cache: Any, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        self.W, self.cache, self.attend = weights, cache, attend
+
+    def __call__(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch new d_model"]:
+        """The outputs for new tokens, which follow those before."""
+        W, old = self.W, self.cache.length
+        pos = torch.arange(old, old + x.shape[1], device=x.device)
+        q, k, v = (
+            (x @ W[name]).unflatten(-1, (W[heads], -1)).transpose(1, 2) for name, heads in (("Wq", "H"), ("Wk", "G"), ("Wv", "G"))
+        )
+        K, V = self.cache.append(apply_rope(k, pos, W["base"]), v)
+        K, V = (y.repeat_interleave(W["H"] // W["G"], dim=1) for y in (K, V))  # lesson 09
+        o = self.attend(apply_rope(q, pos, W["base"]), K, V)
+        y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
+        return y
