@@ -3,6 +3,7 @@
 # All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
 PYTHON ?= python3
 VENV ?= .venv
+JOBS ?= 2
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 else
@@ -23,7 +24,7 @@ install: $(VENV)/.lab-$(SUM)
 test: $(VENV)/.all-$(SUM) lint
 	$(BIN)/attn build --check
 	$(BIN)/attn verify
-	$(BIN)/python -m pytest -m "not slow" --durations=20 --durations-min=5
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --durations=20 --durations-min=5
 
 test-slow: $(VENV)/.all-$(SUM)
 	$(BIN)/python -m pytest -m slow --nbval

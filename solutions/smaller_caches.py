@@ -175,8 +175,8 @@ class LowRankAttention:
         K = apply_rope(split_heads(C.squeeze(1) @ W["W_UK"], W["G"]), pos, W["base"])
         _, A = gqa_grouped(Q, K, K[..., :1])  # the weights are all that is wanted
         # heads are rows of one matrix: no copy of the latents for each group
-        U = A.flatten(1, 3) @ C.squeeze(1)
-        return U.unflatten(1, Q.shape[1:3])
+        U: Tensor = (A.flatten(1, 3) @ C.squeeze(1)).unflatten(1, Q.shape[1:3])
+        return U
 
     def __call__(
         self,

@@ -178,6 +178,10 @@ def test_what_is_right_has_no_relation_to_offer_but_none_is_asked_for() -> None:
     assert list(relations(noise, WANT, (), Tolerance())) == [], "noise must not be explained"
 
 
+def test_a_small_whole_number_is_not_called_the_whole_part_of_the_right_one() -> None:
+    assert list(relations(np.array(2.0), np.array(2.7029), (), Tolerance(rtol=0.02, atol=0.0))) == []
+
+
 @pytest.mark.parametrize("got", [900.0, 1100.0, 32.5, 3.0, 1000.0])
 def test_an_estimate_that_is_off_comes_from_the_right_number_by_no_function(got: float) -> None:
     assert list(relations(np.array(got), np.array(1024.0), (), Tolerance(rtol=0.02, atol=0.0))) == []

@@ -80,16 +80,16 @@ def say(row, done, total): print("done", done, flush=True)
 report = grade.grade_assignment(Path({str(root)!r}), {hostile_class.LESSON!r}, workers=2, progress=say)
 print([row.student for row in report.rows if row.score != row.points or row.flags or row.problem])
 """
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=course_root().parent)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.strip() in ("done 1", "done 4", "done 7"):
-            process.send_signal(signal.SIGSTOP)
-            time.sleep(8)
-            process.send_signal(signal.SIGCONT)
-        elif not line.startswith("done"):
-            assert line.strip() == "[]"
-    assert process.wait(60) == 0
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=course_root().parent) as process:
+        assert process.stdout is not None
+        last = ""
+        for line in process.stdout:
+            last = line.strip()
+            if last in ("done 1", "done 4", "done 7"):
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(8)
+                process.send_signal(signal.SIGCONT)
+    assert (last, process.returncode) == ("[]", 0)
 
 
 def test_a_grader_that_is_ended_while_the_release_is_written_anew_can_be_started_again(

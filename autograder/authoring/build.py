@@ -23,12 +23,12 @@ from autograder.authoring.course import (
     given_folders,
     references_folder,
     search_path,
-    spare_grammars,
 )
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import files_of, injected
 from autograder.judging import pack
 from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.grammars import spare_grammars
 
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
 # its file browser, too few for this course's code).

@@ -37,14 +37,6 @@ class CourseError(Exception):
         return [str(self)]
 
 
-def spare_grammars() -> None:
-    """Save a second and a half at the start of a command: call it before nbformat is imported.
-
-    jsonschema compiles grammars, for checks of addresses that nobody asks for, when it finds the package rfc3987_syntax.
-    """
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # None is Python's own mark for "do not import"
-
-
 @dataclass(frozen=True)
 class Lesson:
     """One lesson: `slug` is the file name everywhere, `name` the assignment (`01_soft_lookup`)."""

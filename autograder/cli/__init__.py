@@ -13,9 +13,10 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from autograder import __version__
-from autograder.authoring.course import CourseError, spare_grammars
+from autograder.authoring.course import CourseError
 from autograder.cli import author, bench, instructor, learner
 from autograder.cli.common import Command
+from autograder.notebooks.grammars import spare_grammars
 from autograder.sandbox.process import SandboxUnavailable
 
 

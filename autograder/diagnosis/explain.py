@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import slips
+from autograder.diagnosis.numbers import off, precision
 from autograder.diagnosis.outcome import right_outputs
 from autograder.diagnosis.related.places import where_wrong
 from autograder.judging.exercise import Exercise
@@ -70,13 +71,8 @@ def effort(exercise: Exercise | ExerciseRecord) -> str:
     minutes = f"about {exercise.minutes:g} minute{'' if exercise.minutes == 1 else 's'}"
     if exercise.choices:
         return f"{minutes} · prediction"
-    kind = f"estimate, {_precision(exercise)}" if exercise.kind == "estimate" else exercise.kind
+    kind = f"estimate, {precision(exercise)}" if exercise.kind == "estimate" else exercise.kind
     return f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)} · {minutes} · {kind}"
-
-
-def _precision(exercise: Exercise | ExerciseRecord) -> str:
-    percent = 100 * exercise.tolerance.rtol
-    return f"to within {percent:g} %" if percent >= 0.1 else "exactly"
 
 
 def make_report(result: Result, *, reveal: bool = True) -> Report:
@@ -194,39 +190,12 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     if exact is not None:
         return Diagnosis(f"{exact[0]}: {mismatch.message}.".replace("?.", "?"), exact[1])
     if mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0:
-        return _off(float(mismatch.expected), float(mismatch.got), coarse=result.exercise.kind == "estimate")
+        return off(float(mismatch.expected), float(mismatch.got), coarse=result.exercise.kind == "estimate")
     place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
     advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
     if place:
         return Diagnosis(f"Not yet right: {place}.", advice)
     return Diagnosis("Wrong, and in none of the ways I know.", advice)
-
-
-def _off(want: float, got: float, *, coarse: bool) -> Diagnosis:
-    """How far off a single number is, and to which side: that much can be said without a name.
-
-    Of an estimate it is said coarsely, or the next try would be a multiplication.
-    """
-    if want * got <= 0 or not np.isfinite(got):
-        return Diagnosis(
-            f"Your number, {got:.4g}, cannot be: {_sign(want, got)}.", "Which step of yours first goes out of bounds?"
-        )
-    factor = max(want / got, got / want)
-    if coarse:
-        far = "but by less than a half" if factor < 1.5 else f"by a factor of about {factor:.1g}"
-    else:
-        far = f"by a factor of about {factor:.3g}" if factor >= 1.2 else f"by about {abs(got / want - 1):.2g} of the right one"
-    side = "small" if abs(got) < abs(want) else "large"
-    missing = (
-        "Which factor, or which part, is missing?" if side == "small" else "What is counted too often, or should not be counted?"
-    )
-    return Diagnosis(f"Your number is too {side}, {far}.", f"{missing} Take each step with its unit.")
-
-
-def _sign(want: float, got: float) -> str:
-    if not np.isfinite(got):
-        return "it is not finite"
-    return "the right one is 0" if want == 0 else "it is 0" if got == 0 else "the right one has the other sign"
 
 
 # which of sixty types an answer raises could spell a digit of a hidden input; of these two, little
@@ -241,7 +210,7 @@ def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
             return f"On a hidden test ({case}), {kind or f'it raises {error}'}."
         return f"On a hidden test ({case}), the check “{mismatch.check}” fails."
     if mismatch.check == "values" and result.exercise.kind == "estimate":
-        return f"The number is asked for {_precision(result.exercise)}."
+        return f"The number is asked for {precision(result.exercise)}."
     where = f" in output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     text = f"On “{case}”{where}: {mismatch.message}"
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":

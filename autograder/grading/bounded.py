@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from autograder.authoring.course import spare_grammars
+from autograder.notebooks.grammars import spare_grammars
 from autograder.sandbox import clock, launch
 from autograder.sandbox.inside import confine
 

@@ -98,6 +98,7 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relati
     for words, function in pairs:
         image = np.asarray(function(want))
         blind = np.abs(want).max() > 5 and function is np.tanh  # 1 whatever the number was
+        blind |= want.size == 1 and abs(want.flat[0]) < 10 and function in (np.floor, np.round, np.ceil)  # 2 may be a guess
         changes = not near(want, image, tolerance)
         if np.isfinite(image).all() and changes and not blind and near(got, image, tolerance):
             yield Relation(f"is {words} of the right one", f"Leave out the last step: {words} is not asked for.")

@@ -321,14 +321,14 @@ MLA_ABSORBED = Exercise(
         ),
         Misconception(
             "keys_and_values_made",
-            "got the right values from the keys and values of all tokens, made once more for every head: that is what absorbing avoids",
-            "No product of `C` with `W_UK` or `W_UV`: $W_{UK}^\\top$ goes to the query, $W_{UV}$ to the average.",
+            "made the keys or values of all tokens once more, for every head: that is what absorbing avoids",
+            "It changes no value, only memory and time. No product of `C` with `W_UK` or `W_UV`: $W_{UK}^\\top$ goes to the query, $W_{UV}$ to the average.",
             _through_keys,
         ),
         Misconception(
             "latents_copied_for_each_head",
-            "got the right values from copies of the latents, one for each head of each sequence, for the scores, the average or both",
-            "`C.unsqueeze(-3)` makes no copy, but `torch.matmul` does when it stretches that axis for a batch. Make the heads rows of "
+            "copied the latents for each head of each sequence, for the scores, the average or both",
+            "That changes no value, only memory and time. `C.unsqueeze(-3)` makes no copy, but `torch.matmul` does when it stretches that axis for a batch. Make the heads rows of "
             "one matrix, in **both** products with `C`.",
             Instead(ask=probes.broadcast, average=probes.broadcast),
         ),

@@ -206,7 +206,7 @@ def _per_gpu(
         if kind == "mla":
             return d_c + d_rope if latent is None else latent(d_c, d_rope, tp)
         if kind == "gqa" and grouped is not None:
-            return grouped(pair * G * d, tp)
+            return grouped(G, pair * d, tp)
         return pair * d * share(heads(kind, H, G), tp)
 
     return answer
@@ -248,12 +248,13 @@ CACHE_PER_GPU = Exercise(
             "gave a GPU less than one group where there are more GPUs than groups",
             "A group's keys are needed whole by each GPU that has one of its heads: never less than $2d$.",
             Instead(share=lambda n, tp: n / tp),
+            also=(Instead(share=lambda n, tp: n // tp), Instead(grouped=lambda G, width, tp: G // tp * width)),
         ),
         Misconception(
             "group_cut_in_pieces",
             "split the numbers of all groups evenly, so that a group is cut in pieces where there are more GPUs than groups",
             "Not `2 * G * d // tp`: a head needs its group's keys whole. A GPU has `G / tp` groups, or **one** where that is less.",
-            Instead(grouped=lambda numbers, tp: numbers // tp),
+            Instead(grouped=lambda G, width, tp: G * width // tp),
         ),
         Misconception(
             "nothing_split",

@@ -247,7 +247,7 @@ MLA_DECOUPLED = Exercise(
     cases=(
         Case("one new token after eleven", _step(1, 11, 2, 3, 5, 4, 2, 4, 5)),
         Case("a chunk of new tokens", _step(3, 14, 2, 5, 3, 5, 2, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
-        Case("a batch", _step(2, 31, 3, 4, 6, 5, 2, 7, 6, lead=(2,))),
+        Case("a batch", _step(2, 31, 3, 4, 6, 5, 4, 7, 6, lead=(2,))),
         Case("an empty cache", _step(5, 0, 2, 5, 4, 3, 4, 11, 7), edge=0.2),
     ),
     hints=(
@@ -334,15 +334,15 @@ MLA_DECOUPLED = Exercise(
         ),
         Misconception(
             "keys_and_values_made",
-            "got the right values from the keys and values of all tokens, made once more for every head",
+            "made the keys or values of all tokens once more, for every head",
             "Absorb, as in `mla_absorbed`: $W_{UK}^\\top$ goes to the content query, $W_{UV}$ to the average of latents. Only the rotated "
             "keys are ready as they are.",
             _concatenated,
         ),
         Misconception(
             "latents_copied_for_each_head",
-            "got the right values from copies of the cache, one for each head of each sequence, in at least one product",
-            "Three products read the cache: content scores, position scores, average. In each the heads are rows of one matrix.",
+            "copied the cache, or a part of it, for each head of each sequence",
+            "That changes no value, only memory and time. Three products read the cache: content scores, position scores, average. In each the heads are rows of one matrix.",
             Instead(ask=probes.broadcast, average=probes.broadcast),
         ),
         Misconception(

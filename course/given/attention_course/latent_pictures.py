@@ -84,8 +84,8 @@ def folded() -> Drawing:
     scores = d.matrix((6, 5), "scores", role="score", cell=20)
     keep = np.tri(2, 5, 3, dtype=bool)
     for h in range(3):
-        name = {"label": f"head {h}, masked", "role": "score", "mask": keep, "cell": 20}
-        unfolded = d.matrix((2, 5), **name, at=(scores.right[0] + 140, 92 * h))
+        place = scores.right[0] + 140, 92 * h
+        unfolded = d.matrix((2, 5), f"head {h}, masked", role="score", mask=keep, cell=20, at=place)
         d.arrow(heads[h].right, rows.row(2 * h).left, dashed=True)
         d.arrow(scores.row(2 * h).right, unfolded.left, dashed=True)
     return d
