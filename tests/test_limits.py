@@ -1,5 +1,7 @@
 """What an answer may use: room for what it makes, and no automatic differentiation where all is by hand."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -82,3 +84,16 @@ def test_limits_survive_the_file_and_the_wire() -> None:
     assert (found.room, found.by_hand) == (1.5, True)
     with pytest.raises(WireError):
         probe_from_wire({**header, "room": "much"}, sent)
+
+
+def test_in_a_notebook_nothing_is_written_to_stderr() -> None:
+    program = (
+        "import torch\n"
+        "from autograder.judging.observation import Probe\n"
+        "from autograder.judging.observe import observe_within\n"
+        "from autograder.judging.values import encode\n"
+        "probe = Probe(encode({'x': torch.ones(4, 5)}), room=1.0)\n"
+        "print(observe_within(20, lambda x: x.repeat(3, 1), probe).failure.type)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("MemoryError", "")

@@ -4,6 +4,7 @@ In: a call. Out: its result, or a MemoryError that says how much was made. A cop
 """
 
 import contextlib
+import functools
 import os
 import sys
 import tracemalloc
@@ -22,6 +23,21 @@ def by_hand(wanted: bool) -> Iterator[None]:
         yield
 
 
+@functools.cache
+def get_ready() -> None:
+    """Call it in the main thread where `within` may run in another: PyTorch's profiler complains on stderr of a first use there."""
+    if "torch" in sys.modules:
+        with _profile():
+            pass
+
+
+def _profile() -> Any:
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it tells stderr that it begins
+    from torch.autograd.profiler import profile
+
+    return profile(profile_memory=True)
+
+
 def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     """`call()`, whose first run warms up; raises MemoryError where the second makes more than `room` bytes.
 
@@ -29,10 +45,7 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     """
     call()
     if tensors:
-        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it tells stderr that it begins
-        from torch.autograd.profiler import profile
-
-        with profile(profile_memory=True) as seen:
+        with _profile() as seen:
             result = call()
         found: Any = seen.kineto_results
         made = max((event.nbytes() for event in found.events() if event.name() == "[memory]"), default=0)

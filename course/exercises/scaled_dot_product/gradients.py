@@ -60,7 +60,7 @@ SOFTMAX_JACOBIAN = Exercise(
     misconceptions=(
         Misconception(
             "asked_autograd",
-            "asked PyTorch for the derivative, which writes nothing down here",
+            "asked PyTorch for the derivative: autograd is switched off while this exercise is checked",
             "Write the two parts of $J$ by hand: the exercise is their rule.",
             lambda s: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), s),
         ),
@@ -196,7 +196,7 @@ SDPA_BACKWARD = Exercise(
     misconceptions=(
         Misconception(
             "asked_autograd",
-            "asked PyTorch for the gradients, which writes nothing down here",
+            "asked PyTorch for the gradients: autograd is switched off while this exercise is checked",
             "Walk back by hand: three products and the softmax's rule.",
             _autograd,
             raises=True,

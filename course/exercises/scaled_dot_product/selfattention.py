@@ -351,13 +351,13 @@ CHOOSE_PROJECTIONS = Exercise(
         ),
         Misconception(
             "half_a_turn",
-            "turned the queries by half a turn: a word then looks at what lies opposite to it, and the next word of the ring is nearer",
+            "turned the queries by half a turn: a word then looks at what lies opposite to it, and for most words the next one of the ring is nearer",
             "Half of that turn is enough.",
             _turned([[-12.0, 0.0], [0.0, -12.0]]),
         ),
         Misconception(
             "one_axis_unturned",
-            "made *ate* look at *pear*, but not the others at theirs: a symmetric $W_Q W_K^\\top$ can make no ring",
+            "made *ate* look at *pear* and *sweet* at *she*, but not the other two at theirs: a symmetric $W_Q W_K^\\top$ can make no ring",
             "The matrix $W_Q W_K^\\top$ with the rows $(0, c)$ and $(c, 0)$ mirrors the plane. A turn has one of the two with the other sign.",
             _turned([[0.0, 12.0], [12.0, 0.0]]),
         ),
