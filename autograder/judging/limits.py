@@ -25,7 +25,7 @@ def by_hand(wanted: bool) -> Iterator[None]:
 
 @functools.cache
 def get_ready() -> None:
-    """Call it in the main thread where `within` may run in another: PyTorch's profiler complains on stderr of a first use there."""
+    """Call it in the main thread where `within` may run in another: PyTorch's profiler complains of a first use there."""
     if "torch" in sys.modules:
         with _profile():
             pass
