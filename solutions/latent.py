@@ -144,8 +144,8 @@ def mla_absorbed(
     ones included, so the causal mask is aligned to the end. $U_h = A_h C$, where $A_h$
     are exactly the weights of `mla_naive`. $Y$ is what `mla_naive` gives in the last
     `new` rows. Return these two; the decorator `tells_copies` adds a third: whether
-    anything **larger than the cache** was made on the way. In a decode step it should be
-    False, also in a batch.
+    anything **larger than the cache** was made on the way. In a decode step it should
+    be False, also in a batch.
 
     >>> shapes = (3, 5, 7), (3, 2, 7), (3, 2, 4), (3, 4, 5)
     >>> C = torch.tensor([[2.0, 0.0], [4.0, 6.0]])

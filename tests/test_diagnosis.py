@@ -178,6 +178,11 @@ def test_what_is_right_has_no_relation_to_offer_but_none_is_asked_for() -> None:
     assert list(relations(noise, WANT, (), Tolerance())) == [], "noise must not be explained"
 
 
+def test_a_name_that_is_not_there_is_said_before_any_mistake() -> None:
+    report = make_report(judged(ATTEND, lambda Q, K, V: attend(Q, K, V)[0] * unheard_of))  # type: ignore[name-defined]  # noqa: F821
+    assert report.headline == "The name `unheard_of` means nothing here."
+
+
 def test_a_small_whole_number_is_not_called_the_whole_part_of_the_right_one() -> None:
     assert list(relations(np.array(2.0), np.array(2.7029), (), Tolerance(rtol=0.02, atol=0.0))) == []
 

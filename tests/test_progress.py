@@ -117,3 +117,18 @@ def test_a_title_or_a_mistake_cannot_bring_markup_into_the_overview() -> None:
 def test_progress_of_a_lesson_outside_a_workspace_says_where_it_is_kept(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="attn lab"):
         overview(tmp_path)
+
+
+def test_a_check_in_a_new_kernel_keeps_what_passed_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    fresh: dict[str, object] = {"check": check}
+    exec("score = check('average_pool')", fresh)
+    assert "not defined yet" in str(fresh["score"])
+    exec("average_pool = lambda V: V.mean(axis=0)\nscore = check('average_pool')", fresh)
+    assert fresh["score"] == 1
+    again: dict[str, object] = {"check": check}
+    exec("score = check('average_pool')", again)
+    assert "Your progress keeps the pass." in str(again["score"])
+    assert progress.read(folder.parent)[folder.name, "average_pool"].status == "pass"
+    exec("average_pool = lambda V: V.sum(axis=0)\nscore = check('average_pool')", again)
+    assert progress.read(folder.parent)[folder.name, "average_pool"].status != "pass", "what ran and fails is no pass"

@@ -35,7 +35,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
-    if not failing:
+    if not failing or all(_unknown_name(result) for _, result in failing):  # a name that is not there explains itself
         return None
     tolerance = exercise.tolerance
     found = (
@@ -48,3 +48,8 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = two_terms(exercise, failing) or by_output(exercise, cases) or mistake_and_relation(exercise, failing, tolerance)
     return found or most(exercise, cases)
+
+
+def _unknown_name(result: CaseResult) -> bool:
+    failure = result.observation.failure
+    return failure is not None and failure.type == "NameError"

@@ -68,6 +68,17 @@ def record(folder: Path, exercise: str, report: Report) -> None:
         return
 
 
+def passed(folder: Path, exercise: str) -> bool:
+    """Whether its last check in `folder` passed; False elsewhere, and where the database cannot be read."""
+    if not database(folder.parent).exists():
+        return False
+    try:
+        entry = read(folder.parent).get((folder.name, exercise))
+    except CourseError:
+        return False
+    return entry is not None and entry.status == "pass"
+
+
 def read(workspace: Path) -> dict[tuple[str, str], Entry]:
     """`{(lesson, exercise): Entry}`; empty where there is no progress yet. Raises CourseError for a damaged file."""
     if not database(workspace).exists():

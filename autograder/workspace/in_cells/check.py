@@ -72,7 +72,7 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
     record = find_record(exercise)
     if answer is None:
         if exercise not in namespace:
-            return _done(judge_missing(record))
+            return _done(judge_missing(record), ran=False)
         if (trouble := _does_not_compile(namespace, exercise)) is not None:
             raise CourseError(
                 f"check({exercise!r}): the last cell that defines it does not compile ({trouble}), so what would be checked is "
@@ -83,6 +83,9 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
     if not result.passed and not record.choices:
         result.below = _failing_below(namespace, record.id, answer)
     return _done(result)
+
+
+_RUN_AGAIN = "This kernel has not seen your answer yet: run the cell that holds it, then this one. Your progress keeps the pass."
 
 
 def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> str | None:
@@ -143,11 +146,14 @@ def find_packs() -> list[Path]:
     return [path for course in courses for path in sorted((course / "release").glob(f"*/*{pack.SUFFIX}"))]
 
 
-def _done(result: Result) -> Score:
+def _done(result: Result, *, ran: bool = True) -> Score:
+    """The panel, noted in the progress; an answer whose cell has not been run in this kernel keeps what it had."""
     report = make_report(result)
-    from autograder.workspace.progress import record  # sqlite is not needed before the first check
+    from autograder.workspace import progress  # sqlite is not needed before the first check
 
-    record(Path.cwd(), result.exercise.id, report)
+    if not ran and progress.passed(Path.cwd(), result.exercise.id):
+        return Score(dataclasses.replace(report, headline="Passed before.", advice=_RUN_AGAIN))
+    progress.record(Path.cwd(), result.exercise.id, report)
     if report.status == "pass":
         from autograder.workspace.in_cells.overview import next_step
 
