@@ -93,7 +93,7 @@ def test_in_a_notebook_nothing_is_written_to_stderr() -> None:
         "from autograder.judging.observe import observe_within\n"
         "from autograder.judging.values import encode\n"
         "probe = Probe(encode({'x': torch.ones(4, 5)}), room=1.0)\n"
-        "print(observe_within(20, lambda x: x.repeat(3, 1), probe).failure.type)\n"
+        "print([observe_within(20, lambda x: x.repeat(3, 1), probe) for _ in range(3)][-1].failure.type)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
     assert (done.stdout.strip(), done.stderr) == ("MemoryError", "")

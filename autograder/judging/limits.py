@@ -4,7 +4,6 @@ In: a call. Out: its result, or a MemoryError that says how much was made. A cop
 """
 
 import contextlib
-import functools
 import os
 import sys
 import tracemalloc
@@ -23,19 +22,21 @@ def by_hand(wanted: bool) -> Iterator[None]:
         yield
 
 
-@functools.cache
-def get_ready() -> None:
-    """Call it in the main thread where `within` may run in another: PyTorch's profiler complains of a first use there."""
-    if "torch" in sys.modules:
-        with _profile():
-            pass
-
-
-def _profile() -> Any:
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it tells stderr that it begins
-    from torch.autograd.profiler import profile
-
-    return profile(profile_memory=True)
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Whatever PyTorch's profiler has to say on stderr is lost; where a sandbox lets nothing be opened, it is said."""
+    try:
+        saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:
+        yield
+        return
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
 
 
 def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
@@ -45,7 +46,9 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     """
     call()
     if tensors:
-        with _profile() as seen:
+        from torch.autograd.profiler import profile
+
+        with _silent(), profile(profile_memory=True) as seen:
             result = call()
         found: Any = seen.kineto_results
         made = max((event.nbytes() for event in found.events() if event.name() == "[memory]"), default=0)

@@ -94,8 +94,6 @@ def observe_within(
     Works on every platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous
     exception and otherwise left behind. Grading does not rely on this; there the sandbox is killed from outside.
     """
-    if probe.room:
-        limits.get_ready()
     result: list[Observation] = []
     thread = threading.Thread(target=lambda: result.append(how(answer, probe, dtype=dtype)), daemon=True)
     thread.start()
