@@ -25,6 +25,7 @@ _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import
 _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
 # ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
+_ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 
 
@@ -66,7 +67,7 @@ def reaches_inward(source: str) -> bool:
     False
     """
     seen = names(source)
-    return bool(seen & _INWARD) or {"sys", "modules"} <= seen or ("autograder" in seen and bool(seen & {"judging", "sandbox"}))
+    return bool(seen & _INWARD) or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
 def disguises(source: str) -> str | None:
