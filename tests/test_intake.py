@@ -355,7 +355,9 @@ def test_one_learners_many_archives_do_not_use_it_up_either(
 ) -> None:
     monkeypatch.setattr(archives, "MAX_TOTAL", 8 << 20)
     monkeypatch.setattr(archives, "MAX_EACH", 3 << 20)
-    entries = {f"Ann_1_assignsubmission_file_{between}{number}.zip": packed({NOTE: b"x" * (1 << 20)}) for number in range(6)}
+    entries: dict[Any, Any] = {
+        f"Ann_1_assignsubmission_file_{between}{number}.zip": packed({NOTE: b"x" * (1 << 20)}) for number in range(6)
+    }
     for name in ("Bob_2", "Cy_3"):
         entries[f"{name}_assignsubmission_file_{between}{NOTE}"] = b"b" * (1 << 20)
     # Canvas and Moodle at once: nobody pays for what is nobody's
