@@ -1,8 +1,11 @@
 """A text that is made to be slow costs its author alone: honest students graded beside it have their marks, and in time."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -74,6 +77,41 @@ def test_the_reader_answers_what_it_can_and_stops_nobody() -> None:
     assert {task for task in found if task in honest} == set(honest)
     assert Task("coloured", CODE["case"]) not in found
     assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_a_long_request_waits_for_a_reader_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook larger than a socket's buffer was lost where the reader took half a second to start, and all marks with it."""
+    server = bounded._Server()
+    monkeypatch.setattr(bounded, "_server", server)
+    server.start()
+    assert server._process is not None
+    os.kill(server._process.pid, signal.SIGSTOP)
+    again = threading.Timer(1.5, os.kill, (server._process.pid, signal.SIGCONT))
+    again.start()
+    try:
+        long = Task("scopes", "a = 1\n" + "# a comment\n" * 100_000)
+        assert bounded.read([long]) == {long: [["a"], []]}
+    finally:
+        again.join()
+        server.stop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_what_a_killed_reader_did_not_answer_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = bounded._Server()
+    monkeypatch.setattr(bounded, "_server", server)
+    server.start()
+    assert server._process is not None
+    first = server._process.pid
+    killed = threading.Timer(0.1, os.kill, (first, signal.SIGKILL))
+    killed.start()
+    try:
+        assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+        assert server._process.pid != first
+    finally:
+        killed.join()
+        server.stop()
 
 
 @pytest.mark.skipif(landlock_abi() < MIN_LANDLOCK, reason="this kernel has no Landlock that is new enough")

@@ -216,6 +216,24 @@ def test_what_a_person_would_read_otherwise_than_python_is_flagged() -> None:
         assert forbidden_names.disguises(text) is None, text
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import sys\nsys.modules['autograder.judging.observe']._changed = lambda *a: ()",
+        "from autograder.judging import limits\nlimits.within = None",
+        "import inspect\ninspect.currentframe().f_back",
+        "import gc\ngc.get_objects()",
+    ],
+)
+def test_a_cell_that_reaches_into_what_runs_it_is_flagged(cell: str) -> None:
+    def said(source: str) -> list[str]:
+        cells = [nbformat.v4.new_code_cell(source, id="extra-1")]
+        return forbidden_names.flags({}, nbformat.v4.new_notebook(cells=cells))
+
+    assert "reaches into what runs it" in " ".join(said(cell))
+    assert said("import sys\nfrom autograder import check\nprint(sys.version, list(model.parameters()))") == []
+
+
 def test_what_does_a_forbidden_ones_work_is_named_and_what_may_is_flagged() -> None:
     assert forbidden_names.uses("from torch.func import vjp\ny = vjp(f, x)", ["torch.autograd"]) == ["torch.autograd"]
     assert forbidden_names.builds_names("y = getattr(F, 'scaled_dot' + '_product_attention')(q, k, v)")

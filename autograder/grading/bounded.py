@@ -112,7 +112,8 @@ def read(tasks: Sequence[Task]) -> dict[Task, Any]:
     found: dict[Task, Any] = {}
     if not wanted:
         return found
-    raw = _server.ask(json.dumps(wanted).encode("utf-8", "replace"))
+    request = json.dumps(wanted).encode("utf-8", "replace")
+    raw = _server.ask(request) or _server.ask(request)  # its child, or the server itself, may have been killed from outside
     for line in raw.split(b"\n")[:-1]:  # the last is empty, or was cut
         number, result = json.loads(line)
         found[wanted[number]] = result
@@ -134,6 +135,7 @@ class _Server:
 
     def _started(self) -> socket.socket:
         if self._process is None or self._process.poll() is not None or self._control is None:
+            self._end()
             self._control, theirs = socket.socketpair()
             place = str(Path(__file__).resolve().parent.parent.parent)
             own = f"import sys; sys.path.insert(0, {place!r}); from autograder.grading.bounded import serve"
@@ -150,17 +152,22 @@ class _Server:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._lock:
-                socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
+                try:
+                    socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
+                except BrokenPipeError:  # it ended just now
+                    self._end()
+                    socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
             parts, size = [], 0
             until = clock.now() + START_S + WALL_S
             ours.settimeout(0.5)
             left = memoryview(struct.pack("<I", len(request)) + request)
             while left and clock.now() < until:
-                with contextlib.suppress(TimeoutError):
-                    try:
-                        left = left[ours.send(left) :]
-                    except OSError:
-                        return b""
+                try:
+                    left = left[ours.send(left) :]
+                except TimeoutError:  # an OSError as well: the reader still loads its libraries, or is busy
+                    continue
+                except OSError:
+                    return b""
             while clock.now() < until and size < MAX_ANSWER:
                 try:
                     part = ours.recv(1 << 20)
@@ -177,12 +184,15 @@ class _Server:
     def stop(self) -> None:
         """End the server and, as its children die with it, all that it does."""
         with self._lock:
-            if self._control is not None:
-                self._control.close()
-            if self._process is not None:
-                self._process.kill()
-                self._process.wait()
-            self._process = self._control = None
+            self._end()
+
+    def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = self._control = None
 
 
 _server = _Server()

@@ -131,6 +131,7 @@ def _marked(pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writ
     first: Future[list[str]] | None = None
     try:
         for job in jobs:
+            bounded.start()  # where only work that was handed in anew is graded, it is not running yet
             if not running and first is None and not rehearsal.is_known(writer.root, scheme):
                 first = pool.rehearse(scheme, settings().requires)
             running[pool.mark(scheme, job.handed)] = job

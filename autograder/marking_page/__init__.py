@@ -33,7 +33,7 @@ def run(
         raise CourseError(f"expected a marker's name of 1 to 64 printable characters, got {wrong[0]!r}.")
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     with Store(api, assignment) as store:
-        desk = Desk(root, api.coursedir, store, names=names, everybody=everybody)
+        desk = Desk(root, store, names=names, everybody=everybody)
         if not any(row.question in desk.questions for row in store.rows()):
             raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
         serve(desk, list(markers), port=port, ready=ready)

@@ -23,6 +23,9 @@ _ALSO = {
 }
 _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
 _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
+# ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
+_INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
+_ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 
 
@@ -41,6 +44,8 @@ def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
         if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
             found.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
     found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
+    if any(reaches_inward(cell.source) for cell in code):
+        found.append("a cell reaches into what runs it: whether inputs were changed or copied is not certain here")
     return found
 
 
@@ -51,6 +56,18 @@ def builds_names(source: str) -> bool:
     (True, False)
     """
     return bool(names(source) & _BUILDS)
+
+
+def reaches_inward(source: str) -> bool:
+    """Whether `source` names the engine's own modules or a way to them.
+
+    >>> reaches_inward("sys.modules['autograder.judging.observe']._changed = f"), reaches_inward("for m in self.modules(): pass")
+    (True, False)
+    >>> reaches_inward("from autograder import check")
+    False
+    """
+    seen = names(source)
+    return bool(seen & _INWARD) or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
 def disguises(source: str) -> str | None:

@@ -100,6 +100,6 @@ PERMUTATION_GAP = Exercise(
     variants=(
         Variant("row_by_row", _loop),
         Variant("permutation_matrix", _matrix),
-        Variant("undo_the_order_after_f", lambda f, X, order: (f(X[order])[torch.argsort(order)] - f(X)).abs().max()),
+        Variant("undo_the_order_after_f", lambda f, X, order: (f(X[order])[torch.argsort(order)] - f(X)).abs().max().item()),
     ),
 )
