@@ -17,7 +17,7 @@ import pytest
 
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.cli import main
-from autograder.marking_page import answers, questions, run, trail
+from autograder.marking_page import answers, opened, questions, run, trail
 from autograder.marking_page.answers import Answer, grouped, shown
 from autograder.marking_page.desk import Desk, RequestError
 from autograder.marking_page.store import ConflictError, Store, Verdict
@@ -277,7 +277,8 @@ class Client:
         return answer.status, said, answer.headers
 
     def enter(self) -> "Client":
-        assert self.ask("GET", f"{self.at.path}?{self.at.query}")[0] == 302
+        status, _, headers = self.ask("GET", f"{self.at.path}?{self.at.query}")
+        assert (status, headers["Refresh"]) == (200, "0; url=/")
         page = self.ask("GET", f"/question/{QUESTION}")[1]
         self.token = re.findall(r'name="token" content="([^"]+)"', page)[0]
         return self
@@ -318,6 +319,31 @@ def test_only_the_markers_own_page_gets_in_and_only_it_can_write(root: Path) -> 
         linus = Client(addresses["linus"]).enter()
         assert "grace" in linus.ask("GET", f"/question/{QUESTION}/trail")[1]
         assert "linus" in linus.ask("GET", "/")[1]
+
+
+def test_two_pages_open_at_once_in_one_browser_do_not_shut_each_other_out(root: Path) -> None:
+    with serving(root, "grace") as one, serving(root, "grace") as other:
+        first, second = Client(one["grace"]), Client(other["grace"])
+        first.cookies = second.cookies  # as a browser has it: cookies know no port
+        first.enter()
+        second.enter()
+        for client in (first, second):
+            assert client.ask("GET", "/")[0] == 200
+            assert client.ask("POST", f"/question/{QUESTION}/next", {}, X_XSRFToken=client.token)[0] == 200
+
+
+def test_the_browser_is_given_a_file_that_nobody_else_can_read_and_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    asked: list[str] = []
+    monkeypatch.setattr("webbrowser.open", asked.append)
+    with opened("http://127.0.0.1:1/enter?token=key"):
+        (path,) = (tmp_path / "runtime").iterdir()
+        assert asked == [path.as_uri()]
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert 'url=http://127.0.0.1:1/enter?token=key"' in path.read_text()
+    assert not path.exists()
 
 
 def test_a_gradebook_that_another_program_writes_to_loses_nothing_and_says_so(root: Path) -> None:
