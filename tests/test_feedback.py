@@ -162,10 +162,16 @@ def slow(**given):
     time.sleep(0.3)
     return 2
 def fine(**given): return 3
+def large(**given):
+    import numpy as np
+    return np.zeros(1 << 20)
 """
     with Sandbox(choose_tier(), preload=()) as sandbox, sandbox.submission([Cell("a", source)]) as submission:
         names = ["fine", "exits", "plants", "slow", "fine2"]
         seen = submission.observe_all([Question(name, [probe, probe], 5.0) for name in names])
+        few, most = (submission.observe_all([Question("large", [probe], 5.0, *room)])["large"][0] for room in ((), (9 << 20,)))
+    assert (few.value, few.failure and few.failure.type) == (None, "OutputTooLarge")  # no grader need keep 8 MiB of each probe
+    assert most.nbytes == 8 << 20
     kinds = {name: [one.failure.kind if one.failure else "value" for one in found] for name, found in seen.items()}
     assert kinds == {
         "fine": ["value"] * 2,

@@ -26,6 +26,12 @@ class Observation:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its arrays."""
+        arrays = [*(self.value.arrays if self.value else ()), *self.grads.values()]
+        return sum(array.nbytes for array in arrays if array is not None)
+
 
 @dataclass(frozen=True)
 class Probe:

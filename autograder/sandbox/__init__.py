@@ -9,10 +9,11 @@ May import `judging`, `notebooks`.
 from autograder.sandbox.budget import Budget, Purse
 from autograder.sandbox.client import Sandbox
 from autograder.sandbox.process import SandboxUnavailable
-from autograder.sandbox.submission import Cell, CellOutput, Question, Submission
+from autograder.sandbox.submission import REPLY_BYTES, Cell, CellOutput, Question, Submission
 from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
 
 __all__ = [
+    "REPLY_BYTES",
     "Budget",
     "Cell",
     "CellOutput",

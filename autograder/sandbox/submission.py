@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autograder.judging.observation import Observation, Probe
+from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array, EncodedValue
 from autograder.sandbox import clock, codec, untrusted, wire
 from autograder.sandbox.budget import Budget, shorter
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_RESTARTS = 3
 PATIENCE = 5  # times its seconds: as long as an answer may take that only ever waits for a processor
+REPLY_BYTES = 4 << 20  # arrays that are kept of a reply: a grader keeps those of all probes
 GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much more it is stopped from outside
 
 
@@ -46,11 +47,12 @@ class CellOutput:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the learner's `name`: its probes, and the seconds for all of them."""
+    """What is asked of the learner's `name`: its probes, the seconds for all of them, and the bytes kept of each reply."""
 
     name: str
     probes: Sequence[Probe]
     timeout_s: float
+    reply_bytes: int = REPLY_BYTES
 
 
 class Submission:
@@ -182,7 +184,12 @@ class Submission:
                 began = clock.now()
                 header, arrays = codec.probe_to_wire(probe)
                 reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
-                found = codec.observation_from_wire(reply, body)
+                large = sum(array.nbytes for array in body) > question.reply_bytes
+                found = (
+                    Observation(failure=Failure("raised", "OutputTooLarge"))
+                    if large
+                    else codec.observation_from_wire(reply, body)
+                )
                 seen.append(untrusted.clean_observation(found, probe, self._written, clock.now() - began))
         except WireTimeoutError:
             seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", clock.now() - began))

@@ -12,6 +12,8 @@ from autograder.judging.records import ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
 from autograder.sandbox import untrusted
 
+REPLY_TIMES = 8  # the arrays of the largest right answer, and of a wrong one as much
+
 
 def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:
     """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
@@ -50,7 +52,9 @@ def _settled(visible: Result) -> bool:
 
 
 def question(record: ExerciseRecord) -> box.Question:
-    return box.Question(record.id, [case.probe for case in record.cases], record.timeout_s)
+    largest = max((case.expected.nbytes for case in record.cases), default=0)
+    room = max(box.REPLY_BYTES, REPLY_TIMES * largest)
+    return box.Question(record.id, [case.probe for case in record.cases], record.timeout_s, room)
 
 
 def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
