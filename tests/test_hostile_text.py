@@ -149,7 +149,7 @@ def test_the_grader_itself_parses_no_text_of_a_learner(monkeypatch: pytest.Monke
         assert handed.read_anew(rebuilt.notebook, names=True) == []
         code = [cell.source for cell in rebuilt.notebook.cells if cell.cell_type == "code" and cell.source not in ours]
         assert any("extra = 1" in text and text not in [cell.source for cell in cells] for text in code)
-        assert {"draft = 1", "import os\nother = 2"} <= set(code)
+        assert {"draft = 1", "import os\nhelper = 2"} <= set(code)
         for text in code:
             assert forbidden_names.bindings(text)[0] <= forbidden_names.names(text) | {first, second, "f", "x"}
             handed.without_absent(text, handed.Imports())

@@ -55,9 +55,9 @@ def statements(source: str) -> list[Statement]:
     """
     known = getattr(_told, "statements", {})
     if source in known:
-        if (found := known[source]) is None:
+        if (told := known[source]) is None:
             raise ValueError("no Python, or too slow to read")
-        return list(found)
+        return list(told)
     may_parse(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader

@@ -150,7 +150,7 @@ _told = threading.local()
 
 def tell(known: Mapping[str, set[str] | None]) -> None:
     """For this thread, until `forget`: what `names` says of these texts, found elsewhere (None: any word counts)."""
-    _told.known = getattr(_told, "known", {}) | known
+    _told.known = {**getattr(_told, "known", {}), **known}
 
 
 def forget() -> None:
