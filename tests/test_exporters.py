@@ -17,6 +17,7 @@ from traitlets.config import Config
 
 from autograder.authoring.course import CourseError, find_lesson
 from autograder.grading.grade import grade_assignment
+from autograder.plugins import exporters
 from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
 from autograder.plugins.late_penalty import LatePenalty
 from autograder.sandbox import available_tiers
@@ -103,9 +104,15 @@ def test_gradescope_gets_a_result_for_each_submission_with_the_penalty_in_its_sc
     ]
 
 
-def test_gradescope_refuses_a_student_id_that_is_no_folder_name(gradebook: Any, tmp_path: Path) -> None:
-    with pytest.raises(CourseError, match="expected a name that can be a folder's"):
+def test_gradescope_refuses_a_student_id_that_is_no_folder_name_and_writes_the_others(gradebook: Any, tmp_path: Path) -> None:
+    with pytest.raises(CourseError, match=r"expected names that can be a folder's, got .=cmd.*left out"):
         GradescopeExporter(config=RULE, to=str(tmp_path / "g")).export(gradebook)
+    assert [path.parts[-3:] for path in tmp_path.glob("g/**/results.json")] == [("a1", "ann", "results.json")]
+
+
+@pytest.mark.parametrize(("name", "stands"), [("a" * 128, True), ("a" * 129, False), ("漢" * 67, False), ("..", False)])
+def test_gradescope_takes_every_length_of_a_name_that_the_gradebook_does(name: str, stands: bool) -> None:
+    assert exporters._is_folder(name) is stands
 
 
 def test_an_unknown_assignment_or_student_suggests_the_nearest(gradebook: Any, tmp_path: Path) -> None:

@@ -3,17 +3,20 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from autograder.authoring.course import CourseError
 from autograder.cli import main
+from autograder.grading import submitted
 from autograder.grading.collect import collect, survey
 from autograder.notebooks import archives
 
@@ -166,7 +169,7 @@ def test_bombs_are_refused_whatever_their_own_figures_say(tmp_path: Path, monkey
     assert list(reasons(bytes(lying), tmp_path)) == [f"ann/{NOTE}"]
     monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
     assert "at most 50 files" in next(iter(reasons(packed({f"{i}/{NOTE}": "" for i in range(60)}), tmp_path).values()))
-    monkeypatch.setattr(archives._Budget, "__init__", lambda self: setattr(self, "left", 10))
+    monkeypatch.setattr(archives, "MAX_TOTAL", 10)
     found = survey(saved(tmp_path, packed({f"ann/{NOTE}": "x" * 8, f"bob/{NOTE}": "x" * 8})), LESSON, {})
     assert set(found.taken) == {"ann"}
     assert "collect in parts" in found.refused[0].reason
@@ -344,6 +347,92 @@ def test_one_learners_archive_does_not_use_up_what_may_be_read_of_all(tmp_path: 
     found = survey(saved(tmp_path, packed(entries)), LESSON, {})
     assert set(found.taken) == {"Ann-1", "Bob-2"}
     assert [each.reason for each in found.refused] == ["more than 2 MiB in one archive"] * 2
+
+
+@pytest.mark.parametrize("between", ["/", ""])  # Moodle puts a folder round each student's files, or none
+def test_one_learners_many_archives_do_not_use_it_up_either(
+    between: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MAX_TOTAL", 8 << 20)
+    monkeypatch.setattr(archives, "MAX_EACH", 3 << 20)
+    entries: dict[Any, Any] = {
+        f"Ann_1_assignsubmission_file_{between}{number}.zip": packed({NOTE: b"x" * (1 << 20)}) for number in range(6)
+    }
+    for name in ("Bob_2", "Cy_3"):
+        entries[f"{name}_assignsubmission_file_{between}{NOTE}"] = b"b" * (1 << 20)
+    # Canvas and Moodle at once: nobody pays for what is nobody's
+    entries |= {f"ann_1_9_{number}_2_assignsubmission_file_{NOTE}": b"b" * (1 << 20) for number in range(3)}
+    found = survey(saved(tmp_path, packed(entries)), LESSON, {})
+    assert {"Bob-2", "Cy-3"} <= set(found.taken)
+    assert "more than 3 MiB from one student" in {each.reason for each in found.refused}
+
+
+def test_of_two_students_whose_names_become_one_no_file_is_laid_with_the_others(course: Path, tmp_path: Path) -> None:
+    entries: dict[Any, Any] = {
+        f"Zoë/{NOTE}": "{}",
+        "Zoe/helper.py": "x = 1",
+        f"José/{LESSON}.py": "x = 1",
+        f"Jose/{LESSON}_final.py": "x = 1  # which is longer",
+        f"Ann/{NOTE}": "{}",
+        "ann/mine.py": "x = 1",
+        f"honest/{NOTE}": "{}",
+        "honest/mine.py": "x = 1",
+    }
+    found = collect(course, LESSON, saved(tmp_path, packed(entries)))
+    assert everything(course / "submitted") == {f"honest/{LESSON}/{NOTE}", f"honest/{LESSON}/mine.py"}
+    said = {each.path: each.reason for each in found.refused}
+    assert set(said) == {name for name in entries if not name.startswith("honest")}
+    assert "'Zoe' and 'Zoë' would both be 'Zoe'" in said["Zoe/helper.py"]
+    assert "'Jose' and 'José'" in said[f"José/{LESSON}.py"]
+    assert "Ann and ann differ in capitals" in said["ann/mine.py"]
+
+
+def test_what_stands_in_a_notebooks_place_has_a_time_and_no_students_own_is_believed(course: Path, tmp_path: Path) -> None:
+    own = "2020-01-01 00:00:00 UTC"
+    entries: dict[Any, Any] = {
+        dated(f"ann/{LESSON}.txt", 5): "{}",
+        dated("ann/timestamp.txt", 5): own,
+        dated(f"bob/{LESSON}.py", 6): "x = 1",
+        dated("bob/_Timestamp.TXT", 6): own,
+        dated("bob/photo.jpg", 9): "j",
+        dated(f"cy/{NOTE}", 7): "{}",
+        dated("cy/timestamp.txt", 7): own,
+    }
+    download = saved(tmp_path, packed(entries))
+    collect(course, LESSON, download, zone="Europe/Berlin")
+    for name, minute in (("ann", 5), ("bob", 6), ("cy", 7)):
+        when, note = submitted.handed_in(course / "submitted" / name / LESSON / "timestamp.txt")
+        assert (when, note) == (datetime(2026, 1, 2, 9, minute), "")
+    assert not any(path.name == "Timestamp.TXT" for path in course.rglob("*"))
+    for name in ("ann", "bob", "cy"):
+        shutil.rmtree(course / "submitted" / name)
+    collect(course, LESSON, download)
+    assert not list((course / "submitted").rglob("*imestamp*"))
+
+
+def test_a_closed_folder_costs_nobody_else_and_is_said(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {name: course / "submitted" / name / LESSON for name in ("ann", "bob", "cy")}
+    for place in places.values():
+        (place / "closed").mkdir(parents=True)
+    (places["ann"] / NOTE).write_text("{}")
+    (places["bob"] / NOTE).write_text("{}")
+    scandir = os.scandir
+
+    def closed(path: Any) -> Any:
+        if Path(path) in (places["bob"], *(place / "closed" for place in places.values())):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)  # root may read all
+    scheme: Any = SimpleNamespace(digest="d")
+    ann, bob, cy = (submitted.read(course, LESSON, scheme, name) for name in places)
+    assert (ann.handed.data, ann.problem) == (b"{}", None)
+    assert ann.handed.notes == cy.handed.notes == ("the folder closed was not read: Permission denied",)
+    assert bob.handed.data is None
+    assert bob.problem is not None
+    assert "could not be read: Permission denied" in bob.problem
+    assert cy.problem is not None
+    assert "found no file" in cy.problem
 
 
 @pytest.mark.parametrize(

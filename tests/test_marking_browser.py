@@ -30,6 +30,7 @@ class Marker:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
         self.page.goto(address)
+        self.page.wait_for_url(address.partition("enter")[0])
         self.page.goto(address.partition("/enter")[0] + f"/question/{QUESTION}")
         self.idle()
 

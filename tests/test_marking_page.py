@@ -17,7 +17,7 @@ import pytest
 
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.cli import main
-from autograder.marking_page import answers, questions, run, trail
+from autograder.marking_page import answers, opened, questions, run, trail
 from autograder.marking_page.answers import Answer, grouped, shown
 from autograder.marking_page.desk import Desk, RequestError
 from autograder.marking_page.store import ConflictError, Store, Verdict
@@ -58,7 +58,7 @@ def store(root: Path) -> Iterator[Store]:
 
 
 def desk_of(root: Path, store: Store, **options: Any) -> Desk:
-    return Desk(root, api(root).coursedir, store, **options)
+    return Desk(root, store, **options)
 
 
 def seen(store: Store, *students: str) -> dict[str, str]:
@@ -85,6 +85,10 @@ def test_answers_that_say_the_same_are_one_and_blank_ones_come_first() -> None:
     assert [set(group.members) for group in groups[:2]] == [{"d"}, {"a", "b"}]
     assert groups[0].blank
     assert next(group for group in groups if group.members == ("c",)).like
+    assert (
+        len(grouped({"a": Answer("It grows as n²."), "b": Answer("It grows as n2."), "c": Answer("2¹⁰"), "d": Answer("210")}))
+        == 4
+    )
     pictured = {"a": Answer("see", ("aaaa",)), "b": Answer("see", ("bbbb",))}
     assert len(grouped(pictured)) == 2
 
@@ -194,22 +198,55 @@ def test_a_mark_that_makes_no_sense_is_refused(verdict: Verdict, root: Path, sto
     assert marks(root)["ada"] == (None, "")
 
 
-def test_a_second_grading_asks_for_a_second_look_and_keeps_the_mark(root: Path, store: Store) -> None:
+def hand_in_anew(root: Path, student: str, text: str) -> None:
+    """What grading a second submission leaves: the graded notebook, and its row in the gradebook."""
     import nbformat
 
     from autograder.grading.gradebook import Gradebook
     from autograder.grading.writer import place
     from autograder.notebooks.roles import grade_id
 
-    desk = desk_of(root, store)
-    desk.mark("grace", QUESTION, seen(store, "ada"), Verdict(1.5, "well"))
-    path = place(api(root).coursedir, "autograded", "ada", LESSON)
+    path = place(api(root).coursedir, "autograded", student, LESSON)
     notebook = nbformat.read(root / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
-    next(cell for cell in notebook.cells if grade_id(cell) == QUESTION).source = "Another answer."
+    next(cell for cell in notebook.cells if grade_id(cell) == QUESTION).source = text
     path.write_text(nbformat.writes(notebook))
     with Gradebook(api(root), LESSON) as book:
-        book.put("ada", notebook, None)
+        book.put(student, notebook, None)
         book.commit()
+
+
+def test_a_mark_for_words_that_were_replaced_meanwhile_is_not_written(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = desk_of(root, store)
+    (shown,) = [group for group in desk.state("grace", QUESTION)["groups"] if len(group["members"]) == 2]
+    told = {member["id"]: member["version"] for member in shown["members"]}
+    hand_in_anew(root, "ada", "Pay me.")
+    with pytest.raises(ConflictError) as conflict:
+        desk.mark("grace", QUESTION, told, Verdict(2.0))
+    assert [row.student for row in conflict.value.rows] == ["ada"]
+    assert marks(root)["ada"] == marks(root)["ben"] == (None, "")
+    settle = store._grades.settle  # the last moment: the mark is written, and not yet committed
+
+    def late(*asked: str) -> None:
+        settle(*asked)
+        for path in root.glob("autograded/ben/*/*.ipynb"):
+            path.write_text(path.read_text().replace("one-hot", "two-hot"))
+
+    monkeypatch.setattr(store._grades, "settle", late)
+    with pytest.raises(ConflictError):
+        desk.mark("grace", QUESTION, seen(store, "ben"), Verdict(2.0))
+    assert marks(root)["ben"] == (None, "")
+    monkeypatch.undo()
+    hand_in_anew(root, "ada", f"  {SAME}")  # the same words: what was shown to grace still stands
+    desk.mark("grace", QUESTION, {key: value for key, value in told.items() if key in seen(store, "ada")}, Verdict(2.0))
+    assert marks(root)["ada"] == (2.0, "")
+
+
+def test_a_second_grading_asks_for_a_second_look_and_keeps_the_mark(root: Path, store: Store) -> None:
+    desk = desk_of(root, store)
+    desk.mark("grace", QUESTION, seen(store, "ada"), Verdict(1.5, "well"))
+    hand_in_anew(root, "ada", "Another answer.")
     found = [group for group in desk.state("grace", QUESTION)["groups"] if group["members"][0]["score"] == 1.5]
     assert [(member["waiting"], member["comment"]) for member in found[0]["members"]] == [(True, "well")]
     assert desk.group("grace", QUESTION, found[0]["id"]).answer.text == "Another answer."
@@ -240,7 +277,8 @@ class Client:
         return answer.status, said, answer.headers
 
     def enter(self) -> "Client":
-        assert self.ask("GET", f"{self.at.path}?{self.at.query}")[0] == 302
+        status, _, headers = self.ask("GET", f"{self.at.path}?{self.at.query}")
+        assert (status, headers["Refresh"]) == (200, "0; url=/")
         page = self.ask("GET", f"/question/{QUESTION}")[1]
         self.token = re.findall(r'name="token" content="([^"]+)"', page)[0]
         return self
@@ -281,6 +319,31 @@ def test_only_the_markers_own_page_gets_in_and_only_it_can_write(root: Path) -> 
         linus = Client(addresses["linus"]).enter()
         assert "grace" in linus.ask("GET", f"/question/{QUESTION}/trail")[1]
         assert "linus" in linus.ask("GET", "/")[1]
+
+
+def test_two_pages_open_at_once_in_one_browser_do_not_shut_each_other_out(root: Path) -> None:
+    with serving(root, "grace") as one, serving(root, "grace") as other:
+        first, second = Client(one["grace"]), Client(other["grace"])
+        first.cookies = second.cookies  # as a browser has it: cookies know no port
+        first.enter()
+        second.enter()
+        for client in (first, second):
+            assert client.ask("GET", "/")[0] == 200
+            assert client.ask("POST", f"/question/{QUESTION}/next", {}, X_XSRFToken=client.token)[0] == 200
+
+
+def test_the_browser_is_given_a_file_that_nobody_else_can_read_and_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    asked: list[str] = []
+    monkeypatch.setattr("webbrowser.open", asked.append)
+    with opened("http://127.0.0.1:1/enter?token=key"):
+        (path,) = (tmp_path / "runtime").iterdir()
+        assert asked == [path.as_uri()]
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert 'url=http://127.0.0.1:1/enter?token=key"' in path.read_text()
+    assert not path.exists()
 
 
 def test_a_gradebook_that_another_program_writes_to_loses_nothing_and_says_so(root: Path) -> None:

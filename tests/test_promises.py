@@ -210,10 +210,30 @@ def test_thousands_of_odd_cells_say_twenty_lines() -> None:
 
 
 def test_what_a_person_would_read_otherwise_than_python_is_flagged() -> None:
-    for text in ("x = 1 # \u202e1 = y", "a\u200bb = 1", "s\u043eftmax = 1", "\uff45val = 1"):
+    for text in ("x = 1 # \u202e1 = y", "a\u200bb = 1", "s\u043eftmax = 1", "s\u03bfftmax = 1", "\uff45val = 1"):
         assert forbidden_names.disguises(text), ascii(text)
-    for text in ("α = 1", "x_σ = 2  # für λ", "# привет\nx = 1", "# 你好", "naïve = 1", "# d² and x₁"):
+    for text in (
+        "α = 1",
+        "x_σ = 2  # für λ",
+        "# привет\nx = 1",
+        "# 你好",
+        "naïve = 1",
+        "# d² and x₁",
+        "dα = Δx",
+        "_" * 200_000 + "é",
+    ):
         assert forbidden_names.disguises(text) is None, text
+
+
+def test_a_written_answer_that_a_person_would_read_otherwise_is_flagged() -> None:
+    def flags(text: str) -> list[str]:
+        cell = nbformat.v4.new_markdown_cell(text, metadata={"nbgrader": {"grade_id": "q", "solution": True, "grade": True}})
+        return forbidden_names.flags({}, nbformat.v4.new_notebook(cells=[cell]))
+
+    for text in ("It is \u202eorez\u202c.", "not\u200b one", "the s\u03bfftmax"):
+        assert flags(text) == [f"a written answer holds {forbidden_names.disguises(text)}: read it with care"], ascii(text)
+    for text in ("Wir wählen dα in ℝ², ﬁne 👩\u200d💻", "$x_σ$ für λ"):
+        assert flags(text) == [], text
 
 
 @pytest.mark.parametrize(

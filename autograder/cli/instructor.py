@@ -1,6 +1,7 @@
 """`attn` for instructors: collect, grade, feedback, report, demo."""
 
 import argparse
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,6 @@ def _grade(arguments: argparse.Namespace) -> int:
 def _mark(arguments: argparse.Namespace) -> int:
     import getpass
     import warnings
-    import webbrowser
 
     from sqlalchemy.exc import SAWarning
 
@@ -161,10 +161,10 @@ def _mark(arguments: argparse.Namespace) -> int:
             print(f"{marker}: {address}", flush=True)
         print("Each address is a key: give it to its marker alone. Ctrl-C ends the page; what was saved stays.", flush=True)
         if not arguments.no_browser:
-            webbrowser.open(next(iter(addresses.values())))
+            stack.enter_context(marking_page.opened(next(iter(addresses.values()))))
 
     name, options = find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         if arguments.trail:
             print(marking_page.trail(course_root(), name), end="")

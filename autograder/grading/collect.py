@@ -27,6 +27,7 @@ from traitlets import Unicode
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError
+from autograder.grading.intake import is_ours
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
@@ -88,7 +89,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
         app = ZipCollectApp(coursedir=api.coursedir, parent=api, force=True, collector_plugin=SafeCollector)
         app.init_plugins()
         app.process_extracted_files()
-    _lay_beside(intake, root, assignment)
+    _lay_beside(intake, root, assignment, _clock(zone))
     return intake
 
 
@@ -96,20 +97,23 @@ def survey(source: Path, assignment: str, known: Mapping[str, str]) -> Intake:
     """Whose notebook of `assignment` is what in `source`; nothing is written. `known` maps platform ids to students."""
     intake = Intake()
     found: dict[str, list[Hit]] = {}
-    for item in read_all(source):
+    for item in read_all(source, _whose):
         hit = item if isinstance(item, Refused) else _hit(item, assignment, known)
         if isinstance(hit, Refused):
             intake.refused.append(hit)
         else:
             found.setdefault(hit.student.casefold(), []).append(hit)
     for hits in found.values():
+        if problem := _several_people(hits):
+            intake.refused += [Refused(hit.file.path, problem) for hit in hits]
+            continue
         notebooks = [hit for hit in hits if hit.name.lower().endswith(".ipynb")]
         others = [hit for hit in hits if hit not in notebooks]
         if notebooks:
             _choose(intake, [hit for hit in notebooks if hit.named] or notebooks)
         else:
             _refuse(intake, others)
-        if others and (notebooks or len({hit.student for hit in others}) == 1):
+        if others:
             intake.beside[others[0].student] = others
     return intake
 
@@ -122,34 +126,41 @@ def _refuse(intake: Intake, hits: list[Hit]) -> None:
     intake.refused += [Refused(hit.file.path, f"{no_notebook(hit.name)}. Their page will say so") for hit in hits]
 
 
-def _lay_beside(intake: Intake, root: Path, assignment: str) -> None:
-    """Write the other files into `submitted/`, under names of our own, where nothing else is in the way."""
+def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | None) -> None:
+    """Write the other files into `submitted/`, under names of our own, where nothing else is in the way.
+
+    With a `clock`, who has no notebook handed in when the last of what may be read in its place was.
+    """
     for student, hits in intake.beside.items():
         folder = root / "submitted" / student / assignment
         there = folder.exists() and any(folder.iterdir())
         if folder.is_symlink() or folder.parent.is_symlink() or (there and student not in intake.taken):
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        for hit in hits[:MAX_BESIDE]:
-            path = folder / (re.sub(r"[^\w.-]+", "_", hit.name).strip("._")[-100:] or "file")
+        named = [(hit, re.sub(r"[^\w.-]+", "_", hit.name).strip("._")[-100:] or "file") for hit in hits]
+        laid = [(hit, name) for hit, name in named if not is_ours(name)][:MAX_BESIDE]
+        for hit, name in laid:
+            path = folder / name
             if not os.path.lexists(path):
                 path.write_bytes(hit.file.data)
+        if clock and laid and student not in intake.taken:
+            times = [hit.file.time for hit, name in laid if name.lower().endswith(TEXTS)] or [hit.file.time for hit, _ in laid]
+            (folder / "timestamp.txt").write_text(f"{_utc(max(times), clock):%Y-%m-%d %H:%M:%S} UTC\n")
+
+
+def _several_people(hits: list[Hit]) -> str | None:
+    """Why `hits`, which would lie in one folder, are not one student's, or None; a module of one could be graded as another's."""
+    if len(names := sorted({hit.student for hit in hits})) > 1:
+        return f"{' and '.join(names)} differ in capitals alone, which is one folder on some systems"
+    people = sorted({hit.written for hit in hits})
+    if len(people) > 1:  # letters that ASCII lacks are left out of a folder's name: two people could become one
+        how = "Rename one, or give ids: nbgrader db student add --lms-user-id"
+        return f"{' and '.join(map(repr, people))} would both be {hits[0].student!r} here. {how}"
+    return None
 
 
 def _choose(intake: Intake, hits: list[Hit]) -> None:
     """Take the latest of one student's notebooks, and say so."""
-    if len({hit.student for hit in hits}) > 1:
-        names = " and ".join(sorted({hit.student for hit in hits}))
-        intake.refused += [
-            Refused(hit.file.path, f"{names} differ in capitals alone, which is one folder on some systems") for hit in hits
-        ]
-        return
-    people = sorted({hit.written for hit in hits})
-    if len(people) > 1:  # letters that ASCII lacks are left out of a folder's name: two people could become one
-        names = " and ".join(repr(name) for name in people)
-        how = "Rename one, or give ids: nbgrader db student add --lms-user-id"
-        intake.refused += [Refused(hit.file.path, f"{names} would both be {hit.student!r} here. {how}") for hit in hits]
-        return
     *earlier, last = sorted(hits, key=lambda hit: hit.order)
     if earlier and earlier[-1].order == last.order and earlier[-1].file.data != last.file.data:
         intake.refused += [
@@ -191,6 +202,15 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
     if not named and (other := _LESSON.search(name)) and not _folded(assignment).startswith(_folded(other[0])):
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
     return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named)
+
+
+def _whose(top: str) -> str:
+    """Whose the outermost folder or file `top` is, as its name says: a platform may put no folder round the files of one."""
+    moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
+    if (moodle and canvas) or top.count("_assignsubmission_file_") > 1:
+        return "/"  # nobody's: `_hit` refuses them, and no one else is to pay for them
+    match = moodle or canvas
+    return f"/{match['id']}" if match else top
 
 
 def _folded(name: str) -> str:
@@ -238,11 +258,15 @@ def write(intake: Intake, extracted: Path, assignment: str, zone: str | None) ->
         shutil.rmtree(extracted)
     extracted.mkdir(parents=True)
     for student, hit in intake.taken.items():
-        stamp = f"__{hit.file.time.replace(tzinfo=clock).astimezone(UTC):%Y%m%dT%H%M%S}" if clock else ""
+        stamp = f"__{_utc(hit.file.time, clock):%Y%m%dT%H%M%S}" if clock else ""
         path = extracted / f"{student}{stamp}" / f"{assignment}.ipynb"
         path.parent.mkdir()
         path.write_bytes(hit.file.data)
         os.utime(path, (hit.file.time.timestamp(),) * 2)
+
+
+def _utc(time: datetime, clock: ZoneInfo) -> datetime:
+    return time.replace(tzinfo=clock).astimezone(UTC)
 
 
 def _clock(zone: str | None) -> ZoneInfo | None:

@@ -5,6 +5,7 @@ under its own name, then under names that copies and downloads get, then by what
 is read. What is neither gets no marks, and the reason, which the student's page tells too.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Collection
@@ -15,6 +16,7 @@ from autograder.notebooks.archives import shown
 from autograder.notebooks.submission import UnreadableError, load
 
 MAX_SEEN = 200  # files of a folder that are looked at
+MAX_CLOSED = 5  # folders of which it is said that they cannot be
 _OURS = re.compile(
     r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
 )
@@ -43,26 +45,29 @@ REASONS = {
 def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
     """What `folder` holds of `assignment`; `known` are names that the release itself has there."""
     expected = f"{assignment}.ipynb"
-    paths = [path for path in _files(folder) if path.name not in known or path.name == expected]
+    found, closed = _files(folder)
+    paths = [path for path in found if path.name not in known or path.name == expected]
     if os.path.lexists(folder / expected):
-        return _notebook(folder / expected, paths, ())
+        return _notebook(folder / expected, paths, closed)
     notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or _is_json_notebook(path)]
     if notebooks:
         named = [path for path in notebooks if _folded(assignment) in _folded(path.name)] or notebooks
         chosen = max(named, key=lambda path: (_time(path), path.name))
         others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
-        return _notebook(chosen, paths, (f"read from {shown(chosen.name)}{others}: expected {expected}",))
+        return _notebook(chosen, paths, (f"read from {shown(chosen.name)}{others}: expected {expected}", *closed))
     scripts = [path for path in paths if path.suffix.lower() == ".py"]
     if scripts:
         named = [path for path in scripts if _folded(assignment) in _folded(path.name)] or scripts
         chosen = max(named, key=lambda path: (path.stat().st_size, path.name))
         note = f"read from the script {shown(chosen.name)}, answers to questions in words are not in it: expected {expected}"
-        return _notebook(chosen, paths, (note,), script=True)
+        return _notebook(chosen, paths, (note, *closed), script=True)
     if not paths:
-        return Handed(None, f"expected {expected}, found no file. {_HOW}")
+        return Handed(None, f"expected {expected}, found no file. {_HOW}", notes=closed)
     first = max(paths, key=lambda path: path.suffix.lower() in REASONS)
     reason = REASONS.get(first.suffix.lower(), "it is no notebook")
-    return Handed(None, f"expected {expected}, found {shown(first.name)}: {reason}. {_HOW}", files=_beside(paths, first))
+    return Handed(
+        None, f"expected {expected}, found {shown(first.name)}: {reason}. {_HOW}", files=_beside(paths, first), notes=closed
+    )
 
 
 def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: bool = False) -> Handed:
@@ -73,20 +78,29 @@ def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: 
         return Handed(None, str(error), files=files, notes=notes)
 
 
-def _files(folder: Path) -> list[Path]:
-    """The files in `folder` and in folders just below it, as some upload a folder in the place of a file."""
-    found: list[Path] = []
+def is_ours(name: str) -> bool:
+    """Whether a file of that `name` says something to the grader, or nothing: on some systems capitals make no difference."""
+    return bool(_OURS.fullmatch(name) or _OURS.fullmatch(name.casefold()))
+
+
+def _files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """The files in `folder` and just below it, as some upload a folder in the place of a file; what to say of closed ones."""
+    found, closed = list[Path](), list[str]()
     if folder.is_symlink() or not folder.is_dir():
-        return found
+        return found, ()
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
         if _OURS.fullmatch(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
-            inside = sorted(os.scandir(entry.path), key=lambda each: each.name)
+            try:
+                inside = sorted(os.scandir(entry.path), key=lambda each: each.name)
+            except OSError as error:
+                closed.append(f"the folder {shown(entry.name)} was not read: {error.strerror}")
+                continue
             found += [Path(one.path) for one in inside if one.is_file(follow_symlinks=False) and not _OURS.fullmatch(one.name)]
         elif entry.is_file(follow_symlinks=False):
             found.append(Path(entry.path))
-    return found[:MAX_SEEN]
+    return found[:MAX_SEEN], tuple(closed[:MAX_CLOSED])
 
 
 def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
@@ -96,11 +110,10 @@ def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
         if path == chosen or path.name in found:
             continue
         found[path.name] = b""
-        if path.suffix == ".py" and len(found) <= MAX_FILES and path.stat().st_size <= MAX_FILE_BYTES:
-            try:
-                found[path.name] = load(path)
-            except UnreadableError:
-                continue
+        if path.suffix == ".py" and len(found) <= MAX_FILES:
+            with contextlib.suppress(UnreadableError, OSError):
+                if path.stat().st_size <= MAX_FILE_BYTES:
+                    found[path.name] = load(path)
     return found
 
 

@@ -45,8 +45,12 @@ def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
     """What `student` handed in, or why it cannot be read."""
     folder = root / "submitted" / student / assignment
     known = {path.name for path in (root / "release" / assignment).iterdir()}
-    handed = intake.read_folder(folder, assignment, known)
-    problem = handed.unreadable if handed.data is None and not os.path.lexists(folder / f"{assignment}.ipynb") else None
+    try:
+        handed = intake.read_folder(folder, assignment, known)
+        problem = handed.unreadable if handed.data is None and not os.path.lexists(folder / f"{assignment}.ipynb") else None
+    except OSError as error:  # as where whoever copied it kept rights that the grader has not
+        problem = f"the folder could not be read: {error.strerror}. Give the grader the right to read it, and grade again"
+        handed = Handed(None, problem)
     timestamp, note = handed_in(folder / "timestamp.txt")
     return Job(student, handed, problem, timestamp, note, ledger.key(scheme.digest, handed.content(), str(timestamp)))
 

@@ -5,9 +5,14 @@ gives; `answers` reads what was handed in and puts like beside like; `store` is 
 nbgrader's gradebook, with a trail of who changed what; `desk` joins them for the `server`, which Tornado runs here alone.
 """
 
+import contextlib
 import csv
+import html
 import io
-from collections.abc import Callable, Sequence
+import os
+import tempfile
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from autograder.authoring.build import nbgrader_api
@@ -33,10 +38,32 @@ def run(
         raise CourseError(f"expected a marker's name of 1 to 64 printable characters, got {wrong[0]!r}.")
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     with Store(api, assignment) as store:
-        desk = Desk(root, api.coursedir, store, names=names, everybody=everybody)
+        desk = Desk(root, store, names=names, everybody=everybody)
         if not any(row.question in desk.questions for row in store.rows()):
             raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
         serve(desk, list(markers), port=port, ready=ready)
+
+
+@contextlib.contextmanager
+def opened(address: str) -> Iterator[None]:
+    """Open `address`, which is a key, in the browser by way of a file that its owner alone can read, removed in the end.
+
+    Everybody on the machine can read a browser's command line, so the address must not stand there.
+    """
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    folder = Path(jupyter_runtime_dir())  # in the home folder: a browser in a package of its own may see no other
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, name = tempfile.mkstemp(".html", "attn-mark-", folder)  # mode 0600
+    path, to = Path(name), html.escape(address)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write('<!doctype html><meta charset="utf-8"><title>Marking</title>')
+            file.write(f'<meta http-equiv="refresh" content="0; url={to}"><a href="{to}" rel="noreferrer">Go on</a>')
+        webbrowser.open(path.as_uri())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def trail(root: Path, assignment: str) -> str:

@@ -83,8 +83,10 @@ def same(answer: Answer) -> str:
 
     >>> same(Answer("It is zero.")) == same(Answer("It  is zero\\n")), same(Answer("k = 1")) == same(Answer("K = 1"))
     (True, False)
+    >>> same(Answer("2\u00b9\u2070")) == same(Answer("210")), same(Answer("e\u0301")) == same(Answer("\u00e9"))
+    (False, True)
     """
-    text = re.sub(r"\s+", " ", unicodedata.normalize("NFKC", answer.text)).strip().rstrip(".").rstrip()
+    text = re.sub(r"\s+", " ", unicodedata.normalize("NFC", answer.text)).strip().rstrip(".").rstrip()
     return hashlib.sha256("\0".join([text, *answer.pictures]).encode("utf-8", "replace")).hexdigest()[:20]
 
 

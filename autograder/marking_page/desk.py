@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.grading.writer import place
 from autograder.marking_page import answers, questions
 from autograder.marking_page.answers import Group
 from autograder.marking_page.questions import Question
@@ -29,10 +28,10 @@ class RequestError(Exception):
 class Desk:
     """The questions of `assignment` of the course at `root`, and their answers in `store`."""
 
-    def __init__(self, root: Path, coursedir: Any, store: Store, *, names: bool = False, everybody: bool = False):
+    def __init__(self, root: Path, store: Store, *, names: bool = False, everybody: bool = False):
         self.assignment, self.store, self.names = store.assignment, store, names
         self.questions = questions.read(root, store.assignment)
-        self._coursedir, self._everybody = coursedir, everybody
+        self._everybody = everybody
         self._leases: dict[tuple[str, str], tuple[str, float]] = {}
         self._groups: dict[tuple[str, frozenset[tuple[str, str]]], list[Group]] = {}
 
@@ -126,10 +125,7 @@ class Desk:
         return known if self._everybody or not own else [row for row in known if row.student in own]
 
     def _grouped(self, name: str, rows: Sequence[Row]) -> list[Group]:
-        found = {}
-        for row in rows:
-            path = place(self._coursedir, "autograded", row.student, self.assignment)
-            found[row.id] = answers.read(path).get(name, answers.Answer(""))
+        found = {row.id: row.answer for row in rows}
         key = name, frozenset((one, answers.same(answer)) for one, answer in found.items())
         if key not in self._groups:
             self._groups = {old: groups for old, groups in self._groups.items() if old[0] != name}

@@ -53,9 +53,10 @@ class _Handler(web.RequestHandler):
 
     desk: Desk
     tokens: Mapping[str, str]
+    cookie: str
 
-    def initialize(self, desk: Desk, tokens: Mapping[str, str]) -> None:
-        self.desk, self.tokens = desk, tokens
+    def initialize(self, desk: Desk, tokens: Mapping[str, str], cookie: str) -> None:
+        self.desk, self.tokens, self.cookie = desk, tokens, cookie
 
     def set_default_headers(self) -> None:
         for name, value in HEADERS.items():
@@ -70,7 +71,7 @@ class _Handler(web.RequestHandler):
             raise web.HTTPError(403, "expected the address that `attn mark` printed, with its token")
 
     def get_current_user(self) -> str | None:
-        signed = self.get_signed_cookie("attn_marker")
+        signed = self.get_signed_cookie(self.cookie)
         marker = signed.decode("utf-8", "replace") if signed else ""
         return marker if marker in self.tokens.values() else None
 
@@ -102,8 +103,9 @@ class _Enter(_Handler):
 
     def get(self) -> None:
         marker = self.current_user
-        self.set_signed_cookie("attn_marker", marker, expires_days=None, httponly=True, samesite="Strict", path="/")
-        self.redirect("/")
+        self.set_signed_cookie(self.cookie, marker, expires_days=None, httponly=True, samesite="Strict", path="/")
+        self.set_header("Refresh", "0; url=/")  # from a page of ours: a redirect would take no such cookie along from elsewhere
+        self.finish('<!doctype html><title>Marking</title><a href="/">Go on</a>')
 
 
 class _Questions(_Handler):
@@ -186,9 +188,9 @@ def _pages() -> Environment:
     return made
 
 
-def application(desk: Desk, tokens: Mapping[str, str]) -> web.Application:
-    """The page for `tokens` ({token: who marks})."""
-    shared = {"desk": desk, "tokens": tokens}
+def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:
+    """The page for `tokens` ({token: who marks}); a browser sends a cookie to every port, so its name says whose it is."""
+    shared = {"desk": desk, "tokens": tokens, "cookie": f"attn_marker_{port}"}
     addresses: list[tuple[str, type[_Handler]]] = [
         (r"/", _Questions), (r"/enter", _Enter), (r"/question/(\w+)", _Question), (r"/question/(\w+)/trail", _Trail),
         (r"/question/(\w+)/state", _State), (r"/question/(\w+)/next", _Next), (r"/question/(\w+)/mark", _Mark),
@@ -219,9 +221,9 @@ def serve(desk: Desk, markers: list[str], *, port: int, ready: Callable[[dict[st
 
     async def run() -> None:
         sockets = bind_sockets(port, "127.0.0.1")
-        server = HTTPServer(application(desk, tokens), max_body_size=MAX_BODY)
-        server.add_sockets(sockets)
         number = sockets[0].getsockname()[1]
+        server = HTTPServer(application(desk, tokens, number), max_body_size=MAX_BODY)
+        server.add_sockets(sockets)
         ready({marker: f"http://127.0.0.1:{number}/enter?token={token}" for token, marker in tokens.items()})
         await asyncio.Event().wait()
 

@@ -1,19 +1,22 @@
 """Marks by hand, read from and written to nbgrader's gradebook: formgrader, feedback, report and exports see them at once.
 
-Whoever marks says what they saw (`version`). A mark that is another one by now is not overwritten: `ConflictError` says what
-stands there, and nothing of that request is written. Each change leaves a line in the table `marking_trail` of the same
-database, in the same transaction, so the trail and the marks cannot disagree. What formgrader writes has no line; the next
-change here does say what stood before.
+Whoever marks says what they saw (`version`). A mark that is another one by now, or belongs to another answer, is not
+overwritten: `ConflictError` says what stands there, and nothing of that request is written. Each change leaves a line in the
+table `marking_trail` of the same database, in the same transaction, so the trail and the marks cannot disagree. What formgrader
+writes has no line; the next change here does say what stood before.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from autograder.grading.grades import Grades
+from autograder.grading.writer import place
+from autograder.marking_page import answers
+from autograder.marking_page.answers import Answer
 
 TRAIL = ("time", "marker", "assignment", "question", "student", "grade", "before", "after")
 
@@ -39,11 +42,13 @@ class Row:
     points: float
     comment: str
     automatic: float | None = None  # 0 for an answer that was left blank: it does not wait
+    answer: Answer = field(default_factory=lambda: Answer(""))
 
     @property
     def version(self) -> str:
-        """Another one as soon as anything of the mark is."""
-        return hashlib.sha256(f"{self.score!r} {self.waiting} {self.comment}".encode()).hexdigest()[:12]
+        """Another one as soon as anything of the mark is, or the answer says something else."""
+        seen = f"{self.score!r} {self.waiting} {answers.same(self.answer)} {self.comment}"
+        return hashlib.sha256(seen.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Store:
         import sqlalchemy as sql
         from nbgrader import api as tables
 
-        self._sql, self._tables, self.assignment = sql, tables, assignment
+        self._sql, self._tables, self.assignment, self._coursedir = sql, tables, assignment, api.coursedir
         self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
         self._session = self._book.db
         self._grades = Grades.within(self._book, api)
@@ -115,7 +120,7 @@ class Store:
         if question is not None:
             query = query.where(api.GradeCell.name == question)
         found = [
-            Row(one, student, name, score, bool(waiting), points, said or "", automatic)
+            Row(one, student, name, score, bool(waiting), points, said or "", automatic, self._answer(student, name))
             for one, student, name, score, waiting, points, said, automatic in self._session.execute(query)
         ]
         return found if ids is None else [row for row in found if row.id in set(ids)]
@@ -135,6 +140,8 @@ class Store:
                 entry |= {"before": json.dumps(before), "after": json.dumps(asdict(verdict))}
                 self._session.execute(self._trail.insert().values(**entry))
                 self._grades.settle(self.assignment, row.student)
+            if changed := [row for row in rows if self._answer(row.student, question) != row.answer]:  # no grader commits now
+                raise ConflictError(changed)
             self._session.commit()
         except ConflictError as conflict:
             self._session.rollback()
@@ -143,6 +150,10 @@ class Store:
             self._session.rollback()
             raise
         return self.rows(question, list(seen))
+
+    def _answer(self, student: str, question: str) -> Answer:
+        path = place(self._coursedir, "autograded", student, self.assignment)
+        return answers.read(path).get(question, Answer(""))
 
     def _set(self, row: Row, verdict: Verdict) -> bool:
         """Write one mark, if it still is as `row` says: another process may be as quick."""

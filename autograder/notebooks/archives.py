@@ -12,7 +12,7 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from autograder.notebooks.submission import MAX_BYTES
 
 MAX_NESTED = 50 << 20  # bytes of a zip in a zip
 MAX_TOTAL = 2 << 30  # bytes read of one collection
-MAX_WITHIN = 5 * MAX_BYTES  # bytes read of a zip in a zip: one learner's, who must not use up what is for all
+MAX_WITHIN = 5 * MAX_BYTES  # bytes read of a zip in a zip
+MAX_EACH = MAX_NESTED + MAX_WITHIN  # bytes read of one learner's files, who must not use up what is for all
 MAX_ENTRIES = 50_000  # of an archive; a fiftieth of an archive within one
 MAX_RATIO = 100  # uncompressed to compressed, from a megabyte on; notebooks reach 10
 TEXTS = (".py", ".txt", ".json")  # what may be a notebook, or a module, under another name
@@ -78,33 +79,49 @@ class Refused:
     reason: str
 
 
-@dataclass
 class _Budget:
-    """What may still be read of the whole collection, or of an archive within it."""
+    """What may still be read: of the whole collection, of one learner's files in it, or of an archive within those."""
 
-    left: int = MAX_TOTAL
-    most: int = MAX_TOTAL
+    def __init__(self, most: int, where: str, above: "_Budget | None" = None) -> None:
+        self.most, self.left, self.where, self.above = most, most, where, above
+
+    def take(self, size: int) -> None:
+        """Count `size` bytes as read."""
+        self.left -= size
+        if self.above is not None:
+            self.above.take(size)
+
+    def problem(self, size: int) -> str | None:
+        """Why `size` bytes more may not be read, or None."""
+        if size > self.left:
+            return f"more than {self.most >> 20} MiB {self.where}"
+        return self.above.problem(size) if self.above is not None else None
 
 
-def read_all(source: Path) -> Iterator[File | Refused]:
+def read_all(source: Path, whose: Callable[[str], str] = str) -> Iterator[File | Refused]:
     """Every notebook below the folder `source`, or in the zip or notebook `source`, in the order of their paths.
 
-    What lies beside notebooks (`BESIDE`, `PACKED`) comes by its name alone, without its content, but for `TEXTS`.
+    What lies beside notebooks (`BESIDE`, `PACKED`) comes by its name alone, without its content, but for `TEXTS`. `whose` tells
+    of an outermost folder's or file's name who handed it in: of one learner's files no more than `MAX_EACH` bytes are read.
     """
-    budget = _Budget()
+    whole, each = _Budget(MAX_TOTAL, "in one collection: collect in parts"), dict[str, _Budget]()
+
+    def budget(path: str) -> _Budget:
+        return each.setdefault(whose(path.partition("/")[0]), _Budget(MAX_EACH, "from one student", whole))
+
     if source.is_symlink():
         yield Refused(source.name, "it is a link; name the file or folder itself")
     elif source.is_dir():
         for folder, folders, names in os.walk(source):
             folders.sort()
-            for name in sorted([*names, *(each for each in folders if (Path(folder) / each).is_symlink())]):
+            for name in sorted([*names, *(link for link in folders if (Path(folder) / link).is_symlink())]):
                 path = Path(folder) / name
                 yield from _on_disk(path, path.relative_to(source).as_posix(), budget)
     else:
         yield from _on_disk(source, "" if source.suffix.lower() == ".zip" else source.name, budget)
 
 
-def _on_disk(path: Path, name: str, budget: _Budget) -> Iterator[File | Refused]:
+def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterator[File | Refused]:
     label = shown(name or path.name)
     if _JUNK.search(name):
         return
@@ -122,15 +139,15 @@ def _on_disk(path: Path, name: str, budget: _Budget) -> Iterator[File | Refused]
             yield Refused(label, "expected a regular file")
         elif path.suffix.lower() == ".zip":
             yield from _in_zip(file, name, budget, time=None)
-        elif problem := _size_problem(name, info.st_size, budget):
+        elif problem := _size_problem(name, info.st_size, budget(name)):
             yield Refused(label, problem)
         else:
             data = file.read(MAX_BYTES) if _is_read(name) else b""
-            budget.left -= len(data)
+            budget(name).take(len(data))
             yield File(name, data, _at(info.st_mtime))
 
 
-def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) -> Iterator[File | Refused]:
+def _in_zip(file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: datetime | None) -> Iterator[File | Refused]:
     """The files of a zip; `time` is that of the archive it lies in, for what is within was written by a learner."""
     try:
         archive = zipfile.ZipFile(file)
@@ -148,13 +165,13 @@ def _in_zip(file: io.IOBase, name: str, budget: _Budget, time: datetime | None) 
         path = prefix + entry.filename
         if entry.is_dir() or _JUNK.search(path):
             continue
-        problem = _entry_problem(entry, budget, nested=time is not None)
+        problem = _entry_problem(entry, budget(path), nested=time is not None)
         if _folded(entry.filename) in doubled:
             problem = "the archive holds this name twice, or twice but for capitals: which one counts?"
         if problem:
             yield Refused(shown(path), problem)
             continue
-        yield from _entry(archive, entry, path, budget, time)
+        yield from _entry(archive, entry, path, budget(path), time)
 
 
 def _entry(
@@ -171,7 +188,7 @@ def _entry(
     except _BROKEN as error:
         yield Refused(shown(path), f"it could not be unpacked ({type(error).__name__}: {shown(str(error))[:80]})")
         return
-    budget.left -= len(data)
+    budget.take(len(data))
     if len(data) > limit:
         yield Refused(shown(path), f"expected at most {limit >> 20} MiB, got more than it said")
     elif not path.lower().endswith(".zip"):
@@ -179,10 +196,8 @@ def _entry(
     elif data.count(b"PK\x01\x02") > MAX_ENTRIES // 50:  # each entry of a zip's table begins so
         yield Refused(shown(path), f"expected at most {MAX_ENTRIES // 50} files in an archive within an archive")
     else:
-        within = _Budget(min(MAX_WITHIN, budget.left), MAX_WITHIN)
-        before = within.left
-        yield from _in_zip(io.BytesIO(data), path, within, written)
-        budget.left -= before - within.left
+        within = _Budget(MAX_WITHIN, "in one archive", budget)
+        yield from _in_zip(io.BytesIO(data), path, lambda _: within, written)
 
 
 def _written(entry: zipfile.ZipInfo) -> datetime:
@@ -231,10 +246,7 @@ def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
     limit = MAX_NESTED if suffix == ".zip" else MAX_BYTES
     if size > limit:
         return f"expected at most {limit >> 20} MiB, got {size >> 20} MiB"
-    if size > budget.left:
-        where = "collection: collect in parts" if budget.most == MAX_TOTAL else "archive"
-        return f"more than {budget.most >> 20} MiB in one {where}"
-    return None
+    return budget.problem(size)
 
 
 def _is_read(name: str) -> bool:

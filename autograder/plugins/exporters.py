@@ -31,9 +31,10 @@ from nbgrader.plugins import ExportPlugin
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.grading.grades import Grade, Grades
 from autograder.grading.reports.class_table import cell
+from autograder.grading.submitted import MAX_FOLDER
 from autograder.notebooks.atomic_write import write_whole
 
-_SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,100}")
+_SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,128}")  # as long as an id in the gradebook
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
@@ -113,19 +114,28 @@ class GradescopeExporter(_Exporter):
         folder = Path(self.to or "gradescope")
         grades = self.grades(gradebook)
         students = [one.id for one in self.students(gradebook)]
-        for assignment in self.assignments(gradebook):
+        assignments = self.assignments(gradebook)
+        wrong: set[str] = set()
+        for assignment in assignments:
             found = grades.of(assignment.name)
             most = {each.name: each.max_score for notebook in assignment.notebooks for each in notebook.grade_cells}
             for student in students:
                 if student not in found:
                     continue
-                for name in (assignment.name, student):
-                    if not _SAFE_NAME.fullmatch(name):
-                        raise CourseError(f"expected a name that can be a folder's, got {name!r}. Rename it in the gradebook.")
+                if odd := {name for name in (assignment.name, student) if not _is_folder(name)}:
+                    wrong |= odd
+                    continue
                 path = folder / assignment.name / student / "results.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, json.dumps(_results(found[student], most), indent=1))
         self.log.info("Wrote %s", folder)
+        if wrong:  # the others have theirs
+            names = ", ".join(map(repr, sorted(wrong)))
+            raise CourseError(f"expected names that can be a folder's, got {names}: left out. Rename them in the gradebook.")
+
+
+def _is_folder(name: str) -> bool:
+    return bool(_SAFE_NAME.fullmatch(name)) and len(name.encode()) <= MAX_FOLDER
 
 
 def _results(grade: Grade, most: Mapping[str, float]) -> dict[str, Any]:

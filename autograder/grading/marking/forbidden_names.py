@@ -27,6 +27,8 @@ _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "l
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
 _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+# Cyrillic, Armenian, Cherokee; of Greek what looks like a Latin letter and stands for nothing in mathematics
+_LOOKS_LATIN = re.compile("[\u0400-\u058f\u13a0-\u13ffΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳϹͿ]")
 
 
 def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
@@ -44,6 +46,8 @@ def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
         if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
             found.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
     found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
+    prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and is_answer(cell)]
+    found += [f"a written answer holds {what}: read it with care" for text in prose if (what := disguises(text, prose=True))]
     if any(reaches_inward(cell.source) for cell in code):
         found.append("a cell reaches into what runs it: whether inputs were changed or copied is not certain here")
     return found
@@ -70,25 +74,27 @@ def reaches_inward(source: str) -> bool:
     return bool(seen & _INWARD) or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
-def disguises(source: str) -> str | None:
+def disguises(source: str, *, prose: bool = False) -> str | None:
     """What a person would read otherwise than Python does: marks that reorder or hide text, letters that look like others.
 
     >>> disguises("def f(x): return x"), disguises("σ = 1  # сумма")
     (None, None)
     >>> disguises("s\u043eftmax = 1")
     'letters of two alphabets in one word'
+    >>> disguises("The s\u03bfftmax of \u211d", prose=True), disguises("\u211d and \ufb01", prose=True)
+    ('letters of two alphabets in one word', None)
     """
-    if _REORDERS.search(source):
+    if _REORDERS.search(source.replace("\u200d", "") if prose else source):  # U+200D joins what makes one emoji
         return "characters that reorder or hide text"
     if source.isascii():
         return None
-    for word in set(re.findall(r"\w*[^\W\d_]\w*", source)):
+    for word in set(re.findall(r"\w+", source)):
         if word.isascii():
             continue
-        if re.search("[A-Za-z]", word) and re.search("[\u0400-\u058f\u13a0-\u13ff]", word):
+        if re.search("[A-Za-z]", word) and _LOOKS_LATIN.search(word):
             return "letters of two alphabets in one word"
         letters = [c for c in word if not c.isascii() and unicodedata.category(c)[0] == "L"]  # x² is no disguise
-        if any(unicodedata.normalize("NFKC", c).isascii() for c in letters):
+        if not prose and any(unicodedata.normalize("NFKC", c).isascii() for c in letters):
             return "letters that Python reads as plain ones"
     return None
 

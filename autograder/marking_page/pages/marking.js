@@ -160,16 +160,21 @@ async function save(members, wanted) {
 
 function conflict(ids, wanted) {
   const theirs = groups.flatMap(one => one.members).filter(member => ids.includes(member.id));
+  const here = (group(current) || {members: []}).members;
+  const anew = theirs.filter(member => !here.some(one => one.id === member.id));
+  if (!here.length && anew.length) return show(groups.find(one => one.members.includes(anew[0])).id).then(() => {
+    $("said").textContent = "not saved: this was handed in anew meanwhile. Look at it again.";
+  });
   const box = $("conflict");
   const lines = theirs.slice(0, 5).map(member =>
-    element("p", `${who(member)}: ${member.by || "somebody"} gave ${number(member.score)}${member.comment ? `, “${member.comment}”` : ""}`));
+    element("p", anew.includes(member) ? `${who(member)}: handed in anew, and says something else now` : `${who(member)}: ${member.by || "somebody"} gave ${number(member.score)}${member.comment ? `, “${member.comment}”` : ""}`));
   const keep = element("button", "keep what stands", {type: "button", id: "keep"});
   const mine = element("button", `write ${number(wanted.score)} all the same`, {type: "button", id: "mine"});
   keep.onclick = () => { touched = false; next(); };
-  const told = versions(group(current).members);
-  mine.onclick = () => { seen = told; save(group(current).members, wanted); };
+  const told = versions(here);
+  mine.onclick = () => { seen = told; save(here, wanted); };
   $("said").textContent = "not saved";
-  box.replaceChildren(element("p", "Marked by another meanwhile; nothing was written."), ...lines, keep, " ", mine);
+  box.replaceChildren(element("p", "Changed meanwhile; nothing was written."), ...lines, keep, " ", mine);
   box.hidden = false;
   keep.focus();
 }
