@@ -1,9 +1,11 @@
 """A text that is made to be slow costs its author alone: honest students graded beside it have their marks, and in time."""
 
+import ast
 import os
 import shutil
 import signal
 import subprocess
+import symtable
 import sys
 import threading
 import time
@@ -17,8 +19,11 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.grading import bounded
 from autograder.grading.bounded import Task
 from autograder.grading.grade import grade_assignment
+from autograder.grading.marking import forbidden_names, handed
 from autograder.grading.trials import demo
-from autograder.notebooks.submission import prose
+from autograder.notebooks import scopes
+from autograder.notebooks.roles import grade_id, is_answer
+from autograder.notebooks.submission import MAX_PROSE, Cell, UnreadableError, parse_script, prose, rebuild
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import available_tiers
 from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi
@@ -112,6 +117,82 @@ def test_what_a_killed_reader_did_not_answer_is_asked_once_more(monkeypatch: pyt
     finally:
         killed.join()
         server.stop()
+
+
+def slow_symbols(number: int) -> str:
+    """Quick to parse; the compiler's tables of symbols take their time."""
+    return "def f():\n " + "=".join(f"a{each}" for each in range(number)) + "=1\n [" + "lambda:0," * number + "]\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_the_grader_itself_parses_no_text_of_a_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what was handed in, nor what is put together anew of it: additions to a locked cell, answers from one cell."""
+    lesson = find_lesson(LESSON)
+    release = nbformat.read(course_root() / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
+    ours = {cell.source for cell in release.cells}
+    locked = next(cell for cell in release.cells if cell.cell_type == "code" and grade_id(cell) and not is_answer(cell))
+    first, second = [one.id for one in lesson.exercises() if not one.choices][:2]
+    cells = [
+        Cell("code", "%foo\n" + slow_symbols(300) + "\nextra = 1", grade_id(locked), None),
+        Cell("code", f"draft = 1\ndef {first}(x):\n    return x", None, None),
+        Cell(
+            "code", f"import os\nhelper = 2\ndef {first}(x):\n    return x\n\n\ndef {second}(x):\n    return helper", None, None
+        ),
+    ]
+    parsed: list[str] = []
+    for module, name in ((symtable, "symtable"), (ast, "parse")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda text, *more, real=real: (parsed.append(text), real(text, *more))[1])
+    try:
+        assert handed.read_ahead(cells, ours, names=True) == []
+        rebuilt = rebuild(release, cells)
+        assert handed.read_anew(rebuilt.notebook, names=True) == []
+        code = [cell.source for cell in rebuilt.notebook.cells if cell.cell_type == "code" and cell.source not in ours]
+        assert any("extra = 1" in text and text not in [cell.source for cell in cells] for text in code)
+        assert {"draft = 1", "import os\nhelper = 2"} <= set(code)
+        for text in code:
+            assert forbidden_names.bindings(text)[0] <= forbidden_names.names(text) | {first, second, "f", "x"}
+            handed.without_absent(text, handed.Imports())
+        assert set(parsed) <= {*ours, *(scopes._MAGIC.sub("pass", text) for text in ours)}
+    finally:
+        handed.forget()
+    assert scopes.scopes("a = b") == ({"a"}, {"b"}), "afterwards it parses again"
+
+
+def test_what_is_put_together_has_the_statements_that_a_parser_finds() -> None:
+    source = "# why\nimport os\na = 1; b = 2\n\n@dec\ndef f(x):\n    '''two\n    lines'''\n    return x\n\n# end\n"
+    every = scopes.statements(source)
+    for chosen in (every, every[1:], every[::2], every[:1]):
+        scopes.only(())
+        try:
+            text = scopes.put_together(source, chosen)
+            told = scopes.statements(text)
+        finally:
+            scopes.only(None)
+        assert told == scopes.statements(text)
+
+
+def test_many_statements_cells_and_imports_are_read_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = time.process_time()
+    source = "\n".join(f"q{number} = 1" for number in range(15_000))
+    found = scopes.statements(source)
+    assert len(found) == scopes.MAX_STATEMENTS
+    assert found[-1].last == 15_000
+    assert "q14999" in found[-1].names
+    assert scopes.put_together(source, found) == source
+    chain = [f"g{number} = lambda: g{number - 1}" for number in range(1, 2000)]
+    assert len(forbidden_names.Bindings(chain).leaned_on("g1999")) == 1999
+    asked: list[str] = []
+    monkeypatch.setattr(handed, "installed", lambda top: bool(asked.append(top)))
+    imports = handed.Imports()
+    absent = [handed.without_absent(f"import a{number}, a{number}.b", imports)[1] for number in range(5000)]
+    assert len(asked) == handed.MAX_IMPORTS
+    assert sum(map(bool, absent)) == handed.MAX_IMPORTS
+    for script in (b"# %%\na\n" * 500_000, b"# %%\n" * 500_000):
+        with pytest.raises(UnreadableError, match="text in its cells"):
+            parse_script(script)
+    assert len(parse_script(b"# %% [md]\n" + b"# a\n" * 1_000_000)[0].source) <= MAX_PROSE
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.skipif(landlock_abi() < MIN_LANDLOCK, reason="this kernel has no Landlock that is new enough")

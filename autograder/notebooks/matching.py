@@ -13,7 +13,7 @@ from typing import Any
 
 from autograder.notebooks.released import Release, plain, statements_of
 from autograder.notebooks.roles import CHECK, INSTALL, grade_id, is_answer
-from autograder.notebooks.scopes import statements, text_of
+from autograder.notebooks.scopes import Statement, put_together, statements, texts_of
 
 _FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
 _SET = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
@@ -144,14 +144,12 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
     original = known.cells[str(each.key)]
     if original.cell_type != each.cell.kind or known.untouched(str(each.key), each.cell.source):
         return [each]
-    added = [
-        text_of(each.cell.source, one)
-        for one in statements_of(each.cell.source)
-        if one.names and not known.given_names.intersection(one.names) and plain(text_of(each.cell.source, one)) not in known.own
-    ]
+    new = [one for one in statements_of(each.cell.source) if one.names and not known.given_names.intersection(one.names)]
+    texts = texts_of(each.cell.source, new)
+    added = [one for one, text in zip(new, texts, strict=True) if plain(text) not in known.own]
     kept = "; what you added to it was kept" if added else ""
     notes.append(f"the locked cell {each.key!r} was changed: the lesson's own was run{kept}")
-    extra = Read(replace(each.cell, source="\n".join(added), grade_id=None, cell_id=None, pictures=()))
+    extra = Read(replace(each.cell, source=put_together(each.cell.source, added), grade_id=None, cell_id=None, pictures=()))
     return [each, extra] if added else [each]
 
 
@@ -161,26 +159,26 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
     if len(names) == 1:
         yield Read(replace(each.cell, grade_id=names[0]), names[0])
         return
-    rest, parts = [], {name: list[str]() for name in names}
-    for one in statements_of(source):
-        text = text_of(source, one)
+    rest, parts = list[Statement](), {name: list[Statement]() for name in names}
+    every = statements_of(source)
+    for one, text in zip(every, texts_of(source, every), strict=True):
         owner = next((name for name in names if name in one.names and not one.modules), None)
         if owner is not None:
-            parts[owner].append(text)
+            parts[owner].append(one)
         elif plain(text) not in known.own:
-            rest.append(text)
+            rest.append(one)
     if rest:
-        yield Read(replace(each.cell, source="\n".join(rest)))
+        yield Read(replace(each.cell, source=put_together(source, rest)))
     for name in names:
-        yield Read(replace(each.cell, source="\n".join(parts[name]).strip("\n"), grade_id=name), name)
+        yield Read(replace(each.cell, source=put_together(source, parts[name]).strip("\n"), grade_id=name), name)
 
 
 def _without(each: Read, names: set[str]) -> Iterator[Read]:
     """What a cell holds besides definitions of `names`."""
     source = each.cell.source
-    rest = [text_of(source, one) for one in statements_of(source) if one.modules or not names.intersection(one.names)]
+    rest = [one for one in statements_of(source) if one.modules or not names.intersection(one.names)]
     if rest:
-        yield Read(replace(each.cell, source="\n".join(rest)))
+        yield Read(replace(each.cell, source=put_together(source, rest)))
 
 
 def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:

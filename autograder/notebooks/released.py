@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
-from autograder.notebooks.scopes import Statement, statements, text_of
+from autograder.notebooks.scopes import Statement, statements, texts_of
 
 _STUB = re.compile(
     r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
@@ -54,7 +54,7 @@ class Release:
     def own(self) -> set[str]:
         """The text of each statement of the release."""
         code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
-        return {plain(text_of(source, each)) for source in code for each in statements_of(source)}
+        return {plain(text) for source in code for text in texts_of(source, statements_of(source))}
 
 
 def statements_of(source: str) -> list[Statement]:

@@ -5,9 +5,10 @@ import re
 import symtable
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+MAX_STATEMENTS = 2000  # of a cell; those after it count as part of the last
 _told = threading.local()
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$|^([ \t]*)[\w.]+\?{1,2}[ \t]*$", re.MULTILINE)
 
@@ -32,8 +33,9 @@ class Statement(NamedTuple):
 
 
 def tell_statements(known: Mapping[str, Sequence[Sequence[object]] | None]) -> None:
-    """For this thread, from now on: what `statements` says of these texts, found elsewhere, as `tell` does for `scopes`."""
-    _told.statements = {text: None if found is None else [_statement(each) for each in found] for text, found in known.items()}
+    """What `statements` says of these texts, found elsewhere, as `tell` does for `scopes`."""
+    for text, found in known.items():
+        _told.statements.setdefault(text, None if found is None else [_statement(each) for each in found])
 
 
 def _statement(plain: Sequence[object]) -> Statement:
@@ -53,21 +55,25 @@ def statements(source: str) -> list[Statement]:
     """
     known = getattr(_told, "statements", {})
     if source in known:
-        if (found := known[source]) is None:
+        if (told := known[source]) is None:
             raise ValueError("no Python, or too slow to read")
-        return list(found)
+        return list(told)
+    may_parse(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
         body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
-    found = []
+    found: list[Statement] = []
+    bound: list[dict[str, None]] = []
     for node in body:
-        first, last = (found[-1].last + 1 if found else 1), node.end_lineno or node.lineno
-        names, modules, calls = _bound(node), _modules(node), _calls(node)
-        if found and node.lineno <= found[-1].last:  # behind a semicolon
-            before = found.pop()
-            found.append(Statement(before.first, max(last, before.last), (*before.names, *names)))
+        names = dict.fromkeys(_bound(node))
+        last = node.end_lineno or node.lineno
+        if found and (node.lineno <= found[-1].last or len(found) == MAX_STATEMENTS):  # behind a semicolon, or one too many
+            found[-1] = Statement(found[-1].first, max(last, found[-1].last))
+            bound[-1] |= names
         else:
-            found.append(Statement(first, last, names, modules, calls))
+            found.append(Statement(found[-1].last + 1 if found else 1, last, (), _modules(node), _calls(node)))
+            bound.append(names)
+    found = [one._replace(names=tuple(names)) for one, names in zip(found, bound, strict=True)]
     lines = source.count("\n") + 1
     if found and found[-1].last < lines:
         found[-1] = found[-1]._replace(last=lines)
@@ -79,9 +85,23 @@ def without_magics(source: str) -> str:
     return _HARMLESS.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)
 
 
-def text_of(source: str, statement: Statement) -> str:
-    """The lines of `statement` in `source`."""
-    return "\n".join(source.split("\n")[statement.first - 1 : statement.last])
+def texts_of(source: str, chosen: Iterable[Statement]) -> list[str]:
+    """The lines in `source` of each of the `chosen` statements."""
+    lines = source.split("\n")
+    return ["\n".join(lines[each.first - 1 : each.last]) for each in chosen]
+
+
+def put_together(source: str, chosen: Sequence[Statement]) -> str:
+    """A cell of the `chosen` statements of `source` alone. Its statements are known: in this thread nobody parses it again."""
+    text = "\n".join(texts_of(source, chosen))
+    known, line = [], 0
+    for each in chosen:
+        length = each.last - each.first + 1
+        known.append(each._replace(first=line + 1, last=line + length))
+        line += length
+    if getattr(_told, "ours", None) is not None:
+        _told.statements.setdefault(text, known)
+    return text
 
 
 def _bound(node: ast.stmt) -> tuple[str, ...]:
@@ -110,12 +130,30 @@ def _calls(node: ast.stmt) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)))
 
 
+def only(ours: Collection[str] | None) -> None:
+    """For this thread, from now on: no text but `ours` is parsed here, and others are what is told of them. None: all are."""
+    _told.ours, _told.known, _told.statements = ours, {}, {}
+
+
+def is_told(source: str) -> bool:
+    """Whether this thread knows what `scopes` says of `source`, or may find it out."""
+    ours = getattr(_told, "ours", None)
+    return ours is None or source in ours or source in _told.known
+
+
+def may_parse(source: str) -> None:
+    """Raises ValueError where this thread leaves the parsing of `source` to a child that may fail."""
+    ours = getattr(_told, "ours", None)
+    if ours is not None and source not in ours:
+        raise ValueError("not to be parsed here")
+
+
 def tell(known: Mapping[str, tuple[set[str], set[str]] | None]) -> None:
-    """For this thread, from now on: what `scopes` says of these texts (None: it refuses), found elsewhere.
+    """For this thread, until the next `only`: what `scopes` says of these texts (None: it refuses), found elsewhere.
 
     The compiler takes seconds over some texts that are made for it, and nobody else runs meanwhile.
     """
-    _told.known = known
+    _told.known |= known
 
 
 def scopes(source: str) -> tuple[set[str], set[str]]:
@@ -135,6 +173,7 @@ def scopes(source: str) -> tuple[set[str], set[str]]:
         if (found := known[source]) is None:
             raise ValueError("no Python, or too slow to read")
         return set(found[0]), set(found[1])
+    may_parse(source)
     defines: set[str] = set()
     reads: set[str] = set()
     try:

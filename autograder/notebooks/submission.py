@@ -113,16 +113,20 @@ def parse_script(data: bytes) -> list[Cell]:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except ValueError:
         raise UnreadableError(f"the file is not a script: {_instead(data) or 'it is no text'}; {_AGAIN}") from None
+    parts = _SCRIPT.split(text, maxsplit=2 * MAX_CELLS)
+    if len(parts) > 2 * MAX_CELLS:
+        raise UnreadableError(_TOO_MUCH)
     cells = []
-    for part in _SCRIPT.split(text):
+    for part in parts:
         if _TEXT_PART.match(part):
-            source = "\n".join(re.sub(r"^# ?", "", line) for line in part.split("\n")[1:])
+            source = "\n".join(re.sub(r"^# ?", "", line) for line in part[: 4 * MAX_PROSE].split("\n")[1:])
             cells.append(Cell("markdown", source.strip()[:MAX_PROSE], None, None))
         elif part.strip():
             cells.append(Cell("code", part.strip()[:MAX_SOURCE], None, None))
     return _bounded(cells)
 
 
+_TOO_MUCH = f"expected at most {MAX_TEXT >> 20} MiB of text in its cells; keep data in a file, not in a cell"
 _AGAIN = "open it in JupyterLab, save, and submit again"
 _SCRIPT = re.compile(r"^# (?:%%|In\[[ \d]*\]:|<(?:code|markdown)cell>)", re.MULTILINE)
 _TEXT_PART = re.compile(r"[ \t]*\[(?:markdown|md)\]")
@@ -151,7 +155,7 @@ def _instead(data: bytes) -> str:
 
 def _bounded(found: list[Cell]) -> list[Cell]:
     if len(found) > MAX_CELLS or sum(len(cell.source) for cell in found) > MAX_TEXT:
-        raise UnreadableError(f"expected at most {MAX_TEXT >> 20} MiB of text in its cells; keep data in a file, not in a cell")
+        raise UnreadableError(_TOO_MUCH)
     return found
 
 

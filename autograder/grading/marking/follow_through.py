@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from autograder import sandbox as box
 from autograder.diagnosis.explain import Report
-from autograder.grading.marking.forbidden_names import bindings, leaned_on
+from autograder.grading.marking.forbidden_names import Bindings, bindings
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import grade_id, is_answer
 
@@ -20,17 +20,20 @@ SHARE: dict[str, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
 
 
 def failing_below(
-    exercise: str, cells: Sequence[Any], failing: Collection[str], order: Sequence[str], references: Mapping[str, str]
+    exercise: str,
+    answers: Mapping[str, str],
+    cells: Bindings,
+    failing: Collection[str],
+    order: Sequence[str],
+    references: Mapping[str, str],
 ) -> list[str]:
-    """The earlier exercises that fail and that the answer to `exercise` needs: it names them, itself, through cells of the
+    """The earlier exercises that fail and that the answer to `exercise` needs: it names them, itself, through `cells` of the
     learner's own, or through the references that will stand in for them."""
-    answers = {str(grade_id(cell)): cell.source for cell in cells if is_answer(cell)}
     if exercise not in answers:
         return []
     earlier = [name for name in order[: order.index(exercise)] if name in failing and name in answers and name in references]
-    others = {cell.source: bindings(cell.source) for cell in cells if cell.source != answers[exercise]}
     # through the answers of exercises that pass too: what they call may be what fails
-    texts = [answers[exercise], *leaned_on(answers[exercise], others, [])]
+    texts = [answers[exercise], *cells.leaned_on(answers[exercise])]
     read = {name for text in texts for name in bindings(text)[1]}
     found: set[str] = set()
     while new := {name for name in earlier if name in read and name not in found}:

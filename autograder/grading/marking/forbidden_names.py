@@ -8,12 +8,12 @@ import re
 import threading
 import unicodedata
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.scopes import scopes
+from autograder.notebooks.scopes import may_parse, scopes
 
 # what does the same work under another name
 _ALSO = {
@@ -36,11 +36,11 @@ def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
     records = [record for record in exercises.values() if record.forbid]
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
     own = [cell.source for cell in code if cell.id.startswith("extra-")]
-    others = {cell.source: bindings(cell.source) for cell in code if records}
+    others = Bindings(cell.source for cell in code if records)
     found = []
     for record in records:
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
-        helpers = [source for answer in answers for source in leaned_on(answer, others, list(exercises))]
+        helpers = [source for answer in answers for source in others.leaned_on(answer, exercises)]
         named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
         found += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
         if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
@@ -111,19 +111,32 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     return [name for name in forbidden if (last := re.findall(r"\w+", name)[-1]) in seen or _ALSO.get(last, frozenset()) & seen]
 
 
-def leaned_on(answer: str, others: Mapping[str, tuple[set[str], set[str]]], apart: Collection[str]) -> list[str]:
-    """Those of `others` (each with its `bindings`) that `answer` takes names from, itself or by way of another; none by `apart`.
+class Bindings:
+    """What each of some cells sets and reads, and which of them set a name: found once for a submission."""
 
-    >>> helper, user = "def h(x): return F.softmax(x)", "def g(x): return h(x)"
-    >>> leaned_on("def f(x): return g(x)", {text: bindings(text) for text in (helper, user)}, []) == [user, helper]
-    True
-    """
-    found: list[str] = []
-    wanted = bindings(answer)[1] - set(apart)
-    while new := [source for source, (bound, _) in others.items() if source not in found and bound & wanted]:
-        found += new
-        wanted |= {name for source in new for name in others[source][1]} - set(apart)
-    return found
+    def __init__(self, sources: Iterable[str]):
+        self._of = {source: bindings(source) for source in dict.fromkeys(sources)}
+        self._setting: dict[str, list[str]] = {}
+        for source, (bound, _) in self._of.items():
+            for name in bound:
+                self._setting.setdefault(name, []).append(source)
+
+    def leaned_on(self, answer: str, apart: Collection[str] = ()) -> list[str]:
+        """The cells that `answer` takes names from, itself or by way of another; none by a name that is `apart`.
+
+        >>> helper, user = "def h(x): return F.softmax(x)", "def g(x): return h(x)"
+        >>> Bindings([helper, user]).leaned_on("def f(x): return g(x)") == [user, helper]
+        True
+        """
+        found: dict[str, None] = {}
+        asked = set(apart)
+        wanted = sorted(bindings(answer)[1] - asked)
+        while wanted:
+            asked |= set(wanted)
+            new = dict.fromkeys(cell for name in wanted for cell in self._setting.get(name, ()) if cell not in found)
+            found |= new
+            wanted = sorted({name for cell in new for name in self._of[cell][1] if name not in asked})
+        return list(found)
 
 
 def bindings(source: str) -> tuple[set[str], set[str]]:
@@ -142,8 +155,13 @@ _told = threading.local()
 
 
 def tell(known: Mapping[str, set[str] | None]) -> None:
-    """For this thread, from now on: what `names` says of these texts, found elsewhere (None: any word counts)."""
-    _told.known = known
+    """For this thread, until `forget`: what `names` says of these texts, found elsewhere (None: any word counts)."""
+    _told.known = {**getattr(_told, "known", {}), **known}
+
+
+def forget() -> None:
+    """What was told."""
+    _told.known = {}
 
 
 def names(source: str) -> set[str]:
@@ -153,6 +171,7 @@ def names(source: str) -> set[str]:
         found = known[source]
         return _words(source) if found is None else set(found)
     try:
+        may_parse(source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
             tree = ast.parse(source)

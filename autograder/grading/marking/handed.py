@@ -8,7 +8,8 @@ costs no marks. `google.colab`'s `drive.mount(...)` goes with its import; a func
 import importlib.util
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
+from typing import Any
 
 import nbformat
 
@@ -22,6 +23,7 @@ from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, pars
 
 MAX_FILES = 8
 MAX_FILE_BYTES = 200_000
+MAX_IMPORTS = 200  # different modules of a submission that are looked for
 
 
 @dataclass(frozen=True)
@@ -64,22 +66,41 @@ class Handed:
         return found
 
 
-def read_ahead(cells: Sequence[Cell], given: set[str], *, names: bool) -> list[str]:
+def read_ahead(cells: Sequence[Cell], ours: Collection[str], *, names: bool) -> list[str]:
     """Have the code cells parsed, by a child that may take its time in vain; what could not be is flagged.
 
-    `given` are the release's texts; the `names` in a text are looked for where an exercise forbids some.
+    `ours` are the texts of release and references: until `forget` this thread parses nothing else. The `names` in a text are
+    looked for where an exercise forbids some.
     """
-    sources = [cell.source for cell in cells if cell.kind == "code" and cell.source not in given]
+    forget()
+    scopes.only(ours)
+    sources = [cell.source for cell in cells if cell.kind == "code"]
     texts = [text for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id) for text in _as_code(cell.source)]
+    return _have_parsed(sources, [text for text in texts if text not in ours], names=names)
+
+
+def read_anew(notebook: Any, *, names: bool) -> list[str]:
+    """The same for texts that `matching` put together: what was added to a locked cell, answers that shared one."""
+    return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], names=names)
+
+
+def forget() -> None:
+    """What was read: this thread parses by itself again."""
+    scopes.only(None)
+    forbidden_names.forget()
+
+
+def _have_parsed(sources: Sequence[str], texts: Sequence[str], *, names: bool) -> list[str]:
+    sources = [source for source in sources if not scopes.is_told(source)]
     kinds = ["scopes", "statements", *(["names"] if names else [])]
     tasks = [bounded.Task(kind, source) for kind in kinds for source in sources]
-    found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts if text not in given)])
+    found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts)])
     parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
     scopes.tell_statements({source: found.get(bounded.Task("statements", source)) for source in [*sources, *texts]})
     named = {source: found.get(bounded.Task("names", source)) for source in sources}
     forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
-    slow = any(bounded.Task(kind, source) not in found for kind in kinds for source in sources)
+    slow = any(task not in found for task in tasks)
     return ["a cell takes too long to parse: see whether it means to"] if slow else []
 
 
@@ -107,7 +128,22 @@ def show(rebuilt: Rebuilt, drawn: Mapping[str, tuple[str, ...]]) -> list[str]:
     return [f"a picture in {name!r} could not be read: PNG and JPEG can be" for name in lost]
 
 
-@cache
+class Imports:
+    """Whether the modules that a submission imports are there: installed, or files `beside` the notebook."""
+
+    def __init__(self, beside: Collection[str] = ()):
+        self._beside = beside
+        self._found: dict[str, bool] = {}
+
+    def has(self, module: str) -> bool:
+        """Of a few hundred; a look for one takes a quarter of a millisecond, so of others it is taken for granted."""
+        top = module.partition(".")[0]
+        if top not in self._found and len(self._found) < MAX_IMPORTS:
+            self._found[top] = f"{top}.py" in self._beside or installed(top)
+        return self._found.get(top, True)
+
+
+@lru_cache(4 * MAX_IMPORTS)
 def installed(top: str) -> bool:
     """Whether a module or package of that name is installed here, where the sandbox will look too."""
     try:
@@ -116,10 +152,10 @@ def installed(top: str) -> bool:
         return False
 
 
-def without_absent(source: str, beside: Collection[str] = ()) -> tuple[str, list[str]]:
-    """`source` without imports of what is neither installed nor a file `beside` it, line for line; and those modules' names.
+def without_absent(source: str, imports: Imports) -> tuple[str, list[str]]:
+    """`source` without imports of what is not there, line for line; and those modules' names.
 
-    >>> without_absent("import no_such_thing as n\\nn.start()\\nx = 1")
+    >>> without_absent("import no_such_thing as n\\nn.start()\\nx = 1", Imports())
     ('pass  # import no_such_thing as n\\npass  # n.start()\\nx = 1', ['no_such_thing'])
     """
     if "import" not in source:
@@ -130,13 +166,13 @@ def without_absent(source: str, beside: Collection[str] = ()) -> tuple[str, list
         return source, []
     lines, absent, bound = source.split("\n"), dict[str, None](), set[str]()
     for one in found:
-        gone = [name for name in one.modules if (top := name.partition(".")[0]) + ".py" not in beside and not installed(top)]
+        gone = [name for name in one.modules if not imports.has(name)]
         if gone and len(gone) == len(one.modules):
             absent |= dict.fromkeys(gone)
             bound |= set(one.names)
         elif not bound.intersection(one.calls):
             continue
-        for number in range(one.first - 1, one.last):
+        for number in range(one.first - 1, min(one.last, len(lines))):
             text = lines[number].strip()
             lines[number] = f"pass  # {text}" if text and not text.startswith("#") else lines[number]
     return "\n".join(lines), list(absent)

@@ -23,7 +23,8 @@ from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
 from autograder.grading.marking import forbidden_names, verdicts
 from autograder.grading.marking.follow_through import carried, failing_below, with_references
-from autograder.grading.marking.handed import Handed, draw, read_ahead, show, without_absent
+from autograder.grading.marking.forbidden_names import Bindings
+from autograder.grading.marking.handed import Handed, Imports, draw, forget, read_ahead, read_anew, show, without_absent
 from autograder.grading.marking.needed_cells import to_run
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging.records import Result
@@ -52,11 +53,19 @@ class Marked:
 def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes, purse: box.Purse | None = None) -> Marked:
     """Mark what was `handed` in; bytes are those of a notebook. `purse` holds what its class may still take of time."""
     handed = Handed(handed) if isinstance(handed, bytes) else handed
+    try:
+        return _mark(scheme, sandbox, handed, purse)
+    finally:
+        forget()
+
+
+def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.Purse | None) -> Marked:
     started = time.perf_counter()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # `told` is for the learner too
-    released = {cell.source for cell in scheme.released.cells}
-    flags = read_ahead(cells, released, names=any(record.forbid for record in scheme.hidden.exercises.values()))
+    ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
+    names = any(record.forbid for record in scheme.hidden.exercises.values())
+    flags = read_ahead(cells, ours, names=names)
     files = handed.modules()
     drawn: dict[str, tuple[str, ...]] | None = None
     budget, shown = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s), Shown()
@@ -64,6 +73,7 @@ def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes, purse
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
+        flags += read_anew(rebuilt.notebook, names=names)
         told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
         drawn = draw(rebuilt.pictures) if drawn is None else drawn
         told += show(rebuilt, drawn)
@@ -168,14 +178,16 @@ def _follow_through(
     records = scheme.hidden.exercises
     if scheme.follow_through == "none":
         return
+    leaning, imports = Bindings(cell.source for cell in run), Imports(files)
+    answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
     failing = [name for name, report in marked.reports.items() if report.score < report.points and not records[name].choices]
     for name in failing:
         report = marked.reports[name]
-        below = failing_below(name, run, failing, list(records), scheme.references)
+        below = failing_below(name, answers, leaning, failing, list(records), scheme.references)
         if not below or budget.spent:
             continue
         cells = with_references(run, below, scheme.references)
-        cells = [box.Cell(cell.id, without_absent(cell.source, files)[0]) for cell in cells]
+        cells = [box.Cell(cell.id, without_absent(cell.source, imports)[0]) for cell in cells]
         with sandbox.submission(cells, files, budget=budget) as submission:
             record = records[name]
             seen = submission.observe_all([verdicts.question(record)], apart=True)[name]
@@ -190,10 +202,10 @@ def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cel
 
     A locked cell is short work, unless it calls an answer that loops; so is an answer, which only defines.
     """
-    cells, told = [], []
+    cells, told, imports = [], [], Imports(files)
     for cell in run:
         own = bool(grade_id(cell)) and not is_answer(cell)
-        source, absent = (cell.source, []) if own else without_absent(cell.source, files)
+        source, absent = (cell.source, []) if own else without_absent(cell.source, imports)
         name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
         told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
         cells.append(box.Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))
