@@ -3,7 +3,8 @@
 # All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
 PYTHON ?= python3
 VENV ?= .venv
-JOBS ?= 2
+# processes that run the tests: 0 is this one alone; `make test JOBS=2` is faster on idle cores, and clocks in tests may notice
+JOBS ?= 0
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 else
