@@ -4,11 +4,10 @@
 out whose each notebook is, and writes what is accepted to `downloaded/<assignment>/extracted/<student>/<assignment>.ipynb`;
 from there nbgrader's own collector takes it. Every file that is not taken is named, with the reason.
 
-Whose a notebook is, its outermost folder or file says and nothing within, which the student may have named. Understood are
-Moodle's `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, `<assignment>-ann.zip` as made by
-`attn submit`, and a student's own folder or zip. Who has the platform's id 4711 is looked up in the gradebook (`lms_user_id`);
-else the student is called `ann-smith-4711`. A notebook may have any name but another lesson's. Who handed in something else
-instead is refused, and their file laid in `submitted/` by its name all the same: then their page tells them why.
+Whose a notebook is, its outermost folder or file says, and nothing within. Understood are Moodle's
+`Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, `<assignment>-ann.zip` of `attn submit`, and a
+student's own folder or zip. The platform's id 4711 is looked up in the gradebook (`lms_user_id`); else the student is called
+`ann-smith-4711`. Who handed in something else than a notebook is refused, and their file laid in `submitted/` all the same.
 """
 
 import os
