@@ -1,7 +1,7 @@
 """`attn collect` and a hardened `nbgrader zip_collect`: what a learning platform's download holds, into `submitted/`.
 
-`SafeExtractor` stands in `ZipCollectApp.extractor_plugin`. It reads archives as data, finds out whose each notebook is, and writes
-it to `downloaded/<assignment>/extracted/<student>/`, where nbgrader's own collector takes it. What is not taken is named.
+`SafeExtractor` stands in `ZipCollectApp.extractor_plugin`. It reads archives as data, finds out whose each notebook is, and
+writes it to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. What is not taken is named.
 
 Whose a notebook is, its outermost folder or file says, and nothing within. Understood are Moodle's
 `Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, `<assignment>-ann.zip` of `attn submit`, and a
