@@ -39,8 +39,8 @@ class Verdict:
 
 
 def blank(*_: Any, **__: Any) -> Any:
-    """What a released stub does."""
-    raise NotImplementedError
+    """What a released stub does: `verify` asks whether a blank answer gets no points."""
+    raise NotImplementedError  # on purpose: this is the blank answer
 
 
 def verify_lesson(lesson: Lesson, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> list[Verdict]:

@@ -25,18 +25,15 @@ def by_hand(wanted: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Whatever PyTorch's profiler has to say on stderr is lost; where a sandbox lets nothing be opened, it is said."""
-    try:
-        saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:
+    with contextlib.ExitStack() as undo:
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            undo.callback(os.close, nowhere)
+            saved = os.dup(2)
+            undo.callback(os.close, saved)
+            os.dup2(nowhere, 2)
+            undo.callback(os.dup2, saved, 2)
         yield
-        return
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(nowhere)
 
 
 def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:

@@ -31,9 +31,7 @@ def relations(got: Array, want: Array, known_sizes: Iterable[Size], tolerance: T
     if got.dtype.kind not in "fiu" or want.dtype.kind not in "fiu":
         return
     got, want = got.astype(np.float64), want.astype(np.float64)
-    if (
-        want.size == 1
-    ):  # a single number is near many others: a wide tolerance, as of an estimate, would find a relation by accident
+    if want.size == 1:  # near many others: a tolerance as wide as that of an estimate would find a relation by accident
         tolerance = Tolerance(min(tolerance.rtol, 1e-6), min(tolerance.atol, 1e-9))
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # medians of nothing but NaN
