@@ -23,6 +23,7 @@ from autograder.judging.values import encode
 from autograder.marking_page import answers
 from autograder.notebooks import matching, submission
 from autograder.plugins import exchange
+from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox
 from autograder.workspace import lab
 
@@ -232,3 +233,11 @@ def test_a_lab_that_runs_already_is_opened_without_its_key_on_a_command_line(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "token=key" in path.read_text()
     assert json.dumps(asked).count("key") == 0
+
+
+def test_blank_lines_without_end_do_not_hold_the_formgrader() -> None:
+    started = time.process_time()
+    cell = nbformat.v4.new_code_cell("x = 1\n" + " \n" * 14_000 + "y = 2")
+    page, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    assert time.process_time() - started < SOON_S
+    assert "y" in page
