@@ -308,7 +308,8 @@ def test_every_command_of_the_readmes_table_for_learners_runs(
     monkeypatch.setattr(book, "build", lambda *words: [Path("index.html")])
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))
     monkeypatch.setattr(learner_output, "ask", lambda question: True)
-    progress.record(work / "03_scaled_dot_product", "sdpa", Report("pass", "t", 1, 1, "Correct."))  # or ours would come too soon
     for words in commands:
+        if words[0] == "solution":  # ours comes after the learner's own
+            progress.record(work / "03_scaled_dot_product", words[1], Report("pass", "t", 1, 1, "Correct."))
         assert main(words) == (1 if words[0] == "check" else 0), words  # nothing is answered yet
     assert capsys.readouterr().err == ""

@@ -226,7 +226,7 @@ def _solution(arguments: argparse.Namespace) -> int:
             f"expected an exercise, got the lesson {lesson}. For example: `attn solution {_example(folder, lesson)}`."
         )
     name = f"{lesson[:2]}.{exercise}"
-    calls = solutions.Calls(f"attn solution {name}", f"attn hint {name}", f"attn solution {name} --sure")
+    calls = solutions.Calls(name, f"attn hint {name}", f"attn solution {name} --sure")
     print_solution(name, solutions.solution(folder, lesson, exercise, sure=arguments.sure, calls=calls).text)
     return 0
 

@@ -53,8 +53,8 @@ except ImportError:
 
     {next}
     raise Missing(
-        "This notebook needs the course's package, and this kernel has none. On your own "
-        f"machine, choose the kernel that has it (.venv).\\n{{what}}"
+        "This notebook needs the course's package, and this kernel has none. On your "
+        f"own machine, choose the kernel that has it (.venv).\\n{{what}}"
     ) from None"""
 _PUBLISHED = """what = "Elsewhere, run  %pip install {package}  and then all cells.\""""
 _WHEEL = """from glob import glob
@@ -65,7 +65,8 @@ _WHEEL = """from glob import glob
     what = "Elsewhere, upload the course's wheel (README: how to make it) beside this "
     what += "notebook, and run this cell again: it says how to go on."
     if found:
-        what = f"Run  %pip install {{abspath(found[-1])}}{extra}  and then all cells.\""""
+        here = abspath(found[-1])
+        what = f"Run  %pip install {{here}}{extra}  and then all cells.\""""
 
 
 class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
