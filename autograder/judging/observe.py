@@ -18,7 +18,7 @@ from typing import Any
 
 from autograder.judging import limits
 from autograder.judging.exercise import Call, Script
-from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observation import RUNNING, Failure, Observation, Probe
 from autograder.judging.values import Array, EncodedValue, as_array, decode, encode
 
 MAX_NOTES = 5
@@ -99,7 +99,8 @@ def observe_within(
     if thread.is_alive() and thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
         thread.join(0.2)
-        return Observation(failure=Failure("timeout", message=f"{seconds:g} s"), seconds=seconds)
+        held = RUNNING if thread.is_alive() else ""  # a bare `except:` in its loop catches what asks it to stop
+        return Observation(failure=Failure("timeout", held, f"{seconds:g} s"), seconds=seconds)
     return result[0]
 
 

@@ -80,6 +80,11 @@ def lab_environment(workspace: Path) -> dict[str, str]:
     (folder / "labconfig").mkdir(parents=True, exist_ok=True)
     for name, settings in LAB_CONFIG.items():
         (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
+    if os.name != "nt":
+        # Where no terminal is seen (a container, a log), the server would start its terminals as login shells, and /etc/profile
+        # would forget the path below.
+        shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
+        (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
