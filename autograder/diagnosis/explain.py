@@ -15,6 +15,7 @@ from autograder.diagnosis.outcome import right_outputs
 from autograder.diagnosis.related.places import where_wrong
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
+from autograder.judging.observation import RUNNING
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known, Mismatch, Result
 from autograder.judging.values import Array, EncodedValue, show
 
@@ -170,7 +171,10 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
         return found
     if mismatch.check == "runs":
         if failure is not None and failure.kind == "timeout":
-            return Diagnosis("Your function does not finish.", "Look for a loop whose condition never becomes false.")
+            advice = "Look for a loop whose condition never becomes false."
+            if failure.type == RUNNING:
+                advice += " It could not be stopped, and keeps a core busy: once it is mended, restart the kernel (Kernel menu)."
+            return Diagnosis("Your function does not finish.", advice)
         slip = slips.raised(failure) if reveal and failure is not None else None
         return Diagnosis(slip.headline, slip.advice) if slip else Diagnosis("Your function stops with an error.", "")
     if not reveal:
