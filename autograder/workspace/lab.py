@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError, given_here, search_path
+from autograder.notebooks import key_page
 from autograder.workspace import progress
 
 # What JupyterLab starts with here; the learner's own settings win.
@@ -48,7 +49,7 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
         address = f"{running['url']}lab/tree/{target.as_posix()}?token={running['token']}"
         print(f"JupyterLab is open on this folder already. Go on there: {address}", flush=True)
         if browser:
-            webbrowser.open(address)
+            webbrowser.open(key_page.write(address, "attn-lab", again=True).as_uri())
         return 0
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
     command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
