@@ -196,11 +196,11 @@ def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " 
     r"""A query $q$ and a key $k$ of width `d`: their head looks `steps` tokens back.
 
     **Every** token of the text has this same query and this same key; only their turns
-    differ: the score of the tokens at $i$ and $j$ is $(R_i\,q) \cdot (R_j\,k)/\sqrt{d}$,
-    where $R_i$ turns a row to position $i$ as `apply_rope` does (base 10000, no mask).
-    After the softmax each token must give more than half of its weight to the token
-    `steps` places before it. The first `steps` tokens, which have none there, do not
-    count.
+    differ. The score of the tokens at $i$ and $j$ is
+    $(R_i\,q) \cdot (R_j\,k)/\sqrt{d}$, where $R_i$ turns a row to position $i$ as
+    `apply_rope` does (base 10000, no mask). After the softmax each token must give more
+    than half of its weight to the token `steps` places before it. The first `steps`
+    tokens, which have none there, do not count.
 
     >>> q, k = look_back(3, 32)
     >>> q, k = (apply_rope(x.expand(20, 32), torch.arange(20)) for x in (q, k))
