@@ -4,7 +4,6 @@ Reading, marking and writing are apart: whoever marks (`workers`) returns data, 
 costs itself; a run that was stopped goes on where it stood (`ledger`).
 """
 
-import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -60,10 +59,6 @@ def grade_assignment(
     names = submitted.submitters(root, assignment, students)
     with warnings.catch_warnings(), ExitStack() as stack:
         stack.enter_context(ledger.alone(root, assignment))
-        # Libraries and scheme stay to the end: while they are loaded the collector rests, and later it passes them over. It took
-        # a sixth of this process's time.
-        stack.callback(gc.enable)
-        gc.disable()
         warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         restore_release(root, assignment)
         pool = Workers(stack, _released(root, assignment), limits or Limits(), unsafe, workers, scheduler)
@@ -77,9 +72,6 @@ def grade_assignment(
         old = {} if again else writer.known()
         scheme = make_mark_scheme(root, assignment, limits)
         writer.points = scheme.hidden.points
-        gc.freeze()
-        stack.callback(gc.unfreeze)
-        gc.enable()
         rows = {name: old[name][1] for name in names if name in old}
         rows |= {name: submitted.unnameable(name, writer.points) for name in names if not submitted.is_name(name)}
         jobs = (submitted.read(root, assignment, scheme, name) for name in names if submitted.is_name(name))
