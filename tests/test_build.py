@@ -160,8 +160,25 @@ def scratch_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_hand_edit_of_a_generated_file_is_found_and_the_file_to_edit_is_named(scratch_clone: Path) -> None:
     path = scratch_clone / "release" / "00_start_here" / "00_start_here.ipynb"
     path.write_text(path.read_text().replace("Start here", "Start there"))
-    (problem,) = build.check([find_lesson("start_here")])
+    (problem,) = [line for line in build.check([find_lesson("start_here")]) if "00_start_here" in line]
     assert "course/lessons/00_start_here.md" in problem
+
+
+def test_a_page_that_lessons_lead_to_stands_where_their_links_look(scratch_clone: Path) -> None:
+    def wrong() -> list[str]:
+        return [line for line in build.check([]) if "appendix" in line]
+
+    for kind in ("source", "release"):
+        (scratch_clone / kind / "appendix.md").unlink(missing_ok=True)
+    assert len(wrong()) == 2
+    list(build.build([]))
+    assert wrong() == []
+    for lesson in lessons():
+        path = scratch_clone / "release" / lesson.name / f"{lesson.name}.ipynb"
+        for name in course.BESIDE.findall(path.read_text(encoding="utf-8")):
+            assert (path.parent / ".." / name).read_bytes() == (scratch_clone / name).read_bytes()
+    (scratch_clone / "release" / "appendix.md").write_text("edited here")
+    assert wrong() == ["course/release/appendix.md differs from course/appendix.md: run `attn build`"]
 
 
 def test_a_changed_lesson_is_found(scratch_clone: Path) -> None:

@@ -16,6 +16,7 @@ from autograder.authoring.course import CourseError, course_root, find_lesson, l
 from autograder.authoring.verify import Verdict
 from autograder.cli import main
 from autograder.workspace import folder as workspace
+from autograder.workspace import standing
 
 ROOT = course_root().parent
 DOCUMENTS = sorted(
@@ -34,10 +35,10 @@ def test_a_workspace_holds_every_lesson_and_is_never_overwritten(
 
 
 def test_lab_opens_the_lesson_asked_for_else_the_first_unsolved_one(work: Path) -> None:
-    assert workspace.next_notebook(work, None) == Path("00_start_here/00_start_here.ipynb")
-    assert workspace.next_notebook(work, "3").parent.name == "03_scaled_dot_product"
+    assert standing.next_notebook(work, None) == Path("00_start_here/00_start_here.ipynb")
+    assert standing.next_notebook(work, "3").parent.name == "03_scaled_dot_product"
     with pytest.raises(CourseError, match="Did you mean '01_soft_lookup'"):
-        workspace.next_notebook(work, "soft_lokup")
+        standing.next_notebook(work, "soft_lokup")
 
 
 def test_check_runs_the_notebook_and_status_remembers(

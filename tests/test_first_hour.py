@@ -1,5 +1,6 @@
 """What a learner meets in the first hour: where to go on, what to call in a cell, and errors in two lines."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from autograder.diagnosis.panel import ACCENT, to_html, to_text
 from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
 from autograder.workspace import index, lab, progress
+from autograder.workspace.in_cells import check as in_cells_check
 from autograder.workspace.in_cells.check import check_in, find_record
 from tests.learner import attn
 
@@ -74,6 +76,29 @@ def test_a_cell_that_does_not_compile_is_named_instead_of_an_old_verdict(lesson:
         check_in(names, "average_pool")
     names["_ih"].append(RIGHT)
     assert check_in(names, "average_pool") == 1
+
+
+def test_a_loop_that_nothing_stops_is_said_to_keep_a_core_busy(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = dataclasses.replace(find_record("average_pool"), timeout_s=0.2)
+    monkeypatch.setattr(in_cells_check, "find_record", lambda exercise: record)
+    go = [True]
+
+    def stubborn(V: Any) -> Any:
+        while go:
+            try:
+                while go:
+                    pass
+            except:  # noqa: E722 - what a learner may write
+                pass
+
+    def polite(V: Any) -> Any:
+        while go:
+            pass
+
+    said = [str(check_in({"average_pool": answer}, "average_pool")) for answer in (stubborn, polite)]
+    go.clear()
+    assert all("Your function does not finish." in text for text in said)
+    assert ["restart the kernel" in " ".join(text.split()) for text in said] == [True, False]
 
 
 def test_our_own_errors_show_no_source_of_ours_in_a_notebook() -> None:
@@ -144,7 +169,7 @@ def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) 
     check_in(cells(), "average_pool")
     assert index.write(home) == page
     after = workspace.load(page)
-    assert "| ◐ begun | 1 of 2 | 1 of 1.5 |" in after.cells[1].outputs[0].data["text/markdown"]
+    assert "| ◐ begun | 1 of 2 | 0 of 1 | 1 of 1.5 |" in after.cells[1].outputs[0].data["text/markdown"]
     assert after.cells[2].source == "My notes."
     before = page.stat().st_mtime_ns
     index.write(home)
@@ -165,6 +190,21 @@ def test_an_index_that_is_no_notebook_is_left_and_the_lesson_opened(lesson: Path
 def test_the_labs_terminal_finds_attn(tmp_path: Path) -> None:
     path = lab.lab_environment(tmp_path)["PATH"]
     assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="login shells")
+def test_the_labs_terminal_is_no_login_shell_which_would_forget_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the server's output is no terminal, Jupyter starts login shells, and Debian's /etc/profile sets PATH anew."""
+    from jupyter_server.serverapp import ServerApp
+
+    for name, value in lab.lab_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    app = ServerApp(config_dir=str(tmp_path / "none"))
+    app.config_file_name = "jupyter_server_config"
+    app.load_config_file()
+    (shell,) = app.terminado_settings["shell_command"]
+    said = subprocess.run([shell, "-c", "command -v attn"], capture_output=True, text=True, check=False)
+    assert said.stdout.strip() == str(Path(sys.executable).parent / "attn")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of a terminal")

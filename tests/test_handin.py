@@ -102,7 +102,7 @@ def test_submit_says_what_the_grader_will_find(work: Path, path: Path, set_answe
         "missing answer cells: predict_shape. They count as not answered",
         "'predict_shape_check' is missing. The grader puts it back",
         "'setup' was edited. The grader runs the original",
-        "not answered yet: written_average",
+        "1 question in words is open: Exercise 00.2: In words (written_average)",
         "not right at their last check: average_pool",
     ):
         assert rule in said

@@ -144,9 +144,9 @@ def test_the_grader_itself_parses_no_text_of_a_learner(monkeypatch: pytest.Monke
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda text, *more, real=real: (parsed.append(text), real(text, *more))[1])
     try:
-        assert handed.read_ahead(cells, ours, names=True) == []
+        assert handed.read_ahead(cells, ours) == []
         rebuilt = rebuild(release, cells)
-        assert handed.read_anew(rebuilt.notebook, names=True) == []
+        assert handed.read_anew(rebuilt.notebook) == []
         code = [cell.source for cell in rebuilt.notebook.cells if cell.cell_type == "code" and cell.source not in ours]
         assert any("extra = 1" in text and text not in [cell.source for cell in cells] for text in code)
         assert {"draft = 1", "import os\nhelper = 2"} <= set(code)

@@ -15,9 +15,11 @@ from autograder.authoring import book
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.cli import learner_output, main
 from autograder.diagnosis.explain import Report
-from autograder.notebooks.roles import exercise_of
-from autograder.workspace import doctor, lab, progress, rerun, watch
+from autograder.diagnosis.panel import overview_html, overview_text
+from autograder.notebooks.roles import exercise_of, is_answer
+from autograder.workspace import doctor, lab, progress, rerun, standing, submit, watch
 from autograder.workspace import folder as workspace
+from autograder.workspace.in_cells.overview import contents, next_step
 from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
 
 # ---------------------------------------------------------------- names
@@ -158,7 +160,118 @@ def test_status_says_what_is_next_and_names_every_exercise_on_demand(work: Path,
             assert f"· {name}" in shown
             progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
     assert attn(work, "status") == 0
+    assert "Next: the question in words written_average in lesson 00" in capsys.readouterr().out
+    answer_in_words(work)
+    assert attn(work, "status") == 0
     assert "All done." in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- questions in words
+
+
+def answer_in_words(work: Path) -> None:
+    """Write something into every question in words of every lesson."""
+
+    def change(notebook: Any) -> None:
+        for cell in notebook.cells:
+            if is_answer(cell) and cell.cell_type == "markdown":
+                cell.source = "Words of my own."
+
+    for lesson in workspace.names(work):
+        edit(workspace.notebook(work, lesson), change)
+
+
+@pytest.mark.parametrize(
+    "words", ["", " \n", "✎ *Your answer: double-click here, and write in place of this line.*", "YOUR ANSWER HERE"]
+)
+def test_a_question_in_words_is_open_while_nothing_of_ones_own_is_written(
+    words: str, work: Path, path: Path, set_answer: SetAnswer
+) -> None:
+    set_answer(path, "written_average", words)
+    (question,) = standing.questions(work, LESSON)
+    assert (question["id"], question["title"], question["answered"]) == ("written_average", "Exercise 00.2: In words", False)
+    set_answer(path, "written_average", "Noise averages out.")
+    assert standing.questions(work, LESSON)[0]["answered"]
+
+
+def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_says_so(
+    work: Path, path: Path, set_answer: SetAnswer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lesson = "01_soft_lookup"
+    for name in workspace.answer_ids(work, lesson, written=False):
+        progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
+    (row,) = standing.status(work, only=(lesson,))
+    assert not row["done"]
+    said = "2 questions in words are open"
+    assert said in overview_text(row)
+    assert said in overview_html(row)
+    assert f'href="{row["questions"][0]["link"]}"' in overview_html(row)
+    steps = next_step(work / lesson, row["exercises"][0]["id"])
+    assert (said, "") in steps
+    assert (row["questions"][1]["title"], row["questions"][1]["link"]) in steps
+    assert "| 0 of 2 |" in contents(work)._repr_markdown_()
+    assert f"exercises ◐ begun; {said}" in repr(contents(work))
+    assert attn(work, "status") == 0
+    assert said in capsys.readouterr().out
+    assert f"{said}: Exercise 01.2" in "\n".join(submit.examine(work, lesson))
+    answer_in_words(work)
+    (row,) = standing.status(work, only=(lesson,))
+    assert row["done"]
+    assert "open" not in overview_text(row) + overview_html(row)
+    assert "| ✓ done | 9 of 9 | 2 of 2 |" in contents(work)._repr_markdown_()
+
+
+def test_a_notebook_that_cannot_be_read_answers_no_question(work: Path, path: Path) -> None:
+    answer_in_words(work)
+    path.write_text("{", encoding="utf-8")
+    assert [one["answered"] for one in standing.questions(work, LESSON)] == [False]
+
+
+def test_check_of_a_lesson_counts_its_questions_in_words(
+    work: Path, path: Path, set_answer: SetAnswer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_answer(path, "average_pool", RIGHT)
+    set_answer(path, "predict_shape", 'predict_shape = "b"')
+    assert attn(work, "check", "00") == 0
+    assert "1 question in words is open: 00.written_average" in capsys.readouterr().out
+
+
+def test_status_of_one_lesson_shows_each_of_its_exercises_and_no_other(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress.record(work / LESSON, "average_pool", Report("fail", "t", 0, 1, "Wrong."))
+    assert attn(work, "status", "0") == 0
+    out = capsys.readouterr().out
+    assert "Average the values: 0 / 1, checked 1 time" in out
+    assert "written_average · in words, open · Exercise 00.2: In words" in out
+    assert "1 question in words is open." in out
+    assert "01 " not in out
+    assert attn(work, "status", "start_her") == 2
+    assert "Did you mean '00_start_here'" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- our answers
+
+
+def test_the_terminal_shows_our_answer_under_the_rules_of_the_notebook(
+    work: Path, path: Path, set_answer: SetAnswer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert attn(work, "solution", "average_pool", "--sure") == 2
+    assert "`attn hint 00.average_pool` has 3 more for you" in capsys.readouterr().err
+    for _ in range(3):
+        assert attn(work, "hint", "average_pool") == 0
+    assert "`attn solution 00.average_pool --sure` shows our answer" in capsys.readouterr().out
+    assert attn(work, "solution", "average_pool") == 2
+    assert attn(work, "solution", "average_pool", "--sure") == 0
+    assert "def average_pool" in capsys.readouterr().out
+    assert progress.were_looked_up(work) == {(LESSON, "average_pool")}
+    assert attn(work, "solution", "predict_shape", "--sure") == 2
+    assert "your own prediction comes first" in capsys.readouterr().err
+    assert attn(work, "solution", "written_average") == 2
+    assert "Write it in its cell" in capsys.readouterr().err
+    set_answer(path, "written_average", "Noise.")
+    assert attn(work, "solution", "written_average") == 0
+    assert "Model answer" in capsys.readouterr().out
+    assert attn(work, "solution", "0") == 2
+    assert "attn solution 00.average_pool" in capsys.readouterr().err
 
 
 def test_the_outline_of_every_lesson_is_shallow() -> None:
@@ -173,7 +286,7 @@ def test_the_outline_of_every_lesson_is_shallow() -> None:
         assert all(deeper - level <= 1 for level, deeper in itertools.pairwise(levels)), lesson.name
 
 
-@pytest.mark.parametrize("name", ["doctor", "lab", "status", "check", "watch", "hint", "reset", "submit", "update"])
+@pytest.mark.parametrize("name", ["doctor", "lab", "status", "check", "watch", "hint", "solution", "reset", "submit", "update"])
 def test_every_command_for_learners_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([name, "--help"])
@@ -196,5 +309,7 @@ def test_every_command_of_the_readmes_table_for_learners_runs(
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))
     monkeypatch.setattr(learner_output, "ask", lambda question: True)
     for words in commands:
+        if words[0] == "solution":  # ours comes after the learner's own
+            progress.record(work / "03_scaled_dot_product", words[1], Report("pass", "t", 1, 1, "Correct."))
         assert main(words) == (1 if words[0] == "check" else 0), words  # nothing is answered yet
     assert capsys.readouterr().err == ""

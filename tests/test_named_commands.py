@@ -46,6 +46,8 @@ RUN = {
     "attn new-lesson 12_linear_attention": OWN_COURSE,
     "attn reset 03.sdpa": README_TABLE,
     "attn style NN": ("tests/test_style.py", "style"),
+    "attn solution sdpa": README_TABLE,
+    "attn status 03": README_TABLE,
     "attn submit 03": README_TABLE,
     "attn verify 12": ("tests/test_cli.py", 'main(["verify", "start_here"])'),
     "attn verify slug": ("tests/test_cli.py", 'main(["verify", "start_here"])'),

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import json
 import os
 import re
 import socket
@@ -23,7 +22,7 @@ from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import script_to_data
 from autograder.judging.values import Code, encode
-from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, launch, untrusted
+from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, codec, launch, untrusted
 from autograder.sandbox.inside import confine
 from autograder.sandbox.inside.worker import Worker
 
@@ -687,5 +686,5 @@ def test_nobody_waits_for_a_file_that_a_submission_holds(isolated: Sandbox) -> N
 def test_a_picture_that_would_fill_a_browsers_memory_is_left_out(width: int, height: int, kept: bool) -> None:
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
     item = {"output_type": "display_data", "data": {"image/png": base64.b64encode(data).decode(), "text/plain": "figure"}}
-    (output,), _ = untrusted.clean_outputs(json.dumps([item]).encode(), 10_000)
+    (output,), _ = untrusted.clean_outputs(*codec.outputs_to_wire([item]), 10_000)
     assert ("image/png" in output["data"]) is kept

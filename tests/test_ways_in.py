@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 
+from autograder.authoring import book
 from autograder.authoring.build import LINE_LIMIT
-from autograder.authoring.course import course_root
+from autograder.authoring.course import course_root, lessons
+from autograder.authoring.readme_tables import syllabus_table
 from autograder.notebooks.roles import INSTALL
-from autograder.plugins.preprocessors import SayWhatToInstall
+from autograder.plugins.preprocessors import LeadOn, SayWhatToInstall
 from autograder.workspace import index
 from tests.learner import attn
 
@@ -98,31 +101,105 @@ def _first_cell() -> Any:
     return made.cells[1]
 
 
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stranger's empty folder, as the working folder of a kernel that cannot import the course."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "autograder", None)  # Python's own mark for a module that cannot be imported
+    return tmp_path
+
+
+def _said(cell: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines that the cell ends with; "run all" stops there."""
+    assert not InteractiveShell().run_cell(cell.source).success
+    out, err = capsys.readouterr()
+    return (out + err).strip().splitlines()
+
+
 def test_the_first_cell_is_folded_and_locked() -> None:
     cell = _first_cell()
     assert cell.id == INSTALL
     assert cell.metadata.jupyter.source_hidden
     assert (cell.metadata.editable, cell.metadata.deletable) == (False, False)
     assert max(map(len, cell.source.splitlines())) <= LINE_LIMIT
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name, extra = re.search(r"%pip install ([\w-]+)\[(\w+)", cell.source).groups()  # type: ignore[union-attr]
-    assert name == project["name"]
-    assert extra in project["optional-dependencies"]
 
 
-def test_with_the_course_the_first_cell_does_nothing_and_without_it_says_two_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shell = InteractiveShell()
-    result = shell.run_cell(_first_cell().source)
+def test_with_the_course_the_first_cell_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    result = InteractiveShell().run_cell(_first_cell().source)
     assert result.success
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setitem(sys.modules, "autograder", None)  # Python's own mark for a module that cannot be imported
-    assert not shell.run_cell(_first_cell().source).success  # so that "run all" stops there
-    out, err = capsys.readouterr()
-    said = (out + err).strip().splitlines()
+
+
+def test_without_the_course_two_lines_name_no_package_that_is_published_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = _first_cell()
+    _folder(tmp_path, monkeypatch)
+    said = _said(cell, capsys)
     assert len(said) == 2, said
-    assert "%pip install" in said[1]
+    assert "pip install" not in said[1]
+    assert "upload the course's wheel (README: how to make it) beside this notebook" in said[1]
+    assert "python -m build --wheel" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_with_the_wheel_beside_the_notebook_the_second_line_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell, project = _first_cell(), tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    distribution = project["name"].replace("-", "_")
+    wheel = _folder(tmp_path, monkeypatch) / f"{distribution}-0.0.1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        info = f"{distribution}-0.0.1.dist-info"
+        made.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        extra = "Provides-Extra: notebook\nRequires-Dist: numpy; extra == 'notebook'\n"
+        made.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.0.1\n{extra}")
+        made.writestr(f"{info}/RECORD", "")
+    said = _said(cell, capsys)
+    assert len(said) == 2, said
+    line = re.search(r"%(pip install \S+)", said[1])
+    assert line is not None
+    assert "notebook" in project["optional-dependencies"]
+    words = line[1].split()
+    done = subprocess.run([sys.executable, "-m", *words, "--dry-run", "--no-index"], capture_output=True, text=True, check=False)
+    assert f"Would install {project['name']}-0.0.1" in done.stdout, done.stderr
+
+
+def test_a_course_that_is_published_is_installed_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autograder.authoring import course
+    from autograder.authoring.settings import Settings
+
+    monkeypatch.setattr(course, "settings", lambda: Settings(title="x", install="numpy[x]"))
+    assert "%pip install numpy[x] " in _first_cell().source
+
+
+# --------------------------------------------------------------------------- from lesson to lesson
+
+
+def test_each_released_lesson_ends_in_a_link_to_the_next() -> None:
+    every = lessons()
+    for lesson, later in zip(every, [*every[1:], None], strict=True):
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# T")])
+        made, _ = LeadOn().preprocess(notebook, {"nbgrader": {"notebook": lesson.name}})
+        nbformat.validate(made)
+        last = made.cells[-1].source
+        if later is None:
+            assert "last lesson" in last
+            continue
+        (link,) = re.findall(r"\]\(([^)]+)\)", last)
+        for kind in ("source", "release"):
+            assert (
+                course_root() / kind / lesson.name / link
+            ).resolve() == course_root() / kind / later.name / f"{later.name}.ipynb"
+        assert book._LESSON.sub(r"](\1.md)", last) == f"**Next:** [{later.number:02d} {later.title}]({later.name}.md)"
+
+
+def test_the_syllabus_leads_to_the_lessons_without_answers_and_names_the_others() -> None:
+    head, _, *rows = syllabus_table(lessons()[:2]).splitlines()
+    assert head.endswith("| with answers |")
+    for row in rows:
+        cells = row.split(" | ")
+        assert "](release/" in cells[0]
+        assert re.fullmatch(r"\[answers\]\(source/\S+\) \|", cells[-1])
+        assert row.count("](source/") == 1
 
 
 def test_a_course_that_is_no_package_has_no_such_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

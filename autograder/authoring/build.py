@@ -17,6 +17,7 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.course import (
+    BESIDE,
     CourseError,
     Lesson,
     course_root,
@@ -54,11 +55,23 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
     for lesson in lessons:
         _generate(api, lesson.name)
         yield f"{lesson.name}: released"
+    for page in _pages_beside(root):
+        write_whole(page, (root / page.name).read_bytes())
+
+
+def _pages_beside(root: Path) -> list[Path]:
+    """Copies of the course's pages that lessons lead to, such as an appendix, where their links look for them."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "lessons").glob("*.md"))]
+    names = sorted({name for text in texts for name in BESIDE.findall(text) if (root / name).is_file()})
+    return [root / kind / name for kind in ("source", "release") for name in names]
 
 
 def check(lessons: Sequence[Lesson]) -> list[str]:
     """What differs between the generated files and their sources, each line naming the file to edit instead."""
     root, problems = course_root(), []
+    for page in _pages_beside(root):
+        if not page.exists() or page.read_bytes() != (root / page.name).read_bytes():
+            problems.append(f"{page.relative_to(root.parent)} differs from course/{page.name}: run `attn build`")
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder)
         for lesson in lessons:

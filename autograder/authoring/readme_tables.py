@@ -24,15 +24,19 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
 
 
 def syllabus_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: lesson, objectives, exercises, points, misconceptions, minutes."""
-    lines = ["| lesson | you will learn | exercises | points | misconceptions | minutes |", "|---|---|---|---|---|---|"]
+    """A markdown table: lesson as a learner gets it, objectives, exercises, points, misconceptions, minutes; answers apart."""
+    lines = [
+        "| lesson | you will learn | exercises | points | misconceptions | minutes | with answers |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for lesson in lessons:
         exercises = lesson.exercises()
         points = sum(exercise.points for exercise in exercises)
         mistakes = sum(len(exercise.misconceptions) for exercise in exercises)
-        link = f"[{lesson.number:02d} {lesson.title}](source/{lesson.name}/{lesson.name}.ipynb)"
+        link = f"[{lesson.number:02d} {lesson.title}](release/{lesson.name}/{lesson.name}.ipynb)"
+        solved = f"[answers](source/{lesson.name}/{lesson.name}.ipynb)"
         goals = "; ".join(objectives(lesson))
-        lines.append(f"| {link} | {goals} | {len(exercises)} | {points:g} | {mistakes} | {minutes(lesson)} |")
+        lines.append(f"| {link} | {goals} | {len(exercises)} | {points:g} | {mistakes} | {minutes(lesson)} | {solved} |")
     return "\n".join(lines)
 
 

@@ -48,8 +48,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     install: Annotated[
         str,
         Meta(
-            description="what `pip install` is told to bring this course, if it is a package; released notebooks tell it to "
-            "those who lack it"
+            description="what `pip install` is told to bring this course, if it is a package: a name, or name-*.whl[extra] where "
+            "it is published nowhere; released notebooks tell it to those who lack it"
         ),
     ] = ""
     demo: Annotated[str, Meta(description="the lesson of `attn demo`'s class; the first with exercises if empty")] = ""

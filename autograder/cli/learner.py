@@ -1,4 +1,4 @@
-"""`attn` for learners: doctor, lab, status, check, watch, hint, reset, submit, update, export-answers."""
+"""`attn` for learners: doctor, lab, status, check, watch, hint, solution, reset, submit, update, export-answers."""
 
 import argparse
 import dataclasses
@@ -23,7 +23,10 @@ def register(add: Add) -> None:
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     lab.add_argument("--port", type=int, default=8888, help="port to try first (default: 8888)")
 
-    status = add("status", _status, "Show your progress.")
+    status = add("status", _status, "Show your progress, or how a lesson stands.")
+    _completed(
+        status.add_argument("lesson", nargs="?", help="number, slug or name of a lesson: show each of its exercises"), _lessons
+    )
     status.add_argument("--all", action="store_true", help="name every exercise, of lessons not begun too")
     _common(status)
 
@@ -40,6 +43,11 @@ def register(add: Add) -> None:
     _completed(hint.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE"), _targets)
     hint.add_argument("--again", action="store_true", help="show the last one again")
     _common(hint)
+
+    solution = add("solution", _solution, "Show our answer: once yours passes, or after the last hint.")
+    _completed(solution.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE; a question in words too"), _targets)
+    solution.add_argument("--sure", action="store_true", help="before yours passes, after the last hint; it is noted")
+    _common(solution, as_json=False)
 
     reset = add("reset", _reset, "Give an answer cell or a lesson back as it was released; a backup is kept.")
     _completed(reset.add_argument("target", help=target), _targets)
@@ -113,11 +121,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _lab(arguments: argparse.Namespace) -> int:
     from autograder.workspace import folder as workspace
-    from autograder.workspace import index, lab
+    from autograder.workspace import index, lab, standing
 
     folder = workspace.prepare(arguments.workspace)
     page = index.write(folder).relative_to(folder)
-    target = workspace.next_notebook(folder, arguments.lesson) if arguments.lesson else page
+    target = standing.next_notebook(folder, arguments.lesson) if arguments.lesson else page
     if waiting := workspace.outdated(folder):
         print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
     if arguments.prepare:
@@ -130,12 +138,17 @@ def _lab(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from autograder.cli.learner_output import print_status
+    from autograder.cli.learner_output import print_lesson, print_status
     from autograder.workspace import folder as workspace
+    from autograder.workspace import standing
 
-    rows = workspace.status(workspace.locate(arguments.workspace))
+    folder = workspace.locate(arguments.workspace)
+    lesson = workspace.find(folder, arguments.lesson) if arguments.lesson else None
+    rows = standing.status(folder, only=(lesson,) if lesson else None)
     if arguments.json:
         _put(rows)
+    elif lesson:
+        print_lesson(rows[0])
     else:
         print_status(rows, every=arguments.all)
     return 0
@@ -144,7 +157,7 @@ def _status(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_checked
     from autograder.workspace import folder as workspace
-    from autograder.workspace import rerun
+    from autograder.workspace import rerun, standing
 
     folder = workspace.locate(arguments.workspace)
     if arguments.target is None:
@@ -161,7 +174,8 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _put([dataclasses.asdict(one) for one in checked])
     else:
-        print_checked(checked)
+        whole = [lesson for lesson, only in wanted if only is None]
+        print_checked(checked, [{**one, "lesson": lesson} for lesson in whole for one in standing.questions(folder, lesson)])
     return 0 if all(one.status == "pass" for one in checked) and not problems else 1
 
 
@@ -186,7 +200,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _hint(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_hint
     from autograder.workspace import folder as workspace
-    from autograder.workspace.in_cells import hints
+    from autograder.workspace.in_cells import hints, solutions
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.exercise)
@@ -196,7 +210,24 @@ def _hint(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _put(dataclasses.asdict(hint))
     else:
-        print_hint(hint)
+        print_hint(hint, answers=solutions.are_here(lesson))
+    return 0
+
+
+def _solution(arguments: argparse.Namespace) -> int:
+    from autograder.cli.learner_output import print_solution
+    from autograder.workspace import folder as workspace
+    from autograder.workspace.in_cells import solutions
+
+    folder = workspace.locate(arguments.workspace)
+    lesson, exercise = workspace.resolve(folder, arguments.exercise, written=True)
+    if exercise is None:
+        raise CourseError(
+            f"expected an exercise, got the lesson {lesson}. For example: `attn solution {_example(folder, lesson)}`."
+        )
+    name = f"{lesson[:2]}.{exercise}"
+    calls = solutions.Calls(name, f"attn hint {name}", f"attn solution {name} --sure")
+    print_solution(name, solutions.solution(folder, lesson, exercise, sure=arguments.sure, calls=calls).text)
     return 0
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.diagnosis.panel import HINT, SYMBOL, plain
+from autograder.diagnosis.panel import HINT, SYMBOL, open_words, plain
 
 if TYPE_CHECKING:
     from autograder.workspace.doctor import Finding
@@ -43,15 +43,39 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
         )
         console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
         if every or status == "part":
-            for exercise in row["exercises"]:
-                console.print(Padding(_exercise(exercise), (0, 0, 0, 5), expand=False))
+            for line in [*map(_exercise, row["exercises"]), *map(_question, row["questions"])]:
+                console.print(Padding(line, (0, 0, 0, 5), expand=False))
+            if status == "part" and (said := open_words(row["questions"])):
+                console.print(f"     {said}.")
     _next(console, rows)
+
+
+def print_lesson(row: Mapping[str, Any]) -> None:
+    """Where one lesson stands: each exercise with its title, its points and how often it was checked; each question in words."""
+    console = console_for()
+    head = Text.assemble(
+        (SYMBOL[_lesson_status(row)], COLOUR[_lesson_status(row)]), f" {row['lesson'][:2]} ", (row["title"], "bold")
+    )
+    console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
+    for exercise in row["exercises"]:
+        tried = exercise["attempts"]
+        checked = f", checked {tried} time{'' if tried == 1 else 's'}" if tried else ""
+        console.print(Padding(_exercise(exercise), (0, 0, 0, 5), expand=False))
+        console.print(
+            Text(f"       {exercise['title']}: {exercise['score']:g} / {exercise['points']:g}{checked}"), soft_wrap=True
+        )
+    for question in row["questions"]:
+        console.print(Padding(_question(question), (0, 0, 0, 5), expand=False))
+    if said := open_words(row["questions"]):
+        console.print(f"{said[:1].upper()}{said[1:]}.")
+    _next(console, [row])
 
 
 def _lesson_status(row: Mapping[str, Any]) -> str:
     if row["done"]:
         return "pass"
-    return "part" if any(exercise["status"] != "todo" for exercise in row["exercises"]) else "todo"
+    begun = any(exercise["status"] != "todo" for exercise in row["exercises"]) or any(one["answered"] for one in row["questions"])
+    return "part" if begun else "todo"
 
 
 def _bar(score: float, points: float, width: int) -> Text:
@@ -65,18 +89,28 @@ def _exercise(exercise: Mapping[str, Any]) -> Text:
     return Text.assemble((f"{SYMBOL[status]} {exercise['id']}", COLOUR[status]), told)
 
 
+def _question(question: Mapping[str, Any]) -> Text:
+    status, word = ("pass", "answered") if question["answered"] else ("todo", "open")
+    symbol = SYMBOL["noted"] if question["answered"] else SYMBOL["todo"]
+    return Text.assemble((f"{symbol} {question['id']}", COLOUR[status]), f" · in words, {word} · {question['title']}")
+
+
 def _next(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started")
+    console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started   • answered in words")
     for row in rows:
         for exercise in row["exercises"]:
             if exercise["status"] != "pass":
                 console.print(f"Next: {exercise['id']} in lesson {row['lesson'][:2]} (`attn lab`).")
                 return
+        for question in row["questions"]:
+            if not question["answered"]:
+                console.print(f"Next: the question in words {question['id']} in lesson {row['lesson'][:2]} (`attn lab`).")
+                return
     console.print("All done.")
 
 
-def print_checked(checked: Sequence["Checked"]) -> None:
-    """The panel of each check, its first line in colour, and a line for all."""
+def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any]] = ()) -> None:
+    """The panel of each check, its first line in colour, and a line for all; what is open of the questions `words`."""
     console = console_for()
     for one in checked:
         first, _, rest = one.text.partition("\n")
@@ -89,6 +123,9 @@ def print_checked(checked: Sequence["Checked"]) -> None:
         passed = sum(one.status == "pass" for one in checked)
         score, points = sum(one.score for one in checked), sum(one.points for one in checked)
         console.print(f"{passed} of {len(checked)} checks pass · {score:g} / {points:g} points")
+    if said := open_words(words):
+        where = "; ".join(f"{one['lesson'][:2]}.{one['id']}" for one in words if not one["answered"])
+        console.print(f"{said}: {where}", soft_wrap=True)
 
 
 def print_finding(finding: "Finding") -> None:
@@ -100,8 +137,8 @@ def print_finding(finding: "Finding") -> None:
         console.print(Text.assemble("            -> ", (finding.fix, "bold")), soft_wrap=True)
 
 
-def print_hint(hint: "Hint") -> None:
-    """One hint, and how to get the next."""
+def print_hint(hint: "Hint", *, answers: bool) -> None:
+    """One hint, and how to get the next; after the last, our answer where this machine has `answers`."""
     console = console_for()
     name = f"{hint.lesson[:2]}.{hint.exercise}"
     if not hint.total:
@@ -111,8 +148,17 @@ def print_hint(hint: "Hint") -> None:
     console.print(Padding(Text(plain(hint.text)), (0, 0, 0, 2), expand=False))
     if hint.level < hint.total:
         console.print(f"`attn hint {name}` shows the next one.")
-    elif not hint.fresh:
-        console.print("There are no more hints.")
+    else:
+        last = "That is the last one." if hint.fresh else "There are no more hints."
+        more = f" `attn solution {name} --sure` shows our answer, and notes that it did." if answers else ""
+        console.print(f"{last}{more}", soft_wrap=True)
+
+
+def print_solution(name: str, text: str) -> None:
+    """The reference's answer to an exercise, or ours to a question in words."""
+    console = console_for()
+    console.print(Text(f"{name} · our answer", style="bold"))
+    console.print(Padding(Text(text), (0, 0, 0, 2), expand=False), soft_wrap=True)
 
 
 def print_handin(handin: "HandIn") -> None:

@@ -123,9 +123,9 @@ def to_text(report: Report, *, width: int = 88) -> str:
 
 
 def overview_html(row: Mapping[str, Any]) -> str:
-    """The progress panel of one lesson (a row of `workspace.status`): a bar, and a line for each exercise."""
+    """The progress panel of one lesson (a row of `standing.status`): a bar, and a line for each exercise."""
     share = 100 * row["score"] / row["points"] if row["points"] else 0.0
-    lines = []
+    lines, asked = [], row.get("questions", ())
     for exercise in row["exercises"]:
         told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
         lines.append(
@@ -134,6 +134,15 @@ def overview_html(row: Mapping[str, Any]) -> str:
             f'<div style="flex:auto"><code>{html.escape(exercise["id"])}</code> {told}</div>'
             f'<div style="white-space:nowrap">{_number(exercise["score"])} / {_number(exercise["points"])}</div></div>'
         )
+    for question in asked:
+        badge = _badge("noted", "answered") if question["answered"] else _badge("todo", "open")
+        lines.append(
+            f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">{badge}</div>'
+            f'<div style="flex:auto">{_link(question["title"], question["link"])}</div>'
+            f'<div style="white-space:nowrap">in words</div></div>'
+        )
+    if said := open_words(asked):
+        lines.append(f'<p style="margin:8px 0 2px">{html.escape(said)}. {_SAVED}</p>')
     return (
         f'<div class="attn-panel" role="status" style="{_FRAME}">'
         f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
@@ -150,7 +159,19 @@ def overview_text(row: Mapping[str, Any]) -> str:
     for exercise in row["exercises"]:
         told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
         lines.append(f"  {SYMBOL[exercise['status']]} {exercise['id']}{told}")
-    return "\n".join(lines)
+    asked = row.get("questions", ())
+    for question in asked:
+        lines.append(f"  {SYMBOL['noted' if question['answered'] else 'todo']} {question['id']} · in words · {question['title']}")
+    return "\n".join([*lines, f"  {said}. {_SAVED}"] if (said := open_words(asked)) else lines)
+
+
+_SAVED = "One counts as answered once words of your own are in its cell and the notebook is saved (Ctrl+S)."
+
+
+def open_words(questions: Iterable[Mapping[str, Any]]) -> str:
+    """ "2 questions in words are open", of the questions of a row of `standing.status`; "" where none is."""
+    count = sum(not question["answered"] for question in questions)
+    return f"{count} question{' in words is' if count == 1 else 's in words are'} open" if count else ""
 
 
 def _told(exercise: Mapping[str, Any]) -> str:

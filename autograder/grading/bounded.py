@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,7 +114,10 @@ def read(tasks: Sequence[Task]) -> dict[Task, Any]:
     if not wanted:
         return found
     request = json.dumps(wanted).encode("utf-8", "replace")
-    raw = _server.ask(request) or _server.ask(request)  # its child, or the server itself, may have been killed from outside
+    began = time.monotonic()
+    raw = _server.ask(request)
+    if not raw and time.monotonic() - began < CPU_S:  # its child, or the server itself, was killed from outside
+        raw = _server.ask(request)
     for line in raw.split(b"\n")[:-1]:  # the last is empty, or was cut
         number, result = json.loads(line)
         found[wanted[number]] = result

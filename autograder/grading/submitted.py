@@ -1,7 +1,9 @@
 """Who has handed something in, and what: the folders of `submitted/`, read as untrusted data."""
 
 import os
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +15,7 @@ from autograder.grading.marking.handed import Handed
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.submission import UnreadableError, load
 
+_ZONE = re.compile(r"[+-]?\d{1,6}|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}")
 MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and most systems end at 255
 
 
@@ -57,19 +60,39 @@ def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
 
 def handed_in(path: Path) -> tuple[datetime | None, str]:
     """When nbgrader's exchange received the submission, or why its note cannot be used."""
-    from nbgrader.utils import parse_utc
-
     if not os.path.lexists(path):
         return None, ""
     try:
-        return parse_utc(load(path)[:100].decode("ascii").strip()), ""
-    except (UnreadableError, ValueError, ArithmeticError, TypeError):  # dateutil reads what a student may have written
+        return utc(load(path)[:100].decode("ascii").strip()), ""
+    except (UnreadableError, ValueError):
         return None, "timestamp.txt holds no date: counted as handed in on time"
+
+
+def utc(text: str) -> datetime:
+    """The time in `text`, which a student may have written, in UTC. Raises ValueError where it is none.
+
+    nbgrader asks dateutil, which takes the third word for the name of a zone, and that for any file's path: it would open what
+    the grader can, and fail in whatever way reading it does. So a zone is a plain name here, and every failure is one.
+    """
+    from nbgrader.utils import parse_utc
+
+    words = text.split(" ")
+    if len(words) == 3 and not _ZONE.fullmatch(words[2]):
+        raise ValueError("expected a zone by its name")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of zones that it does not know
+            found = parse_utc(text)
+    except Exception as error:  # what dateutil raises over such a text is not known to anybody
+        raise ValueError(f"no date: {type(error).__name__}") from None
+    if not isinstance(found, datetime):
+        raise ValueError("no date")
+    return found
 
 
 def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
     """Whose submissions to grade: all, or `students`. Raises CourseError where there are none, or one has none."""
-    found = sorted(folder.parent.name for folder in (root / "submitted").glob(f"*/{assignment}") if folder.is_dir())
+    found = sorted(_with_work(root / "submitted", assignment))
     if not found:
         raise CourseError(
             f"expected submissions in {root}/submitted/<student>/{assignment}, found none. Collect first: nbgrader collect."
@@ -78,3 +101,15 @@ def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> l
         if student not in found:
             raise CourseError(f"expected a submission of {assignment} by {student!r}, found none.{did_you_mean(student, found)}")
     return list(students) if students else found
+
+
+def _with_work(place: Path, assignment: str) -> Iterator[str]:
+    """The folders in `place` with something under the name of `assignment`; also those of which that cannot be seen."""
+    for name in os.listdir(place) if place.is_dir() else ():
+        try:
+            os.lstat(place / name / assignment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # whoever copied it kept rights that the grader has not: `read` says so, and nobody is left out
+            pass
+        yield name

@@ -4,21 +4,31 @@ In: a call. Out: its result, or a MemoryError that says how much was made. A cop
 """
 
 import contextlib
+import functools
 import os
 import sys
-import tracemalloc
 from collections.abc import Callable, Iterator
+from tracemalloc import get_traced_memory, start, stop  # by name: a module's attributes an answer can replace
 from typing import Any
+
+
+@functools.cache
+def from_torch() -> tuple[Any, Any]:
+    """PyTorch's mode without a backward pass, and its profiler: kept, where this is called before any answer is there."""
+    import torch
+    from torch.autograd.profiler import profile
+
+    return torch.inference_mode, profile
 
 
 @contextlib.contextmanager
 def by_hand(wanted: bool) -> Iterator[None]:
     """Where `wanted`, PyTorch writes nothing down for a backward pass, and cannot be asked to."""
-    torch = sys.modules.get("torch")
-    if not wanted or torch is None:
+    if not wanted or "torch" not in sys.modules:
         yield
         return
-    with torch.inference_mode():
+    mode, _ = from_torch()
+    with mode():
         yield
 
 
@@ -39,23 +49,22 @@ def _silent() -> Iterator[None]:
 def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     """`call()`, whose first run warms up; raises MemoryError where the second makes more than `room` bytes.
 
-    Of `tensors` the largest that is made counts, of arrays all that are there at once.
+    Of tensors the largest that is made counts, of arrays, where the inputs are no `tensors`, all that are there at once.
     """
-    call()
-    if tensors:
-        from torch.autograd.profiler import profile
-
-        with _silent(), profile(profile_memory=True) as seen:
-            result = call()
-        found: Any = seen.kineto_results
-        made = max((event.nbytes() for event in found.events() if event.name() == "[memory]"), default=0)
-    else:
-        tracemalloc.start()
-        try:
-            result = call()
-            made = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    with contextlib.suppress(Exception):
+        call()  # what it raises, it raises again
+    with contextlib.ExitStack() as looks:
+        seen = None
+        if tensors or "torch" in sys.modules:
+            looks.enter_context(_silent())
+            seen = looks.enter_context(from_torch()[1](profile_memory=True))
+        if not tensors:
+            start()
+            looks.callback(stop)
+        result = call()
+        made = 0 if tensors else get_traced_memory()[1]
+    found: Any = [] if seen is None else seen.kineto_results.events()
+    made = max([made, *(event.nbytes() for event in found if event.name() == "[memory]")])
     if made > room:
         raise MemoryError(f"about {made} bytes are made at once, where {room} are enough")
     return result

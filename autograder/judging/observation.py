@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from autograder.judging.values import Array, EncodedValue
 
+RUNNING = "running"  # the type of a "timeout" whose call could not be stopped
+
 
 @dataclass(frozen=True)
 class Failure:

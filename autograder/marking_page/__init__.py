@@ -7,16 +7,14 @@ nbgrader's gradebook, with a trail of who changed what; `desk` joins them for th
 
 import contextlib
 import csv
-import html
 import io
-import os
-import tempfile
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError
+from autograder.notebooks import key_page
 
 
 def run(
@@ -46,20 +44,9 @@ def run(
 
 @contextlib.contextmanager
 def opened(address: str) -> Iterator[None]:
-    """Open `address`, which is a key, in the browser by way of a file that its owner alone can read, removed in the end.
-
-    Everybody on the machine can read a browser's command line, so the address must not stand there.
-    """
-    from jupyter_core.paths import jupyter_runtime_dir
-
-    folder = Path(jupyter_runtime_dir())  # in the home folder: a browser in a package of its own may see no other
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(".html", "attn-mark-", folder)  # mode 0600
-    path, to = Path(name), html.escape(address)
+    """Open `address`, which is a key, in the browser by way of a file that its owner alone can read, removed in the end."""
+    path = key_page.write(address, "attn-mark")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write('<!doctype html><meta charset="utf-8"><title>Marking</title>')
-            file.write(f'<meta http-equiv="refresh" content="0; url={to}"><a href="{to}" rel="noreferrer">Go on</a>')
         webbrowser.open(path.as_uri())
         yield
     finally:

@@ -10,7 +10,6 @@ import hashlib
 import html
 import json
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from autograder.grading import bounded
+from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.submission import MAX_PROSE
 from autograder.plugins.sanitise import clean
 
@@ -86,7 +86,7 @@ def same(answer: Answer) -> str:
     >>> same(Answer("2\u00b9\u2070")) == same(Answer("210")), same(Answer("e\u0301")) == same(Answer("\u00e9"))
     (False, True)
     """
-    text = re.sub(r"\s+", " ", unicodedata.normalize("NFC", answer.text)).strip().rstrip(".").rstrip()
+    text = re.sub(r"\s+", " ", normalised("NFC", answer.text)).strip().rstrip(".").rstrip()
     return hashlib.sha256("\0".join([text, *answer.pictures]).encode("utf-8", "replace")).hexdigest()[:20]
 
 

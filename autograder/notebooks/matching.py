@@ -15,7 +15,7 @@ from autograder.notebooks.released import Release, plain, statements_of
 from autograder.notebooks.roles import CHECK, INSTALL, grade_id, is_answer
 from autograder.notebooks.scopes import Statement, put_together, statements, texts_of
 
-_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*\w*[ \t]*\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
+_FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*(?:\w+[ \t]*)?\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
 _SET = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
 _CODE = re.compile(r"[=(\[{][ \t]*$|^[ \t]*(?:def|import|from|class|return)\b", re.MULTILINE)
 WRITES = ("markdown", "raw")

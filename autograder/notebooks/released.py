@@ -17,6 +17,11 @@ def plain(source: str) -> str:
     return "\n".join(line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
 
 
+def is_stub(source: str) -> bool:
+    """Whether an answer cell holds what this release or an earlier one puts there to be written over (predictions apart)."""
+    return bool(_STUB.search(plain(source)))
+
+
 class Release:
     """What is looked up of a released notebook."""
 
@@ -35,9 +40,7 @@ class Release:
 
     def untouched(self, name: str, source: str) -> bool:
         """Whether `source` is what the release has at `name`, or an earlier release had."""
-        return plain(source) == plain(self.cells[name].source) or (
-            is_answer(self.cells[name]) and bool(_STUB.search(plain(source)))
-        )
+        return plain(source) == plain(self.cells[name].source) or (is_answer(self.cells[name]) and is_stub(source))
 
     def is_older(self, cell: Any) -> bool:
         """Whether a cell that is not in the release was in an earlier one: its id is such as the lesson's cells have."""

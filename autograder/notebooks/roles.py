@@ -10,6 +10,7 @@ from typing import Any
 CHECK = re.compile(r"""^check\(\s*["'](\w+)["']\s*\)$""")
 FIGURE = "figure"
 INSTALL = "install"  # the tag, and the id, of the cell that says what to install where the course is missing
+NEXT = "next-lesson"  # the tag, and the id, of the cell that leads to the next lesson
 
 
 def exercise_of(cell: Any) -> str | None:

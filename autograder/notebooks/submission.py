@@ -25,6 +25,7 @@ from autograder.notebooks.roles import grade_id, is_answer
 
 MAX_BYTES = 20 * 2**20
 MAX_CELLS = 2000
+MAX_PARTS = 500_000  # brackets of a file: three million empty lists, which fit in it, take seconds to parse
 MAX_SOURCE = 200_000  # characters of a code cell
 MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
 # what follows a fence names a language, and some of those take hours to colour a page of text
@@ -93,6 +94,10 @@ def load(path: Path) -> bytes:
 
 def parse(data: bytes) -> list[Cell]:
     """The cells of the notebook with the content `data`, of whatever version of the format. Raises UnreadableError."""
+    if data.count(b"[") + data.count(b"{") > MAX_PARTS:
+        raise UnreadableError(
+            f"expected at most {MAX_PARTS:,} lists and brackets in the file; clear the outputs and submit again"
+        )
     try:
         text = data.decode("utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig")
         document = json.loads(text)

@@ -3,12 +3,17 @@
 import glob
 import os
 import stat
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 from nbgrader.utils import temp_attrs
 
-RECEIPT = ("timestamp.txt", "submission_secret.txt")
+from autograder.grading.submitted import utc
+
+TIME = "timestamp.txt"
+RECEIPT = (TIME, "submission_secret.txt")
 MAX_BYTES = 4096
 
 
@@ -40,13 +45,27 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
     """`nbgrader collect` that copies regular files alone, with the collector's eyes open.
 
     nbgrader follows links, as the instructor: a link in place of a notebook would hand in, and give back in the feedback,
-    whatever the instructor can read. A pipe, or a folder too large, would end the collection for everybody.
+    whatever the instructor can read. A pipe, a folder too large, or a time that is none, would end the collection for everybody.
     """
+
+    def _path_to_record(self, path: str) -> dict[str, Any]:
+        """What the name of a folder says, which anybody may have given it: the earliest, where its time is none."""
+        name = os.path.basename(path)
+        user, _, stamp, *_ = name.rsplit("+", 3)
+        try:
+            time = utc(stamp)
+        except ValueError:
+            self.log.warning(f"{name}: its name holds no time: any other submission of {user} counts before it")
+            time = datetime.min
+        return {"username": user, "filename": name, "timestamp": time}
 
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
         files, left_out = read_folder(Path(src), 1000 * self.coursedir.max_file_size)
         if left_out:
             self.log.warning(f"{Path(src).name}: not collected, because no regular file or too large: {', '.join(left_out)}")
+        if TIME in files and not _is_time(files[TIME]):  # nbgrader's next collection would stop at it
+            self.log.warning(f"{Path(src).name}: {TIME} holds no time: left out")
+            del files[TIME]
         Path(dest).mkdir(parents=True)
         for name, data in files.items():
             (Path(dest) / name).write_bytes(data)
@@ -69,6 +88,13 @@ def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
     finally:
         os.close(within)
     return files, left_out
+
+
+def _is_time(data: bytes) -> bool:
+    try:
+        return bool(utc(data.decode("ascii").strip()))
+    except ValueError:
+        return False
 
 
 def read_receipt(path: Path) -> bytes:

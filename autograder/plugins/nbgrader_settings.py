@@ -4,8 +4,9 @@ import os
 import secrets
 from typing import Any
 
-# nbgrader's own list, with our three steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
-# a prediction's stub is mended just after, and the first cell says what to install where the course is missing.
+# nbgrader's own list, with our four steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
+# a prediction's stub is mended just after, the first cell says what to install where the course is missing, and the last one
+# leads to the next lesson.
 # InstantiateTests is left out: every autograded cell is a check(...).
 GENERATE = [
     "nbgrader.preprocessors.IncludeHeaderFooter",
@@ -14,6 +15,7 @@ GENERATE = [
     "nbgrader.preprocessors.ClearSolutions",
     "autograder.plugins.preprocessors.StubPredictions",
     "autograder.plugins.preprocessors.SayWhatToInstall",
+    "autograder.plugins.preprocessors.LeadOn",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",

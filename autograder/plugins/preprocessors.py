@@ -1,8 +1,8 @@
 """nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
 
-`InjectSolutions`, `StubPredictions` and `SayWhatToInstall` stand in `GenerateAssignment.preprocessors`, `Rebuild` is the first
-in `Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of them: see
-`mark` and `gradebook` in `autograder.grading`.
+`InjectSolutions`, `StubPredictions`, `SayWhatToInstall` and `LeadOn` stand in `GenerateAssignment.preprocessors`, `Rebuild` is
+the first in `Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of
+them: see `mark` and `gradebook` in `autograder.grading`.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from autograder.authoring.course import CourseError
 from autograder.authoring.reference_source import injected
 from autograder.grading.grades import Grades
-from autograder.notebooks.roles import INSTALL, is_answer
+from autograder.notebooks.roles import INSTALL, NEXT, is_answer
 from autograder.notebooks.submission import cell_of, rebuild
 
 
@@ -51,17 +51,29 @@ except ImportError:
         def _render_traceback_(self):
             return [str(self)]
 
+    {next}
     raise Missing(
-        "This notebook needs the course's package, and this kernel has none. Run\\n"
-        "%pip install {package}"
-        "  (or the wheel you were given), then all cells."
+        "This notebook needs the course's package, and this kernel has none. On your "
+        f"own machine, choose the kernel that has it (.venv).\\n{{what}}"
     ) from None"""
+_PUBLISHED = """what = "Elsewhere, run  %pip install {package}  and then all cells.\""""
+_WHEEL = """from glob import glob
+    from os.path import abspath
+
+    wheel = "{wheel}"
+    found = glob(wheel) + glob(f"/kaggle/input/**/{{wheel}}", recursive=True)
+    what = "Elsewhere, upload the course's wheel (README: how to make it) beside this "
+    what += "notebook, and run this cell again: it says how to go on."
+    if found:
+        here = abspath(found[-1])
+        what = f"Run  %pip install {{here}}{extra}  and then all cells.\""""
 
 
 class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
     """Before the first cell of code, folded: what to install, in two lines, in a kernel without the course (Colab, Kaggle).
 
-    A course says what by `install` in course.toml; without it no cell is added.
+    A course says what by `install` in course.toml: a name for pip, or where it is published nowhere the file name of its wheel,
+    which is then looked for beside the notebook. Without it no cell is added.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
@@ -70,10 +82,32 @@ class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader 
         package = settings().install
         first = next((i for i, cell in enumerate(nb.cells) if cell.cell_type == "code"), None)
         if package and first is not None:
-            cell = nbformat.v4.new_code_cell(_MISSING.format(package=package), id=INSTALL)
+            wheel, is_wheel, extra = package.partition(".whl")
+            how = _WHEEL.format(wheel=f"{wheel}.whl", extra=extra) if is_wheel else _PUBLISHED.format(package=package)
+            cell = nbformat.v4.new_code_cell(_MISSING.format(next=how), id=INSTALL)
             folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # in JupyterLab; in Colab
             cell.metadata.update({**folded, "tags": [INSTALL], "deletable": False, "editable": False})
             nb.cells.insert(first, cell)
+        return nb, resources
+
+
+class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
+    """After the last cell: a link to the next lesson, which holds in a workspace, in the site and in the repository."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        from autograder.authoring.course import lessons
+
+        every = lessons()
+        names = [lesson.name for lesson in every]
+        name = resources["nbgrader"]["notebook"]
+        if name in names:
+            later = every[names.index(name) + 1 :]
+            text = "**That was the last lesson.** In a cell of your own, `status()` says what is still open."
+            if later:
+                text = f"**Next:** [{later[0].number:02d} {later[0].title}](../{later[0].name}/{later[0].name}.ipynb)"
+            cell = nbformat.v4.new_markdown_cell(text, id=NEXT)
+            cell.metadata.update({"tags": [NEXT]})
+            nb.cells.append(cell)
         return nb, resources
 
 

@@ -11,6 +11,8 @@ from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import MAX_DEPTH, Array, EncodedValue, Spec, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
+MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
+
 
 def check_spec(spec: Any, arrays: int, *, code: bool) -> Spec:
     """`spec`, proven to be one of the forms in `autograder.judging.values` over `arrays` arrays. Raises WireError.
@@ -124,6 +126,57 @@ def _failure(item: Any) -> Failure | None:
             raise WireError("expected a line as [number, text].")
         line = (line[0], line[1][:200])
     return Failure(kind, name, "", line)
+
+
+def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes]:
+    """A cell's outputs (sandbox -> trusted process): a skeleton in which each text is its length, and all texts in a row.
+
+    As one JSON text they would be parsed at once, and eight megabytes of brackets hold every thread of the grader for seconds.
+    """
+    texts: list[bytes] = []
+
+    def length(text: Any) -> int:
+        texts.append(str(text).encode("utf-8", "replace"))
+        return len(texts[-1])
+
+    skeleton: list[Any] = []
+    for output in outputs[: MAX_OUTPUTS + 1]:
+        kind = output["output_type"]
+        if kind == "stream":
+            skeleton.append([kind, output["name"], length(output["text"])])
+        elif kind == "error":
+            head = length(output["ename"]), length(output["evalue"])
+            skeleton.append([kind, *head, [length(line) for line in output["traceback"]]])
+        else:
+            skeleton.append([kind, [[name, length(value)] for name, value in output["data"].items()]])
+    return skeleton, b"".join(texts)
+
+
+def outputs_from_wire(skeleton: Any, raw: bytes) -> list[dict[str, Any]]:
+    """The inverse of `outputs_to_wire`, in nbformat's words; what the texts say is still the learner's."""
+    start = 0
+
+    def text(size: Any) -> str:
+        nonlocal start
+        if type(size) is not int or not 0 <= size <= len(raw) - start:
+            raise WireError("expected the lengths of texts that are there.")
+        start += size
+        return raw[start - size : start].decode("utf-8", "replace")
+
+    outputs: list[dict[str, Any]] = []
+    for item in skeleton if isinstance(skeleton, list) else [None]:
+        match item:
+            case ["stream", str(name), size]:
+                outputs.append({"output_type": "stream", "name": name, "text": text(size)})
+            case ["error", name, value, [*lines]]:
+                said = {"ename": text(name), "evalue": text(value), "traceback": [text(line) for line in lines]}
+                outputs.append({"output_type": "error", **said})
+            case ["display_data", [*parts]] if all(isinstance(each, list) and len(each) == 2 for each in parts):
+                data = {str(kind): text(size) for kind, size in parts}
+                outputs.append({"output_type": "display_data", "data": data})
+            case _:
+                raise WireError("expected a stream, an error or display data.")
+    return outputs
 
 
 def _texts(items: Any, most: int) -> list[str]:

@@ -113,7 +113,7 @@ class Submission:
             reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
             if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
                 raise WireError(f"expected the outputs of cell {i}.")
-            self.outputs[i].outputs, budget = untrusted.clean_outputs(raw.tobytes(), budget)
+            self.outputs[i].outputs, budget = untrusted.clean_outputs(reply.get("shown"), raw.tobytes(), budget)
             self.outputs[i].status = reply["status"]
             if reply["status"] == "timeout":
                 self._run_out()

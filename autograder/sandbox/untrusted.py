@@ -8,7 +8,6 @@ import base64
 import binascii
 import builtins
 import functools
-import json
 import keyword
 import re
 import struct
@@ -17,6 +16,7 @@ from typing import Any
 
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Spec
+from autograder.sandbox.codec import MAX_OUTPUTS, outputs_from_wire
 from autograder.sandbox.wire import WireError
 
 KINDS = ("raised", "blank", "missing", "weights", "timeout", "crashed")
@@ -33,7 +33,6 @@ _ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = 25_000_000  # of a picture: a browser unpacks it whole, a few kB of one colour into gigabytes
-MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
 
 
 @dataclass(frozen=True)
@@ -62,19 +61,13 @@ def clean_text(text: str) -> str:
     return _CONTROL.sub("", _ANSI.sub("", text.replace("\r\n", "\n")))
 
 
-def clean_outputs(raw: bytes, budget: int) -> tuple[list[dict[str, Any]], int]:
-    """A cell's outputs in nbformat's words, and what is left of `budget` bytes. Raises WireError for what is none."""
-    if len(raw) > 8 * max(budget, 0) + (1 << 16):
-        raise WireError(f"expected outputs of at most {budget} bytes, got {len(raw)} as JSON.")
-    try:
-        items = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise WireError("expected outputs as JSON.") from None
-    if not isinstance(items, list):
-        raise WireError("expected a list of outputs.")
+def clean_outputs(skeleton: Any, raw: bytes, budget: int) -> tuple[list[dict[str, Any]], int]:
+    """A cell's outputs (as `codec` packs them) in nbformat's words, and what is left of `budget` bytes. Raises WireError."""
+    if len(raw) > 4 * max(budget, 0) + (1 << 16):
+        raise WireError(f"expected outputs of at most {budget} characters, got {len(raw)} bytes.")
     cleaned: list[dict[str, Any]] = []
-    for item in items:
-        output, size = _clean_output(item if isinstance(item, dict) else {})
+    for item in outputs_from_wire(skeleton, raw):
+        output, size = _clean_output(item)
         budget -= size + 16
         if budget < 0 or len(cleaned) >= MAX_OUTPUTS:
             cleaned.append({"output_type": "stream", "name": "stdout", "text": "[further output was cut]\n"})

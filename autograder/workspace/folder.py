@@ -5,21 +5,19 @@ was released (`.attn/release`), which tells an answer from a blank and an edit f
 """
 
 import filecmp
-import re
 import shutil
-from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import CourseError, course_root, did_you_mean, learners_course
+from autograder.authoring.course import BESIDE, CourseError, course_root, did_you_mean, learners_course
 from autograder.judging import pack
 from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.released import Release, is_stub
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.workspace import progress
 
 DEFAULT = Path("work")
-_BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
 
 
 def locate(folder: Path | None) -> Path:
@@ -100,7 +98,7 @@ def pages() -> dict[str, Path]:
     """The course's pages that lessons lead to beside their folders, such as an appendix."""
     root = learners_course()
     texts = [path.read_text(encoding="utf-8") for path in sorted((root / "release").glob("*/*.ipynb"))]
-    names = sorted({name for text in texts for name in _BESIDE.findall(text)})
+    names = sorted({name for text in texts for name in BESIDE.findall(text)})
     return {name: root / name for name in names if (root / name).is_file()}
 
 
@@ -230,41 +228,18 @@ def load_pack(workspace: Path, lesson: str) -> pack.Pack:
 
 
 def answered(workspace: Path, lesson: str) -> set[str]:
-    """The `grade_id`s of the answer cells that are no longer as they were released."""
-    blank = {grade_id(cell): cell.source for cell in as_released(workspace, lesson).cells if is_answer(cell)}
-    mine = {str(grade_id(cell)): cell.source for cell in load(notebook(workspace, lesson)).cells if is_answer(cell)}
-    return {name for name, source in mine.items() if source != blank.get(name)}
-
-
-def status(workspace: Path, only: Collection[str] | None = None) -> list[dict[str, Any]]:
-    """One row for each lesson (or those in `only`): points, and each exercise's score, status and attempts."""
-    done = progress.read(workspace)
-    nothing = progress.Entry(0.0, "todo", 0, None)
-    rows: list[dict[str, Any]] = []
-    for name in names(workspace):
-        if only is not None and name not in only:
+    """The `grade_id`s of the answer cells in which something is written that no release had there, as saved last."""
+    kept = release(workspace, lesson)
+    known = Release(load(kept)) if kept.exists() else None
+    done = set()
+    for cell in load(notebook(workspace, lesson)).cells:
+        name = str(grade_id(cell))
+        if not is_answer(cell) or not cell.source.strip():
             continue
-        lesson = load_pack(workspace, name)
-        exercises: list[dict[str, Any]] = []
-        for exercise in lesson.exercises.values():
-            entry = done.get((name, exercise.id), nothing)
-            held = (entry.misconception or "").split("+")
-            says = ", and you ".join(known.says for known in exercise.known if known.id in held) or None
-            row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
-            exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
-        done_all = all(exercise["status"] == "pass" for exercise in exercises)
-        score = sum(exercise["score"] for exercise in exercises)
-        row = {"lesson": name, "title": lesson.title, "score": score, "points": lesson.points, "done": done_all}
-        rows.append({**row, "exercises": exercises})
-    return rows
-
-
-def next_notebook(workspace: Path, lesson: str | None) -> Path:
-    """The notebook to open: the one asked for, else the first lesson that is not finished, else the last."""
-    if lesson is not None:
-        name = find(workspace, lesson)
-    else:
-        rows = status(workspace)
-        open_ones = [row["lesson"] for row in rows if not row["done"]]
-        name = open_ones[0] if open_ones else rows[-1]["lesson"]
-    return Path(name) / f"{name}.ipynb"
+        if known and name in known.cells:
+            blank = known.untouched(name, cell.source)
+        else:  # a folder that was checked out: nothing tells a code cell's answer from what was released
+            blank = cell.cell_type == "code" or is_stub(cell.source)
+        if not blank:
+            done.add(name)
+    return done

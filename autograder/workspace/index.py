@@ -6,6 +6,7 @@ from typing import Any
 from autograder.authoring.course import CourseError, learners_course
 from autograder.authoring.settings import FILE, read
 from autograder.workspace import folder as workspace
+from autograder.workspace import standing
 from autograder.workspace.in_cells.overview import contents
 
 NAME = "index.ipynb"
@@ -28,7 +29,7 @@ def write(home: Path) -> Path:
     try:
         notebook = workspace.load(path) if path.exists() else _new()
     except CourseError:
-        return home / workspace.next_notebook(home, None)
+        return home / standing.next_notebook(home, None)
     cell = next((each for each in notebook.cells if each.get("id") == CELL and each.cell_type == "code"), None)
     now = contents(home)
     data = {"text/markdown": now._repr_markdown_(), "text/plain": repr(now)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError, given_here, search_path
+from autograder.notebooks import key_page
 from autograder.workspace import progress
 
 # What JupyterLab starts with here; the learner's own settings win.
@@ -48,7 +49,7 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
         address = f"{running['url']}lab/tree/{target.as_posix()}?token={running['token']}"
         print(f"JupyterLab is open on this folder already. Go on there: {address}", flush=True)
         if browser:
-            webbrowser.open(address)
+            webbrowser.open(key_page.write(address, "attn-lab", again=True).as_uri())
         return 0
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
     command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]
@@ -79,6 +80,11 @@ def lab_environment(workspace: Path) -> dict[str, str]:
     (folder / "labconfig").mkdir(parents=True, exist_ok=True)
     for name, settings in LAB_CONFIG.items():
         (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
+    if os.name != "nt":
+        # Where no terminal is seen (a container, a log), the server would start its terminals as login shells, and /etc/profile
+        # would forget the path below.
+        shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
+        (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

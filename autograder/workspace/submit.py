@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError
+from autograder.diagnosis.panel import open_words
 from autograder.notebooks import submission
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress
+from autograder.workspace import progress, standing
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,15 @@ def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
 def _unanswered(folder: Path, lesson: str, released: Any, cells: list[submission.Cell]) -> list[str]:
     given = {cell.grade_id for cell in cells}
     done = workspace.answered(folder, lesson)
-    ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell)]
+    asked = [question for question in standing.questions(folder, lesson) if question["id"] in given]
+    words = [question["id"] for question in asked]
+    ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell) and grade_id(cell) not in words]
     blank = [name for name in ids if name in given and name not in done]
-    return [f"not answered yet: {', '.join(blank)}."] if blank else []
+    where = "; ".join(f"{question['title']} ({question['id']})" for question in asked if not question["answered"])
+    return [
+        *([f"not answered yet: {', '.join(blank)}."] if blank else []),
+        *([f"{open_words(asked)}: {where}."] if where else []),
+    ]
 
 
 def _failing(folder: Path, lesson: str) -> list[str]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.scopes import KEPT, may_parse, scopes
 
@@ -26,6 +27,10 @@ _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import
 _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
 # ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
+_INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
+_LIBRARIES = frozenset({"np", "numpy", "torch", "F", "nn", "math", "builtins", "check", "warnings"})  # as lessons call them
+_PATCHED = "=library"  # among the names of a text: it puts something in a library's place, or runs text
+_HARMLESS = frozenset({"matplotlib", "plt", "backends", "rcParams"})
 _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 # Cyrillic, Armenian, Cherokee; of Greek what looks like a Latin letter and stands for nothing in mathematics
@@ -64,15 +69,15 @@ def builds_names(source: str) -> bool:
 
 
 def reaches_inward(source: str) -> bool:
-    """Whether `source` names the engine's own modules or a way to them.
+    """Whether `source` names the engine's own modules or a way to them, or changes a library by which they look.
 
     >>> reaches_inward("sys.modules['autograder.judging.observe']._changed = f"), reaches_inward("for m in self.modules(): pass")
     (True, False)
-    >>> reaches_inward("from autograder import check")
-    False
+    >>> reaches_inward("from autograder import check"), reaches_inward("import numpy as n\\nn.array_equal = f")
+    (False, True)
     """
     seen = names(source)
-    return bool(seen & _INWARD) or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
+    return bool(seen & _INWARD) or _PATCHED in seen or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
 def disguises(source: str, *, prose: bool = False) -> str | None:
@@ -149,7 +154,11 @@ def bindings(source: str) -> tuple[set[str], set[str]]:
 
 
 def _words(source: str) -> set[str]:
-    return set(re.findall(r"\w+", unicodedata.normalize("NFKC", source)))  # as Python reads names
+    """Every word, as Python reads names; of a submission's texts found once."""
+    kept: dict[str, set[str]] = getattr(_told, "words", {})
+    if source not in kept:
+        kept[source] = set(re.findall(r"\w+", normalised("NFKC", source)))
+    return kept[source]
 
 
 _told = threading.local()
@@ -158,11 +167,13 @@ _told = threading.local()
 def tell(known: Mapping[str, set[str] | None]) -> None:
     """For this thread, until `forget`: what `names` says of these texts, found elsewhere (None: any word counts)."""
     _told.known = {**getattr(_told, "known", {}), **known}
+    _told.words = getattr(_told, "words", {})
 
 
 def forget() -> None:
     """What was told."""
     _told.known = {}
+    vars(_told).pop("words", None)
 
 
 def names(source: str) -> set[str]:
@@ -193,4 +204,33 @@ def _parsed(source: str) -> frozenset[str]:
             seen.add(node.name.rpartition(".")[2])
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             seen.add(node.value)  # getattr(F, "softmax")
-    return frozenset(seen)
+    return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
+
+
+def _patches(tree: ast.AST) -> bool:
+    """Whether the program sets an attribute of a module, or of what is in one, or runs text that nobody can read."""
+    modules = set(_LIBRARIES)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    modules -= _HARMLESS
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and _root(node) in modules:
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("exec", "eval"):
+                return True
+            if node.func.id in ("setattr", "delattr", "vars") and node.args and _root(node.args[0]) in modules:
+                return True
+        if isinstance(node, ast.Attribute) and node.attr in ("__dict__", "__setattr__") and _root(node.value) in modules:
+            return True
+    return False
+
+
+def _root(node: ast.AST) -> str:
+    """The name that a chain of attributes begins with; none where a harmless part is in it."""
+    while isinstance(node, ast.Attribute):
+        if node.attr in _HARMLESS:
+            return ""
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -66,22 +66,21 @@ class Handed:
         return found
 
 
-def read_ahead(cells: Sequence[Cell], ours: Collection[str], *, names: bool) -> list[str]:
+def read_ahead(cells: Sequence[Cell], ours: Collection[str]) -> list[str]:
     """Have the code cells parsed, by a child that may take its time in vain; what could not be is flagged.
 
-    `ours` are the texts of release and references: until `forget` this thread parses nothing else. The `names` in a text are
-    looked for where an exercise forbids some.
+    `ours` are the texts of release and references: until `forget` this thread parses nothing else.
     """
     forget()
     scopes.only(ours)
     sources = [cell.source for cell in cells if cell.kind == "code"]
     texts = [text for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id) for text in _as_code(cell.source)]
-    return _have_parsed(sources, [text for text in texts if text not in ours], names=names)
+    return _have_parsed(sources, [text for text in texts if text not in ours])
 
 
-def read_anew(notebook: Any, *, names: bool) -> list[str]:
+def read_anew(notebook: Any) -> list[str]:
     """The same for texts that `matching` put together: what was added to a locked cell, answers that shared one."""
-    return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], names=names)
+    return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [])
 
 
 def forget() -> None:
@@ -90,10 +89,9 @@ def forget() -> None:
     forbidden_names.forget()
 
 
-def _have_parsed(sources: Sequence[str], texts: Sequence[str], *, names: bool) -> list[str]:
+def _have_parsed(sources: Sequence[str], texts: Sequence[str]) -> list[str]:
     sources = [source for source in sources if not scopes.is_told(source)]
-    kinds = ["scopes", "statements", *(["names"] if names else [])]
-    tasks = [bounded.Task(kind, source) for kind in kinds for source in sources]
+    tasks = [bounded.Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
     found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts)])
     parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})

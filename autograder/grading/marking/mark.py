@@ -64,8 +64,7 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # `told` is for the learner too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
-    names = any(record.forbid for record in scheme.hidden.exercises.values())
-    flags = read_ahead(cells, ours, names=names)
+    flags = read_ahead(cells, ours)
     files = handed.modules()
     drawn: dict[str, tuple[str, ...]] | None = None
     budget, shown = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s), Shown()
@@ -73,7 +72,7 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
-        flags += read_anew(rebuilt.notebook, names=names)
+        flags += read_anew(rebuilt.notebook)
         told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
         drawn = draw(rebuilt.pictures) if drawn is None else drawn
         told += show(rebuilt, drawn)

@@ -5,6 +5,7 @@ A plain IPython shell without history, colours or event loop. An errored cell do
 """
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -138,6 +139,7 @@ class Shell(InteractiveShell):
     """An IPython shell that records instead of printing."""
 
     recorder: Recorder
+    folders: tuple[str, ...] = ()
     run: Any = InteractiveShell.run_cell  # IPython leaves it without types
     display_pub_class = Type(_Publisher)
     displayhook_class = Type(_Hook)
@@ -149,7 +151,13 @@ class Shell(InteractiveShell):
         name = getattr(etype, "__name__", "Error")
         if name == "_IncompleteInputError":  # a SyntaxError, as IPython gets it from Python 3.13's parser
             name = "SyntaxError"
-        self.recorder.error(name, _safely(evalue), [str(line) for line in stb])
+        self.recorder.error(name, self.short(_safely(evalue)), [self.short(str(line)) for line in stb])
+
+    def short(self, text: str) -> str:
+        """`text` without the folders in which this machine keeps Python and its packages: they say nothing to a learner."""
+        for folder in self.folders:
+            text = text.replace(folder, "…/")
+        return text
 
 
 def make_shell(output_bytes: int) -> Shell:
@@ -163,6 +171,8 @@ def make_shell(output_bytes: int) -> Shell:
     sys.modules["__main__"] = main
     shell = Shell.instance(config=config, user_module=main)
     shell.recorder = Recorder(output_bytes)
+    known = {f"{os.path.normpath(path)}/" for path in sys.path if os.path.isabs(path)}
+    shell.folders = tuple(sorted(known | {f"{sys.prefix}/"}, key=len, reverse=True))
     for part in (shell.display_pub, shell.displayhook):
         vars(part)["recorder"] = shell.recorder
     return shell

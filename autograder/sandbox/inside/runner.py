@@ -93,8 +93,9 @@ def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: l
     work = [(int(index), str(source), float(limit_s)) for index, source, limit_s in json.loads(sources.tobytes())]
     until = time.monotonic() + order["wall_s"]
     for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until):
-        text = np.frombuffer(json.dumps(outputs).encode(), np.uint8)
-        wire.send(sock, {"op": "cell", "id": order["id"], "index": index, "status": status}, [text], deadline=math.inf)
+        shown, texts = codec.outputs_to_wire(outputs)
+        reply = {"op": "cell", "id": order["id"], "index": index, "status": status, "shown": shown}
+        wire.send(sock, reply, [np.frombuffer(texts, np.uint8)], deadline=math.inf)
     wire.send(sock, {"op": "ran", "id": order["id"]}, deadline=math.inf)
 
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from autograder.judging import limits
 from autograder.sandbox import clock, wire
 from autograder.sandbox.inside import confine, wipe
 from autograder.sandbox.wire import Header, WireClosedError, WireError
@@ -246,6 +247,7 @@ def _warm_torch() -> None:
     """One thread (forked copies of a thread pool hang), for good, and the slow first operations done once."""
     import torch
 
+    limits.from_torch()  # as they are now, whatever an answer makes of torch
     torch.set_num_threads(1)
     vars(torch)["set_num_threads"] = lambda _threads: None
     layer = torch.nn.Linear(3, 3)

@@ -8,12 +8,10 @@ from typing import Any
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.diagnosis.panel import HINT, inline, overview_html, overview_text, plain
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress
-from autograder.workspace.in_cells import hints
+from autograder.workspace import progress, standing
+from autograder.workspace.in_cells import hints, solutions
 from autograder.workspace.in_cells.check import find_packs, find_record
 from autograder.workspace.in_cells.overview import Contents, contents
-
-HINTS_FIRST = 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,10 @@ def hint(exercise: str) -> Shown:
     if not given.text:
         return Shown("There are no hints for this one.", "There are no hints for this one.")
     head = f"Hint {given.level} of {given.total}: {HINT[given.level - 1].lower()}"
-    return Shown(f"{head}\n{plain(given.text)}", f"<b>{html.escape(head)}</b><br>{inline(given.text)}")
+    last = given.level == given.total and bool(given.lesson) and solutions.are_here(given.lesson)
+    after = f'That was the last one. `solution("{exercise}", sure=True)` shows our answer, and notes that it did.' if last else ""
+    text, markup = f"{head}\n{plain(given.text)}", f"<b>{html.escape(head)}</b><br>{inline(given.text)}"
+    return Shown(f"{text}\n{after}", f"{markup}<br>{inline(after)}") if after else Shown(text, markup)
 
 
 def status() -> Shown | Contents:
@@ -62,33 +63,24 @@ def status() -> Shown | Contents:
     if (Path.cwd() / progress.MARKER).is_dir():
         return contents(Path.cwd())
     home, lesson = _here("status")
-    rows = [row for row in workspace.status(home) if row["score"] > 0 or row["lesson"] == lesson]
+    rows = [row for row in standing.status(home) if row["score"] > 0 or row["lesson"] == lesson]
+    for row in rows:
+        for question in row["questions"] if row["lesson"] != lesson else ():  # a link from this notebook to another
+            question["link"] = f"../{row['lesson']}/{question['link']}"
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
 
 
 def solution(exercise: str, *, sure: bool = False) -> "Shown | Words":
-    """The reference's answer: once yours passes, or after the last hint with `sure=True`. What you looked up is noted.
+    """Our answer: once yours passes, or after the last hint with `sure=True`. What you looked up is noted.
 
     Of a question in words: what we would write, once you have written something and saved the notebook. Raises CourseError
     before that, and where the course's answers are not on this machine.
     """
     home, lesson = _here("solution")
     _known(home, lesson, exercise, written=True)
-    if exercise not in workspace.load_pack(home, lesson).exercises:
-        return _in_words(home, lesson, exercise)
-    entry = progress.read(home).get((lesson, exercise))
-    passed = entry is not None and entry.status == "pass"
-    seen = progress.last_hint(home, lesson, exercise)
-    if not passed and (seen < HINTS_FIRST or not sure):
-        rest = f'`hint("{exercise}")` has {HINTS_FIRST - seen} more for you' if seen < HINTS_FIRST else "all hints are read"
-        raise CourseError(
-            f"solution({exercise!r}): your own answer comes first. {rest[0].upper()}{rest[1:]}; after the last one, "
-            f'`solution("{exercise}", sure=True)` shows the reference.'
-        )
-    source = _source(lesson, exercise)
-    if not passed:
-        progress.looked_up(home, lesson, exercise)
-    return Shown(source, f"<pre>{html.escape(source)}</pre>")
+    calls = solutions.Calls(f"solution({exercise!r})", f'hint("{exercise}")', f'solution("{exercise}", sure=True)')
+    found = solutions.solution(home, lesson, exercise, sure=sure, calls=calls)
+    return Words(found.text) if found.words else Shown(found.text, f"<pre>{html.escape(found.text)}</pre>")
 
 
 def _alone() -> bool:
@@ -103,34 +95,7 @@ def _here(name: str) -> tuple[Path, str]:
     return folder.parent, folder.name
 
 
-def _in_words(home: Path, lesson: str, question: str) -> Words:
-    if question not in workspace.answered(home, lesson):
-        raise CourseError(
-            f"solution({question!r}): your own answer comes first. Write it in its cell, save the notebook (Ctrl+S), "
-            "and run this again."
-        )
-    return Words(_source(lesson, question))
-
-
 def _known(home: Path, lesson: str, exercise: Any, *, written: bool = False) -> None:
     names = workspace.answer_ids(home, lesson, written)
     if exercise not in names:
         raise CourseError(f"expected an exercise of this lesson, got {exercise!r}.{did_you_mean(str(exercise), names)}")
-
-
-def _source(lesson: str, exercise: str) -> str:
-    """The reference's source, where the course itself is on this machine; the released lessons hold no answers."""
-    from autograder.authoring.course import find_lesson
-    from autograder.authoring.read_lesson import read_lesson
-    from autograder.authoring.reference_source import BEGIN, END, injected
-    from autograder.notebooks.roles import grade_id, is_answer
-
-    missing = f"solution({exercise!r}): the answers come with the course's repository, and are not on this machine."
-    try:
-        cells = [cell for cell in read_lesson(find_lesson(lesson)).cells if is_answer(cell) and grade_id(cell) == exercise]
-    except CourseError:
-        raise CourseError(missing) from None
-    if not cells:
-        raise CourseError(missing)
-    lines = [line for line in injected(cells[0]).splitlines() if line.strip() not in (BEGIN, END)]
-    return "\n".join(lines)

@@ -1,0 +1,84 @@
+"""Our answer to an exercise or to a question in words: in a cell by `solution`, in a terminal by `attn solution`.
+
+The rules are the same in both: the learner's own answer comes first, or the last hint; what was looked up before is noted.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.authoring.course import CourseError
+from autograder.workspace import folder as workspace
+from autograder.workspace import progress
+
+HINTS_FIRST = 3
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How the learner says it where they are: this call, the one for the next hint, and this one after the last hint."""
+
+    this: str
+    hint: str
+    sure: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Our answer: code, or where `words` Markdown."""
+
+    text: str
+    words: bool
+
+
+def solution(home: Path, lesson: str, exercise: str, *, sure: bool, calls: Calls) -> Reference:
+    """Our answer, where the rules allow it. Raises CourseError, saying what comes first, where they do not."""
+    if exercise not in workspace.load_pack(home, lesson).exercises:  # a question in words
+        if exercise not in workspace.answered(home, lesson):
+            raise CourseError(
+                f"{calls.this}: your own answer comes first. Write it in its cell, save the notebook (Ctrl+S), then again."
+            )
+        return Reference(_source(lesson, exercise, calls), words=True)
+    record = workspace.load_pack(home, lesson).exercises[exercise]
+    entry = progress.read(home).get((lesson, exercise))
+    passed = entry is not None and entry.status == "pass"
+    if not passed and record.choices:
+        raise CourseError(f"{calls.this}: your own prediction comes first. Any that you make passes its check.")
+    seen, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(record.hints))
+    if not passed and (seen < given or not sure):
+        rest = f"`{calls.hint}` has {given - seen} more for you" if seen < given else "all hints are read"
+        raise CourseError(
+            f"{calls.this}: your own answer comes first. {rest[0].upper()}{rest[1:]}; after the last one, "
+            f"`{calls.sure}` shows the reference."
+        )
+    text = _source(lesson, exercise, calls)
+    if not passed:
+        progress.looked_up(home, lesson, exercise)
+    return Reference(text, words=False)
+
+
+def are_here(lesson: str) -> bool:
+    """Whether this machine has the answers: the course's repository has them, its wheel does not."""
+    from autograder.authoring.course import find_lesson
+
+    try:
+        return bool(find_lesson(lesson))
+    except CourseError:
+        return False
+
+
+def _source(lesson: str, exercise: str, calls: Calls) -> str:
+    """The reference's source, where the course itself is on this machine; the released lessons hold no answers."""
+    from autograder.authoring.course import find_lesson
+    from autograder.authoring.read_lesson import read_lesson
+    from autograder.authoring.reference_source import BEGIN, END, injected
+    from autograder.notebooks.roles import grade_id, is_answer
+
+    missing = f"{calls.this}: the answers come with the course's repository, and are not on this machine."
+    try:
+        cells = [cell for cell in read_lesson(find_lesson(lesson)).cells if is_answer(cell) and grade_id(cell) == exercise]
+    except CourseError:
+        raise CourseError(missing) from None
+    if not cells:
+        raise CourseError(missing)
+    lines = [line for line in injected(cells[0]).splitlines() if line.strip() not in (BEGIN, END)]
+    return "\n".join(lines)

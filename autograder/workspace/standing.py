@@ -1,0 +1,90 @@
+"""Where a learner stands: what each lesson asks, exercises and questions in words, what of it is done, and what is next.
+
+The one place that counts. An exercise is done when its check passes; a question in words, which a person marks, when its cell
+holds words of the learner's own, as the notebook was saved last.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError
+from autograder.notebooks.roles import grade_id, grader, is_answer
+from autograder.workspace import folder as workspace
+from autograder.workspace import progress
+
+
+def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """One row for each lesson (or those in `only`): points, each exercise's score, status and attempts, and its questions."""
+    done = progress.read(home)
+    nothing = progress.Entry(0.0, "todo", 0, None)
+    rows: list[dict[str, Any]] = []
+    for name in workspace.names(home):
+        if only is not None and name not in only:
+            continue
+        lesson = workspace.load_pack(home, name)
+        exercises: list[dict[str, Any]] = []
+        for exercise in lesson.exercises.values():
+            entry = done.get((name, exercise.id), nothing)
+            held = (entry.misconception or "").split("+")
+            says = ", and you ".join(known.says for known in exercise.known if known.id in held) or None
+            row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
+            exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
+        asked = questions(home, name)
+        done_all = all(exercise["status"] == "pass" for exercise in exercises) and all(one["answered"] for one in asked)
+        score = sum(exercise["score"] for exercise in exercises)
+        row = {"lesson": name, "title": lesson.title, "score": score, "points": lesson.points, "done": done_all}
+        rows.append({**row, "exercises": exercises, "questions": asked})
+    return rows
+
+
+def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
+    """The questions in words of `lesson`, in order: id, title (the heading above it), link (see `link`), points,
+    and whether it is answered. A notebook that is missing or damaged answers none."""
+    try:
+        asked = [(cell, heading) for cell, heading in _answers(home, lesson) if cell.cell_type == "markdown"]
+    except CourseError:  # neither its release nor the notebook can be read: `attn check` says so
+        return []
+    try:
+        done = workspace.answered(home, lesson)
+    except CourseError:
+        done = set()
+    return [
+        {
+            "id": grade_id(cell),
+            "title": heading,
+            "link": link(lesson, str(grade_id(cell))),
+            "points": float(grader(cell).get("points", 0)),
+            "answered": grade_id(cell) in done,
+        }
+        for cell, heading in asked
+    ]
+
+
+def link(lesson: str, answer: str) -> str:
+    """The link to an answer cell, from a notebook in the lesson's folder. JupyterLab finds a cell by its id, in the notebook that
+    is open too; a heading it does not find in what a cell shows."""
+    return f"{lesson}.ipynb#cell-id={answer}"
+
+
+def next_notebook(home: Path, lesson: str | None) -> Path:
+    """The notebook to open: the one asked for, else the first lesson that is not finished, else the last."""
+    if lesson is not None:
+        name = workspace.find(home, lesson)
+    else:
+        rows = status(home)
+        open_ones = [row["lesson"] for row in rows if not row["done"]]
+        name = open_ones[0] if open_ones else rows[-1]["lesson"]
+    return Path(name) / f"{name}.ipynb"
+
+
+def _answers(home: Path, lesson: str) -> Iterator[tuple[Any, str]]:
+    """Each answer cell of the lesson as it was released, with the last heading above it."""
+    heading = ""
+    for cell in workspace.as_released(home, lesson).cells:
+        if is_answer(cell):
+            yield cell, heading
+        elif cell.cell_type == "markdown":
+            found = re.findall(r"^#+ +(.+?)\s*$", cell.source, re.MULTILINE)
+            heading = re.sub(r"[`*]", "", found[-1]) if found else heading
