@@ -333,3 +333,74 @@ def test_what_is_forbidden_to_copy_and_to_differentiate_is_seen() -> None:
 def test_no_name_changes_with_the_seed(slug: str) -> None:
     for asked in LESSONS[slug].exercises():
         assert verify_exercise(slug, asked, seeds=range(100, 112)).problems == [], asked.id
+
+
+def test_numbers_in_the_ten_thousands_are_not_equal_for_being_near() -> None:
+    def hard_lookup(q: Any, K: Any, V: Any) -> Any:
+        match = np.isclose(K, q).all(axis=-1)
+        return match @ V / max(match.sum(), 1)
+
+    assert ids(told("soft_lookup", "hard_lookup", hard_lookup)) == {"nearly_equal"}
+
+
+def test_a_stable_softmax_gives_the_nearest_value_where_0_is_asked() -> None:
+    def nadaraya_watson(xq: Any, x: Any, y: Any, width: Any) -> Any:
+        s = -0.5 * ((xq[:, None] - x) / width) ** 2
+        w = np.exp(s - s.max(axis=1, keepdims=True))
+        return w / w.sum(axis=1, keepdims=True) @ y
+
+    assert ids(told("soft_lookup", "nadaraya_watson", nadaraya_watson)) == {"stable_softmax"}
+
+
+def test_a_point_is_left_out_and_not_its_place_and_no_shortcut_divides_0_by_0() -> None:
+    def same_place(x: Any, y: Any, width: Any) -> Any:
+        from solutions.soft_lookup import nadaraya_watson
+
+        fits = [nadaraya_watson(x[j : j + 1], x[x != x[j]], y[x != x[j]], width)[0] for j in range(len(x))]
+        return float(np.mean((y - fits) ** 2))
+
+    def shortcut(x: Any, y: Any, width: Any) -> Any:
+        s = np.exp(-0.5 * ((x[:, None] - x) / width) ** 2)
+        h = s / s.sum(axis=1, keepdims=True)
+        return float(np.mean(((y - h @ y) / (1 - np.diag(h))) ** 2))
+
+    assert ids(told("soft_lookup", "leave_one_out", same_place)) == {"same_place_left_out"}
+    assert ids(told("soft_lookup", "leave_one_out", shortcut)) == {"shortcut_of_nothing"}
+
+
+def test_a_softmax_of_everything_is_no_pool_in_blocks() -> None:
+    def pool_in_blocks(s: Any, V: Any, size: int) -> Any:
+        e = np.exp(s - s.max())
+        return e / e.sum() @ V
+
+    result = told("scoring_functions", "pool_in_blocks", pool_in_blocks)
+    assert [case.name for case in result.cases if not case.passed] == ["thousands of keys, and room for a block"]
+
+
+@pytest.mark.parametrize(
+    ("slug", "name", "mistake"),
+    [
+        ("scaled_dot_product", "scaled_scores", "single_precision"),
+        ("positions", "rope_angles", "angles_always_in_float32"),
+        ("positions", "apply_rope", "result_not_in_the_dtype_of_x"),
+    ],
+)
+def test_a_result_in_another_precision_than_its_docstring_says_is_named(slug: str, name: str, mistake: str) -> None:
+    reference = exercise(slug, name).reference
+
+    def answer(**inputs: Any) -> Any:
+        return reference(**inputs).float()
+
+    assert ids(told(slug, name, answer)) == {mistake}
+
+
+def test_rows_look_at_rows_and_not_at_positions() -> None:
+    from solutions.positions import apply_rope
+
+    def rotary_mha(X: Any, Wq: Any, Wk: Any, Wv: Any, Wo: Any, H: int, pos: Any) -> Any:
+        Q, K, V = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (Wq, Wk, Wv))
+        S = apply_rope(Q, pos) @ apply_rope(K, pos).mT / Q.shape[-1] ** 0.5
+        A = S.masked_fill(pos[:, None] < pos, -torch.inf).softmax(-1)
+        return (A @ V).transpose(-3, -2).flatten(-2) @ Wo, A
+
+    assert ids(told("positions", "rotary_mha", rotary_mha)) == {"mask_of_positions"}

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.diagnose import diagnose
+from autograder.diagnosis.exact import refused
+from autograder.diagnosis.mending.search import mend
 from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe_within
@@ -33,7 +35,11 @@ def check_answer(record: ExerciseRecord, answer: Any) -> Result:
         if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):
             observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
             break
-    return judged(record, observations)
+    result = judged(record, observations)
+    if not result.passed and not (result.diagnosis is not None and result.diagnosis.certain and result.diagnosis.known):
+        with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
+            result.diagnosis = mend(record, answer, result.cases) or refused(result.cases) or result.diagnosis
+    return result
 
 
 def judge_missing(record: ExerciseRecord) -> Result:

@@ -10,8 +10,10 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autograder.diagnosis.exact import exact
 from autograder.diagnosis.mistakes import composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
+from autograder.diagnosis.wrapping import unwrapped
 from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord
 
 
@@ -29,6 +31,8 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
                 headline=f"{inner.headline} And you changed your input {names} in place.",
                 advice=f"{inner.advice} Work on a copy of what you change.",
             )
+    if found is None or not (found.certain and found.known):
+        found = exact(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
 
 

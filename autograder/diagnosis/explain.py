@@ -20,6 +20,7 @@ from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Kn
 from autograder.judging.values import Array, EncodedValue, show
 
 MAX_SIDE = 16
+UNKNOWN = "Wrong, and in none of the ways I know."
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,9 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     """The headline, what to do next, and the mistakes that the headline names for certain."""
     if result.below is not None:
         first = Diagnosis(f"`{result.exercise.id}` calls your `{result.below}`, which does not pass its own check yet.", "")
-        then = _say(replace(result, below=None), mismatch, reveal)
-        return replace(
-            first, advice=f"Mend `{result.below}` first, then check this one again. What is seen here: {then.headline}"
-        )
+        then = _say(replace(result, below=None), mismatch, reveal).headline
+        seen = "" if then == UNKNOWN else f" What is seen here: {then}"
+        return replace(first, advice=f"Mend `{result.below}` first, then check this one again.{seen}")
     found, failure = result.diagnosis, result.failure
     if found is not None and (reveal or found.known):
         return found
@@ -199,7 +199,7 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
     if place:
         return Diagnosis(f"Not yet right: {place}.", advice)
-    return Diagnosis("Wrong, and in none of the ways I know.", advice)
+    return Diagnosis(UNKNOWN, advice)
 
 
 # which of sixty types an answer raises could spell a digit of a hidden input; of these two, little

@@ -6,15 +6,18 @@ explains every case, and where so much was seen that it can be no coincidence.
 
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from autograder.diagnosis.outcome import Case, same_in, same_value, values
+from autograder.diagnosis import slips
+from autograder.diagnosis.outcome import Case, reason, same_in, same_value, values
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
 from autograder.judging.near.programs import NEW
+from autograder.judging.observation import Failure
 from autograder.judging.pack import PAIR
 from autograder.judging.records import Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
@@ -181,9 +184,9 @@ def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
 
 def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnosis:
     """The mistakes in a sentence."""
-    # other mistakes can end in the same exception, so a name that rests on exceptions alone is never certain
+    # other mistakes can end in the same exception: a name that rests on exceptions alone is certain only where they are its own
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
-    sure = certain and not raised
+    sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
     estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
     # of a slip it is certain what it does, and not that it was written so; but what was returned, was
     slip = any(known.id.startswith(NEW) and not known.says.startswith("returned") for known in names)
@@ -191,3 +194,36 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)
     return Diagnosis(f"{lead} {says}.", " ".join(known.fix for known in names), names, sure)
+
+
+def _own_exception(cases: Sequence[Case], known: Known) -> bool:
+    """Whether what is raised can come from this mistake only: no sizes that do not fit, and no other mistake that raises it."""
+    for record, result in cases:
+        seen = result.observation.failure
+        if result.passed or seen is None:
+            continue
+        mistake = record.mistakes.get(known.id)
+        if mistake is None or mistake.failure is None or not seen.message:
+            return False
+        raisers = {name.partition("#")[0] for name, other in record.mistakes.items() if _same_reason(other.failure, seen)}
+        if raisers != {known.id}:
+            return False
+        if seen.type == "MemoryError":
+            if not _as_much(mistake.failure.message, seen.message):
+                return False
+        elif (slip := slips.raised(seen)) is not None and not slip.plain:
+            return False
+    return True
+
+
+def _same_reason(one: Failure | None, two: Failure) -> bool:
+    return one is not None and one.type == two.type and reason(one.message) == reason(two.message)
+
+
+def _as_much(one: str, two: str) -> bool:
+    """Whether two messages tell of the same amount of memory; in single precision it is the half."""
+    sizes = [re.search(r"\d+", text) for text in (one, two)]
+    if sizes[0] is None or sizes[1] is None:
+        return False
+    ratio = int(sizes[0][0]) / max(1, int(sizes[1][0]))
+    return min(abs(ratio - 1), abs(ratio - 2)) < 0.05

@@ -16,6 +16,7 @@ class Slip:
 
     headline: str
     advice: str
+    plain: bool = False  # it says what was written, and not only that something does not fit
 
 
 # (exception type, pattern in its message, headline, advice); the first that matches wins. {0}, {1}: the pattern's groups.
@@ -45,6 +46,10 @@ _RAISED = (
     ("ValueError", r"operands could not be broadcast together with shapes (\(.*?\)) (\(.*?\))", "Two arrays do not fit together: {0} and {1}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Where is an axis of length 1 missing?"),
     ("RuntimeError", r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)", "Two tensors do not fit together: {0} against {1} along axis {2}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Where is an axis of length 1 missing?"),
     ("RuntimeError", r"The expanded size of the tensor", "A tensor cannot be expanded to the shape asked for.", "Only axes of length 1 can be expanded. Where does one have to be put in?"),
+    ("RuntimeError", r"t\(\) expects a tensor with <= (\d+) dimensions, but self is (\d+)D", "`.t()` is for plain matrices: it expects a tensor with at most {0} axes, and here is one with {1}.", "Name the axes from the end: `x.mT`, or `x.transpose(-2, -1)`."),
+    ("RuntimeError", r"outer: Expected 1-D argument", "`torch.outer` takes two vectors, and here is something with more axes.", "Broadcasting takes any number of leading axes: `x[..., None] * y`."),
+    ("RuntimeError", r"unflatten: Provided sizes (\[.*?\]) don't multiply up to the size of dim \S+ \((\d+)\)", "{1} numbers do not fill the shape {0}.", "Multiply the shape out. Which axis is counted twice, or forgotten?"),
+    ("RuntimeError", r"batch(1|2) must be a 3D tensor", "`torch.bmm` is for exactly three axes.", "`@` (or `torch.matmul`) takes any number of leading axes."),
     ("RuntimeError", r"view size is not compatible", "`view` cannot do this after a transpose.", "`reshape` can; or say `.contiguous()` first."),
     ("RuntimeError", r"shape '(\[.*?\])' is invalid for input of size (\d+)", "{1} numbers do not fill the shape {0}.", "Multiply the shape out. Which axis is counted twice, or forgotten?"),
     ("ValueError", r"cannot reshape array of size (\d+) into shape (\(.*?\))", "{0} numbers do not fill the shape {1}.", "Multiply the shape out. Which axis is counted twice, or forgotten?"),
@@ -69,11 +74,30 @@ _RAISED = (
 
 def raised(failure: Failure) -> Slip | None:
     """What an exception says about the code, in a learner's words."""
+    if failure.type == "TypeError" and failure.line is not None and "missing" in failure.message:
+        match = re.search(r"missing (\d+ required \S+ arguments?: .*)", failure.message)
+        if match is not None:
+            return Slip(
+                f"A function is called without all that it needs: {match[1]}.",
+                "Look at the call in that line: what does the function take, and in which order?",
+                True,
+            )
     for kind, pattern, headline, advice in _RAISED:
         if kind == failure.type and (match := re.search(pattern, failure.message)):
             groups = [(group or "").strip().rstrip(".") for group in match.groups()]
-            return Slip(headline.format(*groups), advice)
+            return Slip(headline.format(*groups), advice, _is_plain(kind, pattern))
     return None
+
+
+_PLAIN = ("missing (", "unexpected keyword", "is not defined", "variable '", "module '", "ndarray' object", "'Tensor' object",
+          "cannot assign module", "truth value", "Boolean value", "view size", "a leaf Variable", "modified by an inplace",
+          "Can't call numpy", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
+
+
+def _is_plain(kind: str, pattern: str) -> bool:
+    return kind in ("NameError", "UnboundLocalError", "RecursionError") or any(
+        part in pattern.replace("\\", "") for part in _PLAIN
+    )
 
 
 def returned(mismatch: Mismatch) -> Slip | None:

@@ -28,9 +28,8 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     cases = []
     for record, seen in zip(exercise.cases, observations, strict=True):
         seen = shown(exercise.behaviour, seen, record.probe)
-        mismatch = compare(record.expected, seen, exercise.tolerance, exercise.properties) or _precision(record, seen)
         size = sum(array.size for array in record.probe.inputs.arrays)
-        cases.append(CaseResult(record.name, record.edge, mismatch, seen, size))
+        cases.append(CaseResult(record.name, record.edge, _mismatch_of(exercise, record, seen), seen, size))
     result = Result(exercise, _score(exercise.points, cases), cases)
     if not result.passed:
         failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
@@ -38,18 +37,37 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     return result
 
 
+def mismatch(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
+    """The first check of one case that fails, or None."""
+    return _mismatch_of(exercise, record, shown(exercise.behaviour, seen, record.probe))
+
+
+def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
+    return compare(record.expected, seen, exercise.tolerance, exercise.properties) or _precision(record, seen)
+
+
 def _precision(record: CaseRecord, seen: Observation) -> Mismatch | None:
-    """Where tensors come in double precision, the results must have it too."""
-    given = [record.probe.inputs.arrays[leaf["a"]].dtype for _, leaf in record.probe.inputs.leaves() if leaf.get("k") == "tensor"]
-    if seen.value is None or not any(dtype == np.float64 for dtype in given):
+    """Where tensors come in double precision, the results must have it too; and of 16 bits, where a right result has no more."""
+    if seen.value is None or record.expected.value is None:
         return None
-    for path, leaf in seen.value.leaves():
-        got = seen.value.arrays[leaf["a"]].dtype if "a" in leaf else np.dtype(np.float64)
-        if got.kind == "f" and got.itemsize < 8:
+    double = in_double(record)
+    for (path, one), (_, two) in zip(record.expected.value.leaves(), seen.value.leaves(), strict=False):
+        want, got = (np.asarray(_leaf(*each)) for each in ((one, record.expected.value), (two, seen.value)))
+        if "a" not in two or got.dtype.kind != "f":
+            continue
+        if double and got.dtype.itemsize < 8:
             return Mismatch(
-                "dtype", f"expected float64 entries, as the inputs have, got {got}: was a tensor made without `dtype`", path
+                "dtype", f"expected float64 entries, as the inputs have, got {got.dtype}: was a tensor made without `dtype`", path
             )
+        if want.dtype == np.float16 and got.dtype.itemsize > 2:
+            return Mismatch("dtype", f"expected entries of 16 bits, as the inputs have, got {got.dtype}", path)
     return None
+
+
+def in_double(record: CaseRecord) -> bool:
+    """Whether the case hands tensors over in double precision."""
+    held = record.probe.inputs
+    return any(leaf.get("k") == "tensor" and held.arrays[leaf["a"]].dtype == np.float64 for _, leaf in held.leaves())
 
 
 def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:

@@ -80,7 +80,7 @@ def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
         else:
             seen.value = encode(_run(answer, values))
     except BaseException as error:
-        seen.failure = Failure("raised", type(error).__name__)
+        seen.failure = Failure("raised", type(error).__name__, str(error)[:600])
     return seen
 
 

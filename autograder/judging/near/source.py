@@ -123,7 +123,7 @@ def _tree(program: Any) -> Any:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(program))).body
     except (OSError, TypeError, SyntaxError, ValueError):
         return None
-    return _Bare().visit(tree) if isinstance(tree, ast.FunctionDef | ast.ClassDef) else None
+    return Bare().visit(tree) if isinstance(tree, ast.FunctionDef | ast.ClassDef) else None
 
 
 def _lambda(program: FunctionType) -> ast.FunctionDef | None:
@@ -142,7 +142,7 @@ def _lambda(program: FunctionType) -> ast.FunctionDef | None:
     return None
 
 
-class _Bare(ast.NodeTransformer):
+class Bare(ast.NodeTransformer):
     """Takes away what does nothing: docstrings, annotations."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
@@ -168,6 +168,11 @@ def _apply(tree: ast.stmt, edits: Sequence[Edit]) -> ast.stmt:
             node = inside.get(id(node))
     changed: ast.stmt = _copied(tree, changes, above)
     return changed
+
+
+def applied(node: Any, edits: Sequence[Edit]) -> Any:
+    """A part of a program with edits made in it: a node, or the statements that a statement becomes."""
+    return _apply(node, edits)
 
 
 def _parents(tree: Any) -> dict[int, ast.AST]:

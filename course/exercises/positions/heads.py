@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Of, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -13,7 +13,7 @@ from solutions import positions as ref
 # ---------------------------------------------------------------------------------------------- repair
 
 
-def _layer(n: int, d_model: int, H: int, d_k: int, d_v: int, *, lead: tuple[int, ...] = ()):
+def _layer(n: int, d_model: int, H: int, d_k: int, d_v: int, *, lead: tuple[int, ...] = (), rising: bool = True):
     def make(draw: Draw):
         narrow = d_model**-0.5
         return {
@@ -23,7 +23,7 @@ def _layer(n: int, d_model: int, H: int, d_k: int, d_v: int, *, lead: tuple[int,
             "Wv": draw.normal(d_model, H * d_v, scale=narrow),
             "Wo": draw.normal(H * d_v, d_model, scale=(H * d_v) ** -0.5),
             "H": H,
-            "pos": probes.positions(draw, n),
+            "pos": probes.positions(draw, n) if rising else probes.positions(draw, n)[::-1].copy(),
         }
 
     return make
@@ -103,6 +103,7 @@ ROTARY_MHA = Exercise(
         Case("three tokens, two heads", _layer(3, 5, 2, 4, 3), grad=("X",)),
         Case("three heads", _layer(5, 7, 3, 6, 4)),
         Case("a batch", _layer(4, 6, 3, 4, 2, lead=(2,))),
+        Case("positions that fall", _layer(4, 5, 2, 4, 3, rising=False), edge=0.1),
     ),
     hints=(
         "Every line is right by itself. Follow one number: with which angle does the first feature of head 1 turn?",
@@ -148,6 +149,12 @@ ROTARY_MHA = Exercise(
             "lost the mask: your rows look at later rows",
             "Keep the line with `tril`: row $i$ looks at the rows up to $i$.",
             Instead(keep=lambda n: torch.ones(n, n) > 0),
+        ),
+        Misconception(
+            "mask_of_positions",
+            "compared the positions in the mask: a row then sees those that stand further left in the text, not the rows up to its own",
+            "Row $i$ looks at the *rows* up to $i$, wherever they stand: `tril()` of the row numbers.",
+            Instead(keep=Of(lambda pos, **_: lambda n: pos[:, None] >= pos[None, :])),
         ),
         Misconception(
             "mask_without_itself",

@@ -34,6 +34,10 @@ def _bfloat16(draw: Draw):
     return {"pos": Code(f"torch.tensor({numbers}, dtype=torch.bfloat16)"), "d": 10, "base": probes.base(draw)}
 
 
+def _float64(draw: Draw):
+    return {"pos": probes.positions(draw, 5, last=40) + 0.5, "d": 6, "base": probes.base(draw)}
+
+
 def _angles(rule):
     """An answer with its own frequencies `rule(i, d, base)` for the pairs i = 0 … d/2 - 1."""
 
@@ -51,8 +55,9 @@ def _narrow(pos, d, base):
 
 
 def _outer(pos, d, base):
-    theta = torch.exp(-torch.arange(0, d, 2).float() * torch.log(torch.tensor(base)) / d)
-    return torch.outer(pos.flatten().float(), theta).view(*pos.shape, d // 2)
+    wide = torch.promote_types(pos.dtype, torch.float32)
+    theta = torch.exp(-torch.arange(0, d, 2, dtype=wide) * torch.log(torch.tensor(base, dtype=wide)) / d)
+    return torch.outer(pos.flatten().to(wide), theta).view(*pos.shape, d // 2)
 
 
 ROPE_ANGLES = Exercise(
@@ -68,6 +73,7 @@ ROPE_ANGLES = Exercise(
         Case("positions in any order", _any_order),
         Case("a batch with positions of its own", _batch),
         Case("positions in bfloat16", _bfloat16, edge=0.2),
+        Case("positions in float64", _float64, double=True, edge=0.1),
     ),
     hints=(
         "One angle for each position and each pair. Which part depends on the position alone, and which on the pair alone?",
@@ -111,6 +117,12 @@ ROPE_ANGLES = Exercise(
             "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by whole radians near 1000",
             "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: `pos.float()`.",
             _narrow,
+        ),
+        Misconception(
+            "angles_always_in_float32",
+            "computed the angles in float32 also where the positions are float64",
+            "Not less than float32, and not less than `pos`: `torch.promote_types(pos.dtype, torch.float32)`.",
+            After(lambda out, **_: out.float()),
         ),
     ),
     variants=(
@@ -301,6 +313,12 @@ APPLY_ROPE = Exercise(
             "Keep `pos` and the angles as they are. Only the **result** goes to the dtype of `x`, in the last step.",
             _angles_in(dtype_of_angles=True),
             also=(_angles_in(dtype_of_pos=True),),
+        ),
+        Misconception(
+            "result_not_in_the_dtype_of_x",
+            "returned float32 where `x` is bfloat16",
+            "The angles are computed in float32; the *result* goes back to the dtype of `x`: `.to(x.dtype)`.",
+            lambda x, pos, base: _rotated(x, ref.rope_angles(pos, x.shape[-1], base)),
         ),
     ),
     variants=(

@@ -22,6 +22,10 @@ def _batch_and_heads(draw: Draw):
     return {"Q": draw.normal(2, 1, n, d), "K": draw.normal(2, 1, m, d)}
 
 
+def _double(draw: Draw):
+    return {"Q": draw.normal(3, 7), "K": draw.normal(2, 7)}
+
+
 def _dots(Q, K):
     return Q @ K.transpose(-2, -1)
 
@@ -47,6 +51,7 @@ SCALED_SCORES = Exercise(
         Case("two queries, three keys", _tiny),
         Case("a batch", _batch, grad=("Q", "K")),
         Case("a batch of heads", _batch_and_heads),
+        Case("double precision", _double, double=True, edge=0.1),
     ),
     hints=(
         "Which two axes of `K` have to trade places so that a matrix product gives one number per (query, key) pair? Count them "
@@ -91,6 +96,12 @@ SCALED_SCORES = Exercise(
             "divided by the norms of the vectors: these are cosines, which do lie in [-1, 1]",
             "Scaled scores keep the norms of queries and keys. Divide by $\\sqrt{d_k}$ and by nothing else.",
             lambda Q, K: _dots(Q / Q.norm(dim=-1, keepdim=True), K / K.norm(dim=-1, keepdim=True)),
+        ),
+        Misconception(
+            "single_precision",
+            "computed in float32 whatever the inputs are: scores of float64 vectors lose half their digits",
+            "The result has the dtype of the inputs: leave out what converts them.",
+            After(lambda out, **_: out.float()),
         ),
         Misconception(
             "keys_by_queries",

@@ -200,6 +200,12 @@ def _falling_far(draw: Draw) -> Inputs:
     return {"s": s, "V": draw.normal(5, 2) + 1, "size": 2}
 
 
+def _thousands_of_keys(draw: Draw) -> Inputs:
+    """So many keys that all their exponentials at once take more room than one block does."""
+    s, v = draw.rng.integers(-8, 9, (2, 1500))
+    return {"s": s / 4, "V": v[:, None] / 4, "size": 50}
+
+
 def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inverse=False, own_top=False):
     top, total, o = first, 0.0, np.zeros(V.shape[1])
     for start in range(0, len(s), size):
@@ -224,7 +230,7 @@ def _sum_of_blocks(s, V, size):
 
 def _whole_blocks_only(s, V, size):
     whole = len(s) // size * size
-    return ref.softmax(s[:whole]) @ V[:whole]
+    return ref.pool_in_blocks(s[:whole], V[:whole], size)
 
 
 def _without_shift(s, V, size):
@@ -237,8 +243,11 @@ def _without_shift(s, V, size):
 
 def _two_passes(s, V, size):
     top = max(s[i : i + size].max() for i in range(0, len(s), size))
-    e = [np.exp(s[i : i + size] - top) for i in range(0, len(s), size)]
-    return sum(part @ V[i * size : (i + 1) * size] for i, part in enumerate(e)) / sum(part.sum() for part in e)
+    total, o = 0.0, np.zeros(V.shape[1])
+    for i in range(0, len(s), size):
+        e = np.exp(s[i : i + size] - top)
+        total, o = total + e.sum(), o + e @ V[i : i + size]
+    return o / total
 
 
 def _averages_kept(s, V, size):
@@ -268,6 +277,7 @@ POOL_IN_BLOCKS = Exercise(
         Case("scores in the thousands", _in_the_thousands, edge=0.2),
         Case("scores far below zero", _far_below_zero, edge=0.15),
         Case("a later block far below the first", _falling_far, edge=0.1),
+        Case("thousands of keys, and room for a block", _thousands_of_keys, room=0.6, edge=0.15),
     ),
     hints=(
         "The code is right as long as the first block holds the largest score. What changes in the loop when a later block has a "
@@ -333,6 +343,13 @@ POOL_IN_BLOCKS = Exercise(
             _whole_blocks_only,
         ),
         Misconception(
+            "softmax_of_everything",
+            "took one softmax of all scores: then all exponentials are there at once, and not those of one block",
+            "Go through the blocks: of each block keep its share of the two sums, and nothing else.",
+            lambda s, V, size: ref.softmax(s) @ V,
+            raises=True,
+        ),
+        Misconception(
             "no_shift",
             "left the maximum out altogether: exponentials of scores in the thousands are infinite",
             "Keep the running maximum, and rescale the sums when it grows.",
@@ -340,7 +357,6 @@ POOL_IN_BLOCKS = Exercise(
         ),
     ),
     variants=(
-        Variant("softmax_of_everything", lambda s, V, size: ref.softmax(s) @ V),
         Variant("maximum_found_first", _two_passes),
         Variant("averages_and_log_sums", _averages_kept),
     ),

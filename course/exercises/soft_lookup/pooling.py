@@ -65,7 +65,7 @@ ATTENTION_POOL = Exercise(
     title="Pool the values",
     points=2,
     difficulty=1,
-    minutes=6,
+    minutes=4,
     reference=ref.attention_pool,
     recipe=_pooled,
     cases=(
@@ -190,9 +190,9 @@ def _far_outside(draw: Draw) -> dict[str, object]:
 
 
 def _beyond_reach(draw: Draw) -> dict[str, object]:
-    """So far away that every score is rounded to 0, and values that are all 0: any fit is 0, and a quotient of zeros is none."""
-    x = np.array([0.0, 1.0, 2.0, 3.0])
-    return {"xq": np.array([-100.0, 1.4, 1.0]) - draw.integer(0, 5), "x": x, "y": np.zeros(4), "width": 0.01}
+    """Two of three queries are so far away that every score is rounded to 0: there the fit is 0, and a quotient of zeros is none."""
+    x, shift = np.array([0.0, 1.0, 2.0, 3.0]), draw.integer(0, 5)
+    return {"xq": np.array([-100.0, 1.4, 1.0]) - shift, "x": x - shift, "y": draw.normal(4) + 2, "width": 0.01}
 
 
 def _divided_zero_by_zero(xq, x, y, width):
@@ -240,7 +240,7 @@ NADARAYA_WATSON = Exercise(
     title="Many queries at once",
     points=3,
     difficulty=3,
-    minutes=11,
+    minutes=8,
     reference=ref.nadaraya_watson,
     recipe=_fit,
     cases=(
@@ -306,6 +306,13 @@ NADARAYA_WATSON = Exercise(
             _divided_zero_by_zero,
         ),
         Misconception(
+            "stable_softmax",
+            "took each row's largest exponent off before the exponential: a query beyond the reach of all points then gets the "
+            "nearest value, where the fit is to be 0",
+            "Here a row of scores that are all rounded to 0 stays 0: take the exponentials as they are, and `normalize` the rows.",
+            _shifted_softmax,
+        ),
+        Misconception(
             "added_an_epsilon",
             "added a small constant to the denominator: far from the data, where all scores are tiny, the fit falls to 0",
             "Divide by the true sum; your `normalize` does.",
@@ -314,7 +321,6 @@ NADARAYA_WATSON = Exercise(
     ),
     variants=(
         Variant("attention_pool_per_query", _one_query_at_a_time),
-        Variant("shifted_softmax", _shifted_softmax),
         Variant("python_loops", _python_loops),
         Variant("keys_down_the_rows", _keys_down_the_rows),
     ),
@@ -338,10 +344,22 @@ def _unsorted_points(draw: Draw) -> dict[str, object]:
     return {"x": draw.uniform(m, low=0.0, high=8.0), "y": draw.normal(m) + 1, "width": 1.5}
 
 
+def _twice_the_same_place(draw: Draw) -> dict[str, object]:
+    """Two points at one place: when one is left out, the other is still shown."""
+    x = np.array([0.0, 1.0, 1.0, 2.5, 4.0]) + draw.integer(-2, 2)
+    return {"x": x, "y": draw.rng.permutation(np.arange(-4, 5))[:5].astype(float), "width": 0.7}
+
+
+def _too_narrow(draw: Draw) -> dict[str, object]:
+    """Every score of another point is rounded to 0, so every fit is 0."""
+    m = int(draw.sizes(1, low=3, high=5)[0])
+    return {"x": 2.0 * np.arange(m) + draw.integer(-2, 2), "y": draw.normal(m) * 2 + 1, "width": 0.01}
+
+
 def _residuals(x, y, width):
     s = _scores(x, x, width)
     np.fill_diagonal(s, 0.0)
-    return y - s @ y / s.sum(axis=1)
+    return y - ref.normalize(s) @ y
 
 
 def _error(x, y, width, *, itself=False, of=np.square, join=np.mean, end=float):
@@ -352,6 +370,11 @@ def _error(x, y, width, *, itself=False, of=np.square, join=np.mean, end=float):
 def _split_in_half(x, y, width):
     fit = ref.nadaraya_watson(x[1::2], x[::2], y[::2], width)
     return float(np.mean((y[1::2] - fit) ** 2))
+
+
+def _same_place_left_out(x, y, width):
+    fits = [ref.nadaraya_watson(x[j : j + 1], x[x != x[j]], y[x != x[j]], width)[0] for j in range(len(x))]
+    return float(np.mean((y - fits) ** 2))
 
 
 def _past_only(x, y, width):
@@ -378,13 +401,15 @@ LEAVE_ONE_OUT = Exercise(
     points=2,
     kind="use",
     difficulty=3,
-    minutes=11,
+    minutes=9,
     reference=ref.leave_one_out,
     recipe=_error,
     cases=(
         Case("four points", _four_points),
         Case("a row of years", _years),
         Case("points in any order", _unsorted_points, edge=0.2),
+        Case("two points at one place", _twice_the_same_place, edge=0.1),
+        Case("a kernel too narrow to reach another point", _too_narrow, edge=0.1),
     ),
     hints=(
         "Each point takes its turn as the question, and the others are the table. How many fits do you need in all?",
@@ -430,6 +455,18 @@ LEAVE_ONE_OUT = Exercise(
             _split_in_half,
         ),
         Misconception(
+            "same_place_left_out",
+            "left out every point that stands at the same place, and not only point `j`",
+            "Compare the *numbers* of the points, `np.arange(len(x)) != j`, not their places.",
+            _same_place_left_out,
+        ),
+        Misconception(
+            "shortcut_of_nothing",
+            "took the residual of the full fit over one minus the point's own weight: where that weight is 1, this is 0 over 0",
+            "A point that no other one reaches has the fit 0, as `nadaraya_watson` says: ask it with the other points only.",
+            _from_the_full_fit,
+        ),
+        Misconception(
             "past_only",
             "fitted each point from those before it only",
             "All *other* points belong to the table, the later ones as well.",
@@ -445,7 +482,6 @@ LEAVE_ONE_OUT = Exercise(
     variants=(
         Variant("by_deletion", _by_deletion),
         Variant("zero_on_the_diagonal", lambda x, y, width: np.mean(_residuals(x, y, width) ** 2)),
-        Variant("shortcut_from_the_full_fit", _from_the_full_fit),
     ),
 )
 

@@ -46,6 +46,12 @@ def _changed_values(X, width):
     return _as_shown(X.copy(), width)
 
 
+def _asked_with_zeros(X, width):
+    """The results have an array of their own, and the queries are read from it."""
+    nothing = ref.normalize(ref.gaussian(np.zeros(X.shape[1]), X / width)) @ X
+    return np.tile(nothing, (len(X), 1))
+
+
 def _changed_keys_only(X, width):
     old, new = X, X.copy()
     for i in range(len(new)):
@@ -105,6 +111,12 @@ MIX_WORDS = Exercise(
             "saved the caller's `X` by a copy, but the later words still read vectors that have already changed",
             "Read from the old array and write into another: two arrays inside the function.",
             _changed_values,
+        ),
+        Misconception(
+            "asked_with_zeros",
+            "gave the results an array of their own, filled with zeros, but the queries are read from it too: every word asks with zeros",
+            "Query $i$ is row $i$ of the old `X`, not of the new array.",
+            _asked_with_zeros,
         ),
         Misconception(
             "values_already_changed",

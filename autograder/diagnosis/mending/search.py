@@ -1,0 +1,238 @@
+"""Try small changes of an answer until every check passes: one change, or two in two places.
+
+In: an exercise, the learner's object, the judged cases. Out: a `Diagnosis`, or None. What is said is true by its making: with
+that change alone every check passes. Two changes are looked for only where the first one helps: it leaves a program that makes
+one known mistake, or it makes right what was wrong.
+"""
+
+import ast
+import contextlib
+import copy
+import functools
+import io
+import math
+import time
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autograder.diagnosis.mending.changes import changes
+from autograder.diagnosis.mending.told import told
+from autograder.diagnosis.mending.written import written
+from autograder.diagnosis.mistakes import SURE, evidence, near, one
+from autograder.diagnosis.outcome import values
+from autograder.judging.behaviour import shown
+from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
+from autograder.judging.judge import close, judge, mismatch
+from autograder.judging.near.programs import NEW
+from autograder.judging.near.source import Edit, Source
+from autograder.judging.observation import Observation
+from autograder.judging.observe import bare, observe, observe_within
+from autograder.judging.pack import PAIR
+from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord
+from autograder.judging.values import Array
+
+ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
+HELPING = 8
+SECONDS = 2.0  # for all of it
+
+Change = tuple[Edit, ...]  # one small change, made wherever the same is written
+
+
+@dataclass
+class _Search:
+    """The exercise, the code, and the cases in the order in which they are asked: the smallest that fails first."""
+
+    exercise: ExerciseRecord
+    source: Source
+    order: list[int]
+    before: Observation  # what the answer does in the first of them
+    until: float
+    helping: list[tuple[float, Change]] = field(default_factory=list)
+
+    @functools.cached_property
+    def cases(self) -> list[CaseRecord]:
+        return [self.exercise.cases[index] for index in self.order]
+
+    @functools.cached_property
+    def loops(self) -> bool:
+        return self.source.loops
+
+    @functools.cached_property
+    def known(self) -> Array:
+        """What known mistakes and single slips do in the first case, a row for each."""
+        first = self.cases[0]
+        rows = [fingerprint(seen) for seen in first.mistakes.values()]
+        rows += [row for name, row in first.near.items() if PAIR not in name]
+        return np.stack([row for row in rows if row is not None] or [np.full(LENGTH, np.nan, np.float32)])
+
+    def seen(self, answer: Any, record: CaseRecord, how: Any = bare) -> Observation:
+        if not self.loops:
+            found: Observation = how(answer, record.probe)
+            return found
+        return observe_within(max(0.05, min(0.3, self.until - time.perf_counter())), answer, record.probe, how=how)
+
+    def mends(self, made: Change, *, alone: bool) -> bool:
+        """Whether with the change every check passes; where it is `alone`, a change that only helps is remembered."""
+        try:
+            answer = self.source.build(made)
+        except Exception:
+            return False
+        seen = self.seen(answer, self.cases[0])
+        if mismatch(self.exercise, self.cases[0], seen) is not None:
+            if alone:
+                self._remember(made, seen)
+            return False
+        right = 1
+        for record in self.cases[1:]:
+            if mismatch(self.exercise, record, self.seen(answer, record)) is not None:
+                if alone:
+                    self.helping.append((-1.0 - right, made))
+                return False
+            right += 1
+        return judge(self.exercise, [self.seen(answer, record, observe) for record in self.exercise.cases]).passed
+
+    def _remember(self, made: Change, seen: Observation) -> None:
+        if seen.failure is not None:
+            old = self.before.failure
+            if old is not None and (old.type, old.message) != (seen.failure.type, seen.failure.message):
+                self.helping.append((0.0, made))  # another error than before: one step further, perhaps
+            return
+        numbers = fingerprint(shown(self.exercise.behaviour, seen, self.cases[0].probe))
+        if numbers is None:
+            return
+        if alike_each(self.known, numbers, self.exercise.tolerance).any():
+            self.helping.append((-0.5, made))
+        elif self._right(seen) > self._right(self.before) + 0.1:
+            self.helping.append((-1.0, made))
+
+    def _right(self, seen: Observation) -> float:
+        """How much of what is expected in the first case is there: 1 for each output, a share for some of its entries."""
+        found = 0.0
+        got = values(shown(self.exercise.behaviour, seen, self.cases[0].probe))
+        for path, want in values(self.cases[0].expected).items():
+            theirs = got.get(path)
+            if isinstance(want, np.ndarray) and isinstance(theirs, np.ndarray):
+                if want.shape == theirs.shape and want.size:
+                    found += float(close(want, theirs, self.exercise.tolerance).mean())
+            else:
+                found += type(want) is type(theirs) and want == theirs
+        return found
+
+
+def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """The change, or the two changes, that make a wrong answer right."""
+    if exercise.kind == "estimate" or exercise.choices:
+        return None
+    failures = [result.observation.failure for result in results if result.observation.failure is not None]
+    if any(failure.kind not in ("raised", "unfit") for failure in failures):
+        return None
+    source = written(answer)
+    if source is None:
+        return None
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        with np.errstate(all="ignore"):
+            return _found(exercise, source, results)
+
+
+def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]) -> Diagnosis | None:
+    order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
+    search = _Search(exercise, source, order, results[order[0]].observation, time.perf_counter() + SECONDS)
+    inputs = exercise.cases[order[0]].probe.inputs
+    tried = list(_grouped(changes(source, inputs), inputs.items()))[:ASKED]
+    for made in tried:
+        if time.perf_counter() > search.until:
+            return None
+        if search.mends(made, alone=True):
+            return told(source, [made])
+    helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
+    for _, first in helping:
+        for second in [made for made in tried if _apart(first, made)][:ASKED_AGAIN]:
+            if time.perf_counter() > search.until:
+                return None
+            if search.mends((*first, *second), alone=False):
+                return told(source, [first, second], _left(search, first))
+    for _, first in helping:
+        if _is_factor(first) and (left := _left(search, first)) is not None and not left.known[0].id.startswith(NEW):
+            both = list(zip(exercise.cases, results, strict=True))
+            if evidence(both) - math.log2(len(tried)) >= SURE:
+                return told(source, [first], left)
+    return None
+
+
+def _is_factor(made: Change) -> bool:
+    """Whether a factor is put in, taken away or replaced that is one number: that brings no other mistake about."""
+    return all(_scalar(_factor(edit.node)) or _scalar(_factor(edit.change(copy.deepcopy(edit.node)))) for edit in made)
+
+
+def _factor(node: Any) -> ast.AST | None:
+    if isinstance(node, ast.Name):
+        return node
+    return node.right if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div) else None
+
+
+def _scalar(factor: ast.AST | None) -> bool:
+    """Whether an expression is a number for its looks: made of constants, lengths, short names and roots of them."""
+    if factor is None:
+        return False
+    for node in ast.walk(factor):
+        if isinstance(node, ast.Call) and not ast.unparse(node.func).endswith(("sqrt", "len", "max", "min")):
+            return False
+        if isinstance(node, ast.Subscript) and not ast.unparse(node.value).endswith(".shape"):
+            return False
+    return True
+
+
+def _left(search: _Search, first: Change) -> Diagnosis | None:
+    """The known mistake that is left where `first` is mended."""
+    answer = search.source.build(first)
+    cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
+    both = list(zip(search.exercise.cases, cases, strict=True))
+    left = one(search.exercise, both) or near(search.exercise, both, alone=True)
+    return left if left is not None and left.certain else None
+
+
+def _grouped(edits: Iterable[Edit], given: Collection[str]) -> Iterator[Change]:
+    """Each change alone, and behind it the same change at every place where the same is written."""
+    edits = list(edits)
+    alike: dict[object, list[Edit]] = {}
+    for edit in edits:
+        alike.setdefault(_kind(edit), []).append(edit)
+    for edit in edits:
+        yield (edit,)
+        group = alike[_kind(edit)]
+        if edit is group[0] and 2 <= len(group) <= 4 and not (isinstance(edit.node, ast.Name) and _local(edit, given)):
+            yield tuple(group)
+
+
+def _local(edit: Edit, given: Collection[str]) -> bool:
+    """Whether a variable is taken for a name: to do so everywhere would leave a variable out."""
+    made = edit.change(edit.node)
+    return isinstance(made, ast.Name) and made.id not in given
+
+
+def _kind(edit: Edit) -> object:
+    """What two changes share that a learner would make in one go: all but the names in them."""
+    defaults = tuple(ast.unparse(d) if isinstance(d, ast.AST) else repr(d) for d in edit.change.__defaults__ or ())
+    shape = edit.node.id if isinstance(edit.node, ast.Name) else _nameless(edit.node)
+    return edit.function, edit.change.__code__, defaults, shape
+
+
+def _nameless(node: ast.AST) -> object:
+    return tuple(
+        (type(part).__name__, getattr(part, "attr", ""), repr(part.value) if isinstance(part, ast.Constant) else "")
+        for part in ast.walk(node)
+    )
+
+
+def _apart(one: Change, two: Change) -> bool:
+    """Whether two changes are made in two places, neither within the other."""
+    inside = {id(part) for edit in one for part in ast.walk(edit.node)}
+    if any(id(part) in inside for edit in two for part in [edit.node]):
+        return False
+    within = {id(part) for edit in two for part in ast.walk(edit.node)}
+    return not any(id(edit.node) in within for edit in one)

@@ -1,0 +1,88 @@
+"""A change of the learner's code in words: what stands there, what would be right, and in which line.
+
+In: the code and the changes that mend it. Out: a `Diagnosis`.
+"""
+
+import ast
+from collections.abc import Sequence
+
+from autograder.judging.near.source import LONG, Edit, Source, applied
+from autograder.judging.records import Diagnosis, Known
+
+MENDED = "~mended"
+_WHY = "With {} alone every check passes. Before you make it, say why it is right."
+
+
+def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
+    """What the changes say of the code; `left` is what is known of it when the first of them is made."""
+    said = [_says(source, change[0], len(change)) for change in changes]
+    knowns = [Known(MENDED, says, _WHY.format("this change" if len(said) == 1 else "these changes")) for says in said]
+    if left is not None and len(said) == 1:
+        knowns = [Known(MENDED, said[0], "That change alone leaves the other mistake."), *left.known]
+        fix = f"{left.advice} {knowns[0].fix}"
+    elif left is not None and left.known and not left.known[0].id.startswith("~"):
+        knowns[1] = Known(left.known[0].id, f"{left.known[0].says} ({said[1].removeprefix('have ')})", left.known[0].fix)
+        fix = f"{knowns[1].fix} {knowns[0].fix}"
+    else:
+        fix = knowns[0].fix
+    headline = "You " + ", and you ".join(known.says for known in knowns) + "."
+    return Diagnosis(headline, fix, tuple({known.id: known for known in knowns}.values()))
+
+
+def _says(source: Source, edit: Edit, places: int) -> str:
+    if isinstance(edit.node, ast.FunctionDef) and edit.says:
+        return edit.says
+    tree = source.trees[edit.function]
+    node = _around(tree, edit.node)
+    often = "" if places == 1 else f" (and the like in {places} places)"
+    if not isinstance(node, ast.stmt) or _short(node):
+        line = getattr(node, "lineno", getattr(tree, "lineno", 1))
+        after = _text(applied(node, [edit]))
+        before = _text(node)
+        if after in ("``", "`pass`"):
+            return f"have {before} in line {line}, which does not belong there{often}"
+        return f"have {before} in line {line}, where {after} is right{often}"
+    return _of_lines(tree, edit)
+
+
+def _of_lines(tree: ast.stmt, edit: Edit) -> str:
+    """The lines that a change takes away, puts in, or exchanges."""
+    before, after = (ast.unparse(part).splitlines() for part in (tree, applied(tree, [edit])))
+    line = getattr(edit.node, "lineno", 1)
+    if sorted(before) == sorted(after):
+        first = next(number for number, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
+        return f"take two steps in the wrong order: `{after[first].strip()}` has to come before `{before[first].strip()}`"
+    new = [text.strip() for text in after if text not in before]
+    gone = [text.strip() for text in before if text not in after]
+    if new and not gone:
+        return f"lack a step in the function of line {line}: `{new[0]}` at its beginning"
+    if gone and (not new or gone[0].startswith(("if ", "elif ", "with ", "for ", "else"))):
+        return f"have `{gone[0]}` in what begins in line {line}, which does not belong there"
+    return f"have `{gone[0] if gone else '…'}` in what begins in line {line}, where `{new[0] if new else '…'}` is right"
+
+
+def _around(tree: ast.stmt, node: ast.AST) -> ast.AST:
+    """The largest expression around a node that is short enough to be quoted."""
+    inside = {id(child): parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    best = node
+    while id(node) in inside:
+        node = inside[id(node)]
+        if isinstance(node, ast.stmt):
+            if isinstance(best, ast.expr | ast.stmt):
+                break
+            best = node
+            break
+        if isinstance(node, ast.expr) and len(ast.unparse(node)) <= LONG:
+            best = node
+        elif isinstance(node, ast.expr) and isinstance(best, ast.expr):
+            break
+    return best
+
+
+def _short(node: ast.stmt) -> bool:
+    return "\n" not in ast.unparse(node)
+
+
+def _text(node: ast.AST | list[ast.AST]) -> str:
+    text = "; ".join(ast.unparse(part) for part in node) if isinstance(node, list) else ast.unparse(node)
+    return f"`{text}`"

@@ -1,0 +1,175 @@
+"""What would make a wrong answer right: small changes of the learner's own code, tried until every check passes."""
+
+import linecache
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder import Call, Case, Draw, Exercise, Misconception, Script
+from autograder.diagnosis.attempt import check_answer
+from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.mending.changes import changes
+from autograder.diagnosis.mending.written import written
+from autograder.judging import pack
+from autograder.judging.values import EncodedValue
+
+
+def attend(Q: Any, K: Any, V: Any) -> Any:
+    S = Q @ K.T / np.sqrt(Q.shape[-1])
+    E = np.exp(S - S.max(axis=-1, keepdims=True))
+    return E / E.sum(axis=-1, keepdims=True) @ V
+
+
+def tables(draw: Draw) -> dict[str, Any]:
+    n, m, d, v = draw.sizes(4)
+    return {"Q": draw.normal(n, d), "K": draw.normal(m, d), "V": draw.normal(m, v)}
+
+
+ATTEND = Exercise(
+    "attend",
+    title="Attend",
+    points=1,
+    reference=attend,
+    cases=(Case("one", tables), Case("two", tables)),
+    hints=("a", "b", "c"),
+    misconceptions=(
+        Misconception("by_d", "divided by d", "Divide by its root.", lambda Q, K, V: attend(Q, K * Q.shape[-1] ** -0.5, V)),
+    ),
+)
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.n = 0
+
+    def add(self, k: int) -> int:
+        self.n += k
+        return self.n
+
+    def reset(self) -> None:
+        self.n = 0
+
+
+COUNTER = Exercise(
+    "Counter",
+    title="Count",
+    points=1,
+    reference=Counter,
+    cases=(
+        Case("twice", lambda draw: Script({}, None, (Call("add", {"k": 3}), Call("add", {"k": draw.integer(4, 9)})))),
+        Case("reset", lambda draw: Script({}, None, (Call("add", {"k": 3}), Call("reset"), Call("add", {"k": 5})))),
+    ),
+    hints=("a", "b", "c"),
+)
+
+
+def cell(name: str, text: str) -> Any:
+    """What a notebook's cell defines under `name`."""
+    place = f"<cell {name} {hash(text)}>"
+    text = textwrap.dedent(text).strip() + "\n"
+    linecache.cache[place] = (len(text), None, text.splitlines(True), place)
+    namespace: dict[str, Any] = {"np": np, "__name__": "__main__"}
+    exec(compile(text, place, "exec"), namespace)
+    return namespace[name]
+
+
+def said(exercise: Exercise, text: str, naming: Any = "listed") -> Report:
+    return make_report(check_answer(pack.make_record("a_lesson", exercise, 0, naming=naming), cell(exercise.id, text)))
+
+
+OWN_WAY = """
+    def weights(S):
+        E = np.exp(S - S.max(axis=-1, keepdims=True))
+        return E / E.sum(axis={axis}, keepdims=True)
+
+    def attend(Q, K, V):
+        width = {width}
+        S = np.einsum("nd,md->nm", Q, K) / np.sqrt(width)
+        return weights(S) @ V
+"""
+
+
+def test_a_right_answer_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.diagnosis.attempt.mend", lambda *_: pytest.fail("nothing is to be mended"))
+    assert said(ATTEND, OWN_WAY.format(axis=-1, width="K.shape[1]")).status == "pass"
+
+
+def test_the_place_is_named_in_the_learners_own_code_and_helpers() -> None:
+    report = said(ATTEND, OWN_WAY.format(axis=0, width="K.shape[1]"))
+    assert report.headline == (
+        "You have `E / E.sum(axis=0, keepdims=True)` in line 3, where `E / E.sum(axis=-1, keepdims=True)` is right."
+    )
+    assert report.recorded == "~mended"
+    assert "every check passes" in report.advice
+
+
+def test_two_places_are_named_where_the_first_alone_leaves_a_known_mistake() -> None:
+    report = said(ATTEND, OWN_WAY.format(axis=0, width="K.shape[1] ** 2"))
+    assert "divided by d" in report.headline
+    assert "`E / E.sum(axis=0, keepdims=True)` in line 3" in report.headline
+    assert set(report.recorded.split("+")) == {"by_d", "~mended"} if report.recorded else False
+
+
+def test_what_is_forgotten_is_found_too() -> None:
+    report = said(ATTEND, """
+        def attend(Q, K, V):
+            S = Q @ K.T / K.shape[-1] ** 0.5
+            E = np.exp(S - S.max(axis=-1, keepdims=True))
+            return E / E.sum(axis=-1) @ V
+    """)  # fmt: skip
+    assert "where `E.sum(axis=-1, keepdims=True)" in report.headline or "keepdims=True" in report.headline
+
+
+def test_an_answer_that_raises_is_mended() -> None:
+    report = said(ATTEND, """
+        def attend(Q, K, V):
+            S = Q @ K / K.shape[-1] ** 0.5
+            E = np.exp(S - S.max(axis=-1, keepdims=True))
+            return E / E.sum(axis=-1, keepdims=True) @ V
+    """)  # fmt: skip
+    assert "`Q @ K / K.shape[-1] ** 0.5` in line 2" in report.headline
+    assert "K.T" in report.headline
+
+
+def test_two_steps_in_the_wrong_order() -> None:
+    report = said(COUNTER, """
+        class Counter:
+            def __init__(self):
+                self.n = 0
+            def add(self, k):
+                before = self.n
+                self.n += k
+                return before
+            def reset(self):
+                self.n = 0
+    """)  # fmt: skip
+    assert report.headline.startswith("You take two steps in the wrong order: `self.n += k` has to come before `before = self.n`")
+
+
+def test_nothing_is_said_where_no_small_change_helps() -> None:
+    report = said(ATTEND, "def attend(Q, K, V):\n    return np.cumsum(Q, 0) @ np.sin(K[:1].T) * V[0]\n")
+    assert report.recorded is None
+
+
+def test_an_estimate_is_not_mended() -> None:
+    """One number is soon hit, and would be given away."""
+    asked = (Case("your answer", lambda draw: {}),)
+    number = Exercise("number", "Number", 1, reference=lambda: 42.0, cases=asked, hints=("a", "b", "c"), kind="estimate")
+    assert said(number, "def number():\n    return 6 * 6.0\n").recorded is None
+
+
+def test_the_code_is_run_in_its_own_names_and_changes_none() -> None:
+    found = cell("attend", "SCALE = [1]\ndef attend(Q, K, V):\n    SCALE.append(1)\n    return V[0] * 2\n")
+    source = written(found)
+    assert source is not None
+    before = dict(found.__globals__)
+    source.build([next(edit for edit in changes(source, EncodedValue({"d": []})))])
+    assert found.__globals__.keys() == before.keys()
+    assert found.__globals__["attend"] is found
+
+
+@pytest.mark.parametrize("answer", [len, np.sum, 3, None, lambda Q, K, V: Q], ids=str)
+def test_what_has_no_text_of_its_own_is_left_alone(answer: Any) -> None:
+    assert written(answer) is None
