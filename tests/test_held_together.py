@@ -282,3 +282,18 @@ def test_the_parts_of_a_built_in_are_the_built_in(text: str) -> None:
 def test_a_text_that_ipython_runs_may_hold_a_name() -> None:
     assert forbidden_names.builds_names("get_ipython().run_cell('from torch.nn.functional import *')")
     assert forbidden_names.builds_names("open('helper.py', 'w').write(text)")
+
+
+SET_FLAG = """
+import ctypes, struct
+call, tried = ctypes.CDLL(None).syscall, []
+for place in (b"..", b"/tmp", b"/dev/shm"):
+    word = ctypes.create_string_buffer(struct.pack("QIIII", 0x80, 0, 0, 0, 0), 24)
+    tried.append(call(469, -100, place, word, 24, 0))  # file_setattr, Linux 6.17
+print(tried)
+"""
+
+
+def test_a_system_call_that_is_younger_than_the_lists_is_none(isolated: Sandbox) -> None:
+    with isolated.submission([Cell("a", SET_FLAG)]) as submitted:
+        assert submitted.outputs[0].outputs[0]["text"] == "[-1, -1, -1]\n"
