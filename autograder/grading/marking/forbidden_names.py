@@ -9,12 +9,13 @@ import threading
 import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.scopes import may_parse, scopes
+from autograder.notebooks.scopes import KEPT, may_parse, scopes
 
 _LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
 # what does the same work under another name
@@ -194,11 +195,16 @@ def names(source: str) -> set[str]:
         return _words(source) if found is None else set(found)
     try:
         may_parse(source)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
-            tree = ast.parse(source)
+        return set(_parsed(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
         return _words(source)
+
+
+@lru_cache(KEPT)
+def _parsed(source: str) -> frozenset[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
+        tree = ast.parse(source)
     seen: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -209,7 +215,7 @@ def names(source: str) -> set[str]:
             seen.add(node.name.rpartition(".")[2])
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             seen.add(node.value)  # getattr(F, "softmax")
-    return seen | {_PATCHED} if _patches(tree) else seen
+    return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
 
 
 def _patches(tree: ast.AST) -> bool:

@@ -140,7 +140,7 @@ def _run_and_mark(
             if end == "error" and grade_id(cell) and not is_answer(cell):
                 marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
         marked.notes += shown.flags
-        marked.reports = verdicts.reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
+        marked.reports = verdicts.reports(scheme, submission, shown.visible)
     _follow_through(scheme, sandbox, run, marked, budget, files)
     _quote(run, marked)
     for name, cell in checks.items():
@@ -214,4 +214,4 @@ def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cel
 
 def _as_output(report: Report) -> Any:
     data = {"text/plain": repr(float(report.score)), "text/html": panel.to_html(report)}
-    return nbformat.v4.new_output("execute_result", data=data, execution_count=1)
+    return nbformat.from_dict({"output_type": "execute_result", "data": data, "metadata": {}, "execution_count": 1})
