@@ -64,8 +64,8 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # `told` is for the learner too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
-    flags = read_ahead(cells, ours)
     files = handed.modules()
+    flags = read_ahead(cells, ours, [data.decode("utf-8", "replace") for data in files.values()])
     drawn: dict[str, tuple[str, ...]] | None = None
     budget, shown = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s), Shown()
     whole_s = budget.left_s
@@ -145,7 +145,8 @@ def _run_and_mark(
     _quote(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
-    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook)
+    modules = [data.decode("utf-8", "replace") for data in files.values()]
+    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook, modules)
 
 
 def _error(cell: Any) -> str:
