@@ -42,7 +42,7 @@ def type_source(page: Any, source: str) -> None:
 
 def open_lesson(page: Any, url: str, lesson: str) -> None:
     page.goto(f"{url}/lab/tree/{lesson}/{lesson}.ipynb")
-    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
+    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell >> visible=true", timeout=60_000)  # cells far away are not drawn
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
     page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
 

@@ -131,3 +131,13 @@ def test_on_paper_a_viewer_is_its_first_frame_without_controls(page: Any) -> Non
 @pytest.mark.browser
 def test_nothing_is_wider_than_a_phone(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.browser
+def test_on_a_phone_letters_keep_their_size_and_a_wide_frame_scrolls_also_by_keyboard(page: Any) -> None:
+    stage = page.locator(".ac-stage").first
+    assert stage.locator("svg").evaluate("e => getComputedStyle(e).zoom") == "0.75"
+    assert stage.get_attribute("tabindex") is None
+    page.set_viewport_size({"width": 60, "height": 800})
+    page.wait_for_function("document.querySelector('.ac-stage').tabIndex === 0")
+    page.set_viewport_size({"width": 390, "height": 800})

@@ -49,7 +49,8 @@ class Moving:
             f"<script>(()=>{{for(const root of document.querySelectorAll('[data-moving=\"{name}\"]:not([data-ready])')){{"
             "root.dataset.ready='';const data=JSON.parse(root.querySelector('script[type=\"application/json\"]').textContent);"
             "const stage=root.querySelector('.ac-stage');const one=s=>root.querySelector(s),all=s=>[...root.querySelectorAll(s)];"
-            f"root.querySelector('.ac-controls').hidden=false;{self._script}}}}})()</script></div>"
+            "const reach=()=>{if(stage.scrollWidth>stage.clientWidth+1)stage.tabIndex=0;else stage.removeAttribute('tabindex')};"
+            f"root.querySelector('.ac-controls').hidden=false;{self._script}new ResizeObserver(reach).observe(stage);}}}})()</script></div>"
         )
 
 
@@ -203,12 +204,18 @@ def _image(frame: str, alt: str) -> str:
 
 
 def _packed(frames: Sequence[str]) -> dict[str, Any]:
-    """Frames are nearly alike: each piece is kept once, and a frame is a list of pieces."""
+    """Frames are nearly alike: each line is kept once; a frame is a list of runs, (first line, how many)."""
     pieces: dict[str, int] = {}
     made = []
     for frame in frames:
-        parts = [part + ">" for part in frame.split(">")[:-1]] + ([frame.rsplit(">", 1)[1]] if frame.rsplit(">", 1)[1] else [])
-        made.append([pieces.setdefault(part, len(pieces)) for part in parts])
+        runs: list[int] = []
+        for line in frame.splitlines(keepends=True):
+            at = pieces.setdefault(line, len(pieces))
+            if runs and at == runs[-2] + runs[-1]:
+                runs[-1] += 1
+            else:
+                runs += [at, 1]
+        made.append(runs)
     return {"pieces": list(pieces), "frames": made}
 
 
@@ -231,25 +238,30 @@ _STYLE = (
     "padding:.2em .6em;margin:.15em;cursor:pointer}.ac-moving button:disabled{opacity:.45;cursor:default}"
     ".ac-moving .ac-word{line-height:1.25}.ac-moving .ac-word[aria-pressed=true]{outline:3px solid #d55e00;outline-offset:1px}"
     ".ac-moving .ac-head{display:flex;flex-wrap:wrap;align-items:flex-end;gap:.1em .8em;margin:.3em 0}"
-    ".ac-moving .ac-name{flex:0 0 8.5em;font-weight:600;line-height:1.25}.ac-moving .ac-line{position:relative}"
+    ".ac-moving .ac-name{flex:0 0 8.5em;font-weight:600;line-height:1.25;padding-bottom:1em}.ac-moving .ac-line{position:relative}"
     ".ac-moving .ac-map{flex:none;width:52px;height:52px;border:1px solid #8888;fill:#2b8ac6;shape-rendering:crispEdges;cursor:crosshair}"
     ".ac-moving .ac-map .ac-row{fill:none;stroke:#d55e00;stroke-width:2px}"
     ".ac-moving .ac-arcs{position:absolute;inset:0;width:100%;height:100%;overflow:visible;pointer-events:none;fill:none;stroke:#2b8ac6}"
     ".ac-moving .ac-at{display:inline-flex;flex-direction:column;align-items:center;line-height:1.25;margin:26px 2px 0 0;"
     "padding:.1em .4em;border-radius:5px;cursor:pointer}.ac-moving .ac-at.ac-chosen{outline:2px solid #d55e00;outline-offset:-2px}"
     ".ac-moving .ac-at small{font-size:.75em;min-height:1.25em;font-variant-numeric:tabular-nums}"
-    "@media(max-width:600px){.ac-moving .ac-head{align-items:center}.ac-moving .ac-name{flex-basis:auto}.ac-moving .ac-line{flex-basis:100%}"
+    "@media screen and (max-width:600px){.ac-moving .ac-head{align-items:center}.ac-moving .ac-name{flex-basis:auto;padding:0}.ac-moving .ac-line{flex-basis:100%}"
     ".ac-moving .ac-map{width:36px;height:36px}.ac-moving .ac-at{font-size:13px;padding:.1em .2em;margin-right:1px}}"
     ".ac-moving.ac-live>.ac-stage{display:none}"
+    "@media screen and (max-width:46em){.ac-moving .ac-stage>svg{max-width:none!important;zoom:.75}"
+    ".ac-moving .ac-stage>img[width]{max-width:none!important;zoom:.7}}"
     "@media print{.ac-moving .ac-controls{display:none}.ac-moving.ac-live>.ac-stage{display:block}}"
 )
+_FRAME = "const frame=k=>{let t='';const r=data.frames[k];for(let i=0;i<r.length;i+=2)t+=data.pieces.slice(r[i],r[i]+r[i+1]).join('');return t};"
 _SLIDER = (
+    f"{_FRAME}"
     "const inputs=all('input'),outs=all('output');const show=()=>{let k=0;inputs.forEach((x,i)=>{k=k*data.values[i].length+ +x.value;"
     "const v=data.values[i][x.value];outs[i].textContent=v;x.setAttribute('aria-valuetext',v)});"
-    "stage.innerHTML=data.frames[k].map(p=>data.pieces[p]).join('')};inputs.forEach(x=>x.addEventListener('input',show));show();"
+    "stage.innerHTML=frame(k)};inputs.forEach(x=>x.addEventListener('input',show));show();"
 )
 _STEPS = (
-    "let k=0;const back=one('.ac-back'),next=one('.ac-next');const show=()=>{stage.innerHTML=data.frames[k].map(p=>data.pieces[p]).join('');"
+    f"{_FRAME}"
+    "let k=0;const back=one('.ac-back'),next=one('.ac-next');const show=()=>{stage.innerHTML=frame(k);"
     "one('.ac-caption').textContent=data.captions[k];one('.ac-count').textContent=(k+1)+' of '+data.frames.length;"
     "back.disabled=k==0;next.disabled=k==data.frames.length-1};back.addEventListener('click',()=>{k--;show()});"
     "next.addEventListener('click',()=>{k++;show()});show();"
