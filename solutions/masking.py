@@ -66,7 +66,8 @@ def masked_sdpa(
 
     `keep` broadcasts to the scores' shape. A row of $A$ is the softmax over the kept
     keys and exactly 0 elsewhere. A query that may look at **no** key gets zeros, in $A$
-    and in $O$; and the gradients of all inputs stay finite, also then.
+    and in $O$; and the gradients of all inputs stay finite, also then. A NaN in a query
+    that may see something is a fault from elsewhere and stays visible: its row is NaN.
 
     >>> keep = torch.tensor([[True, True, False], [False, False, False]])
     >>> V = torch.tensor([[2.0], [6.0], [9.0]])

@@ -164,15 +164,17 @@ def decode_time_floor(
 
 
 def critical_batch() -> float:
-    r"""From which batch on does a decode step of the parameters alone (no caches) wait
+    r"""From which batch on does a decode step of DeepSeek-V2, its caches left out, wait
     for arithmetic and not for memory? A number of sequences; it need not be whole.
 
-    Each of the parameters takes 2 bytes, is read once for the whole batch, and costs
-    each sequence a multiplication and an addition, two FLOPs. The machine moves 4.3e12
-    bytes per second and does 790e12 FLOPs per second.
+    Of 236e9 parameters of 2 bytes, each token uses 21e9, for a multiplication and an
+    addition, two FLOPs. The tokens of the batch together use all of them; each is read
+    once. The machine moves 4.3e12 bytes per second and does 790e12 FLOPs per second.
+
+    Source: DeepSeek-AI (2024), "DeepSeek-V2", abstract, for the numbers of parameters.
     """
     bandwidth, peak, element_bytes = 4.3e12, 790e12, 2
-    return peak * element_bytes / (2 * bandwidth)
+    return peak * element_bytes * 236 / (2 * bandwidth * 21)
 
 
 def longest_context() -> int:

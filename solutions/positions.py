@@ -43,8 +43,8 @@ def rope_angles(
 
     One row per entry $p$ of `pos`, which may be any positions in any order; one column
     per clock, `d` even. Angles are not reduced modulo $2\pi$. They lie on the device of
-    `pos` and are float32, or float64 where `pos` is: never less, so positions that come
-    in bfloat16 or float16 must not drag the computation down.
+    `pos` and are float32, or float64 where `pos` is. Positions in a 16-bit format are
+    converted to float32 first.
 
     >>> rope_angles(torch.tensor([5, 0, 300]), 4)
     tensor([[5.0000e+00, 5.0000e-02],
@@ -197,10 +197,11 @@ def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " 
     r"""A query $q$ and a key $k$ of width `d`: their head looks `steps` tokens back.
 
     **Every** token of the text has this same query and this same key; only their turns
-    differ: the score of the tokens at $i$ and $j$ is $(R_i\,q) \cdot (R_j\,k)/\sqrt{d}$
-    (base 10000, no mask). After the softmax each token must give more than half of its
-    weight to the token `steps` places before it. The first `steps` tokens, which have
-    none there, do not count.
+    differ. The score of the tokens at $i$ and $j$ is
+    $(R_i\,q) \cdot (R_j\,k)/\sqrt{d}$, where $R_i$ turns a row to position $i$ as
+    `apply_rope` does (base 10000, no mask). After the softmax each token must give more
+    than half of its weight to the token `steps` places before it. The first `steps`
+    tokens, which have none there, do not count.
 
     >>> q, k = look_back(3, 32)
     >>> q, k = (apply_rope(x.expand(20, 32), torch.arange(20)) for x in (q, k))

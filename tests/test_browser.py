@@ -42,7 +42,7 @@ def type_source(page: Any, source: str) -> None:
 
 def open_lesson(page: Any, url: str, lesson: str) -> None:
     page.goto(f"{url}/lab/tree/{lesson}/{lesson}.ipynb")
-    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
+    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell >> visible=true", timeout=60_000)  # cells far away are not drawn
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
     page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
 
@@ -70,6 +70,40 @@ def test_a_learner_sees_the_misconception_named_and_then_the_right_answer_pass(
     page.keyboard.press("Control+Enter")
     check.locator(".attn-panel", has_text="passed").wait_for(timeout=60_000)
     panel.screenshot(path=str(tmp_path / "passing.png"))
+    page.close()
+
+
+def test_the_panel_leads_to_the_next_answer_the_next_question_and_the_next_lesson(
+    jupyter: tuple[str, Path], browser: Any
+) -> None:
+    """Each link is clicked: JupyterLab follows no link to a heading out of what a cell shows."""
+    from playwright.sync_api import expect
+
+    url, work = jupyter
+    lesson = work / "00_start_here"
+    (lesson / "00_start_here.ipynb").unlink()
+    workspace.prepare(work)
+    progress.forget(work, lesson.name, ["predict_shape", "average_pool"])
+    page = browser.new_page(viewport={"width": 1024, "height": 500})
+    open_lesson(page, url, lesson.name)
+    _cell(page, "from jaxtyping import Float").locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    _replace(page, _cell(page, "predict_shape = None"), 'predict_shape = "b"')
+    check = _cell(page, 'check("predict_shape")')
+    check.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    check.locator(".attn-panel a", has_text="average_pool").click(timeout=60_000)
+    answer = page.locator(".jp-CodeCell", has_text="def average_pool")
+    expect(answer).to_be_in_viewport()
+    progress.record(lesson, "average_pool", Report("pass", "t", 1, 1, "Correct."))
+    check.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    check.locator(".attn-panel", has_text="1 question in words is open").wait_for(timeout=60_000)
+    check.locator(".attn-panel a", has_text="Exercise 00.2: In words").click()
+    expect(page.locator(".jp-MarkdownCell", has_text="Your answer: double-click here")).to_be_in_viewport()
+    check.scroll_into_view_if_needed()
+    check.locator(".attn-panel a", has_text="next lesson").click()
+    page.locator(".lm-TabBar-tab.jp-mod-current", has_text="01_soft_lookup").wait_for(timeout=60_000)
     page.close()
 
 

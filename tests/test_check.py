@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from autograder import check
-from autograder.authoring.course import CourseError, find_lesson, lessons
+from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.diagnosis.attempt import check_answer
 from autograder.judging import pack
 from autograder.workspace.progress import MARKER, Entry, read
 
-PACKS = {lesson.slug: pack.make(lesson.slug, lesson.title, lesson.exercises()) for lesson in lessons()}
+PACKS = {one.slug: pack.load(course_root() / "release" / one.name / f"{one.slug}{pack.SUFFIX}") for one in lessons()}
 
 
 @pytest.fixture

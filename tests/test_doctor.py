@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring.course import CourseError
+from autograder.authoring.course import CourseError, course_root
 from autograder.workspace import doctor
 from tests.learner import attn
+
+ROOT = course_root().parent
 
 
 def test_the_doctor_finds_this_machine_well(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,6 +43,20 @@ def test_every_failing_line_ends_in_the_fix(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 * len(broken)
     assert all(line.strip().startswith("->") for line in lines[1::2])
+
+
+@pytest.mark.parametrize(("cuda", "said"), [(None, "for cpu, about 200 MB"), ("13.0", "for cuda, about 2.7 GB")])
+def test_the_device_says_which_build_of_pytorch_it_is_and_its_size(
+    cuda: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")
+    assert said in doctor.device(None).said
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "2.7 GB" in readme
+    assert "PyTorch for the CPU 200" in readme
 
 
 def test_what_is_only_optional_is_said_and_does_not_fail(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,22 @@ def test_our_own_errors_show_no_source_of_ours_in_a_notebook() -> None:
     assert error._render_traceback_() == ["expected this, got that."]
 
 
+def test_a_notebook_beside_another_lessons_pack_is_checked_by_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("*.ipynb", "*.npz"):
+        for path in (ROOT / "course" / "release" / "01_soft_lookup").glob(kind):
+            shutil.copyfile(path, tmp_path / path.name)
+    monkeypatch.setenv("ATTN_COURSE", str(ROOT / "course"))  # as installed: this folder is no course
+    monkeypatch.chdir(tmp_path)
+    assert check_in(cells(), "average_pool") == 1
+    with pytest.raises(CourseError, match="Did you mean 'hard_lookup'"):
+        check_in({}, "hard_lokup")
+
+
+def test_in_a_workspace_only_the_lessons_own_exercises_are_checked(lesson: Path) -> None:
+    with pytest.raises(CourseError, match="expected an exercise of this lesson"):
+        check_in({}, "hard_lookup")
+
+
 def test_hints_in_a_cell_come_one_by_one(lesson: Path) -> None:
     texts = [repr(hint("average_pool")) for _ in range(3)]
     assert [text.partition(":")[0] for text in texts] == ["Hint 1 of 3", "Hint 2 of 3", "Hint 3 of 3"]

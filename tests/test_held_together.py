@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import autograder.sandbox as box
+from autograder.authoring.course import find_lesson
 from autograder.grading import intake, submitted
-from autograder.grading.marking import forbidden_names
-from autograder.judging.observation import Probe
+from autograder.grading.marking import forbidden_names, handed, verdicts
+from autograder.judging.observation import Observation, Probe
 from autograder.judging.observe import observe
 from autograder.judging.values import encode
 from autograder.marking_page import answers
@@ -241,3 +242,58 @@ def test_blank_lines_without_end_do_not_hold_the_formgrader() -> None:
     page, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
     assert time.process_time() - started < SOON_S
     assert "y" in page
+
+
+def test_a_result_of_thousands_of_parts_is_compared_with_no_mistake() -> None:
+    lesson = find_lesson("01_soft_lookup")
+    record = lesson.pack(seed=1).exercises["attention_pool"]
+    started = time.process_time()
+    result = verdicts.judged_from(record, [Observation(value=encode([0.5] * 10_000)) for _ in record.cases])
+    assert time.process_time() - started < SOON_S / 4
+    assert result.score == 0
+    assert result.diagnosis is None
+
+
+BUILT_IN = "from torch.nn.functional import scaled_dot_product_attention as quick\n"
+
+
+def test_a_built_in_that_a_module_beside_the_notebook_calls_is_flagged() -> None:
+    found = handed.Handed(
+        b"{}", files={"helper.py": BUILT_IN.encode(), "strange.py": b"# coding: utf_7\nx = 1\n", "a.py": b"#\nx = 1"}
+    )
+    assert list(found.modules()) == ["a.py", "helper.py"]
+    records = find_lesson("03_scaled_dot_product").pack(seed=1).exercises
+    record = next(record for record in records.values() if "scaled_dot_product_attention" in record.forbid)
+    cell = nbformat.v4.new_code_cell("def f(Q, K, V):\n    return quick(Q, K, V)")
+    cell.metadata["nbgrader"] = {"grade_id": record.id, "solution": True}
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    assert forbidden_names.flags({record.id: record}, notebook) == []
+    said = forbidden_names.flags({record.id: record}, notebook, [BUILT_IN])
+    assert any("names scaled_dot_product_attention" in flag for flag in said)
+
+
+@pytest.mark.parametrize(
+    "text", ["torch._scaled_dot_product_attention_math(q, k, v)", "nn.TransformerEncoderLayer(4, 1).self_attn(q, k, v)"]
+)
+def test_the_parts_of_a_built_in_are_the_built_in(text: str) -> None:
+    assert forbidden_names.uses(text, ["F.scaled_dot_product_attention"]) == ["F.scaled_dot_product_attention"]
+
+
+def test_a_text_that_ipython_runs_may_hold_a_name() -> None:
+    assert forbidden_names.builds_names("get_ipython().run_cell('from torch.nn.functional import *')")
+    assert forbidden_names.builds_names("open('helper.py', 'w').write(text)")
+
+
+SET_FLAG = """
+import ctypes, struct
+call, tried = ctypes.CDLL(None).syscall, []
+for place in (b"..", b"/tmp", b"/dev/shm"):
+    word = ctypes.create_string_buffer(struct.pack("QIIII", 0x80, 0, 0, 0, 0), 24)
+    tried.append(call(469, -100, place, word, 24, 0))  # file_setattr, Linux 6.17
+print(tried)
+"""
+
+
+def test_a_system_call_that_is_younger_than_the_lists_is_none(isolated: Sandbox) -> None:
+    with isolated.submission([Cell("a", SET_FLAG)]) as submitted:
+        assert submitted.outputs[0].outputs[0]["text"] == "[-1, -1, -1]\n"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attention_course.drawing import Drawing
-from attention_course.moving import MOST_FRAMES, attention_viewer, slider, steps
+from attention_course.moving import MOST_FRAMES, _looking, attention_viewer, slider, steps
 from attention_course.thread import INDEX, TOKENS
 
 
@@ -89,13 +89,55 @@ def test_steps_go_on_and_back(page: Any) -> None:
 @pytest.mark.browser
 def test_a_word_that_is_focused_shows_where_it_looks(page: Any) -> None:
     caption = page.locator(".ac-caption").nth(1)
-    assert caption.inner_text() == "“it” looks at “it” 1.00."
+    assert caption.inner_text() == "“it” looks most at “it” 1.00 (itself), “she” 0.11 (evenly)."
     page.get_by_role("button", name="pear").focus()
-    assert caption.inner_text() == "“pear” looks at “pear” 1.00."
-    page.get_by_label("head", exact=True).select_option("evenly")
-    assert "0.11" in caption.inner_text()
+    assert caption.inner_text() == "“pear” looks most at “pear” 1.00 (itself), “she” 0.11 (evenly)."
+    shares = page.locator(".ac-head").nth(1).locator("small")
+    assert shares.all_inner_texts() == ["0.11"] * len(TOKENS)
+    page.locator(".ac-head").nth(1).locator(".ac-at").nth(INDEX["ate"]).hover()
+    assert caption.inner_text().startswith("“ate” looks most at “ate”")
+
+
+def test_in_the_first_frame_of_a_viewer_no_arc_runs_through_the_words_above_it() -> None:
+    n = 14
+    ends = np.eye(n)
+    ends[-1] = np.eye(n)[5]  # the last word looks far back: the highest arc
+    d = _looking(["because"] * n, {"a": ends, "b": ends}, n - 1, "Two heads on the same fourteen words.")  # more than fit
+    tops = [float(y) for y in re.findall(r'<rect [^>]*y="([-.\d]+)"[^>]*height="28"', d.svg())]
+    above, below = min(tops) + 28, max(tops)
+    high = [float(y) for y in re.findall(r"C[-.\d]+,([-.\d]+)", d.svg())]
+    assert len(high) == 2
+    assert below - 0.75 * (below - max(high)) > above
+
+
+@pytest.mark.browser
+def test_every_head_draws_arcs_to_where_the_word_looks(page: Any) -> None:
+    page.get_by_role("button", name="pear").click()
+    assert page.locator(".ac-head").nth(0).locator(".ac-arcs path").count() == 0  # it looks at itself alone
+    assert 1 <= page.locator(".ac-head").nth(1).locator(".ac-arcs path").count() < len(TOKENS)  # in the line of pear
+
+
+@pytest.mark.browser
+def test_on_paper_a_viewer_is_its_first_frame_without_controls(page: Any) -> None:
+    stage, controls = page.locator(".ac-live > .ac-stage"), page.locator(".ac-live > .ac-controls")
+    assert not stage.is_visible()
+    assert controls.is_visible()
+    page.emulate_media(media="print")
+    assert stage.is_visible()
+    assert not controls.is_visible()
+    page.emulate_media(media="screen")
 
 
 @pytest.mark.browser
 def test_nothing_is_wider_than_a_phone(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.browser
+def test_on_a_phone_letters_keep_their_size_and_a_wide_frame_scrolls_also_by_keyboard(page: Any) -> None:
+    stage = page.locator(".ac-stage").first
+    assert stage.locator("svg").evaluate("e => getComputedStyle(e).zoom") == "0.75"
+    assert stage.get_attribute("tabindex") is None
+    page.set_viewport_size({"width": 60, "height": 800})
+    page.wait_for_function("document.querySelector('.ac-stage').tabIndex === 0")
+    page.set_viewport_size({"width": 390, "height": 800})

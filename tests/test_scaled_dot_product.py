@@ -17,6 +17,7 @@ from attention_course.designs import RING, looks_in_a_ring
 from attention_course.heads import load_heads
 from attention_course.language_model import load_model
 from attention_course.language_model.reference import PlainAttention, _turn
+from attention_course.one_query import STEPS, draw_step
 from attention_course.thread import INDEX, TOKENS, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
@@ -600,3 +601,19 @@ def test_the_extreme_case_leaves_the_range_of_float64_in_both_directions(seed: i
     above, below = scaled_scores(q, k)
     assert above.min() > 710
     assert below.max() < -746
+
+
+def test_the_query_that_goes_step_by_step_ends_where_self_attention_does() -> None:
+    W_Q, W_K, W_V = ([[2, 1], [0, 1]], [[1, 0], [0, -1]], [[1, 0], [0, 2]])
+    X = torch.tensor(VECTORS)
+    made, A = self_attention(X, *(torch.tensor(W, dtype=X.dtype) for W in (W_Q, W_K, W_V)))
+    it = INDEX["it"]
+    assert [round(A[it, INDEX[word]].item(), 2) for word in ("pear", "sweet", "ripe")] == [0.51, 0.25, 0.12]
+    assert [round(x, 2) for x in made[it].tolist()] == [1.47, -2.24]
+    matrices = [np.array(W, dtype=float) for W in (W_Q, W_K, W_V)]
+    whole, first, last = (draw_step(step, list(TOKENS), it, VECTORS, *matrices).svg() for step in (0, 1, len(STEPS) - 1))
+    for number in ("0.51", "0.25", "1.47", "−2.24"):
+        assert number in whole
+        assert number not in first
+    assert "−0.00" not in whole
+    assert "O = A V" in last

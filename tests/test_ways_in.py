@@ -19,7 +19,7 @@ from autograder.authoring import book
 from autograder.authoring.build import LINE_LIMIT
 from autograder.authoring.course import course_root, lessons
 from autograder.authoring.readme_tables import syllabus_table
-from autograder.notebooks.roles import INSTALL
+from autograder.notebooks.roles import INSTALL, NEXT
 from autograder.plugins.preprocessors import LeadOn, SayWhatToInstall
 from autograder.workspace import index
 from tests.learner import attn
@@ -183,13 +183,21 @@ def test_each_released_lesson_ends_in_a_link_to_the_next() -> None:
         last = made.cells[-1].source
         if later is None:
             assert "last lesson" in last
+            assert "](" not in last
             continue
         (link,) = re.findall(r"\]\(([^)]+)\)", last)
         for kind in ("source", "release"):
             assert (
                 course_root() / kind / lesson.name / link
             ).resolve() == course_root() / kind / later.name / f"{later.name}.ipynb"
-        assert book._LESSON.sub(r"](\1.md)", last) == f"**Next:** [{later.number:02d} {later.title}]({later.name}.md)"
+        assert f"[{later.number:02d} {later.title}]" in last
+
+
+def test_the_site_leaves_out_the_cells_that_install_and_lead_on() -> None:
+    tags = [INSTALL], [NEXT], ["figure"], []
+    cells = [nbformat.v4.new_code_cell("x", metadata={"tags": each}) for each in tags]
+    left = json.loads(book._filled(nbformat.writes(nbformat.v4.new_notebook(cells=cells)), {}))["cells"]
+    assert [cell["metadata"]["tags"] for cell in left] == [["figure"], []]
 
 
 def test_the_syllabus_leads_to_the_lessons_without_answers_and_names_the_others() -> None:

@@ -25,7 +25,7 @@ from autograder.authoring.course import CourseError, Lesson, course_root, lesson
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord
-from autograder.notebooks.roles import INSTALL, exercise_of, grade_id, is_answer, is_figure
+from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
 
 NEEDS = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo", "sphinx_copybutton": "sphinx-copybutton"}
 HINTS = ("Hint 1: where to look", "Hint 2: what to do", "Hint 3: nearly the code")
@@ -181,9 +181,10 @@ def _page(lesson: Lesson) -> str:
 
 
 def _filled(released: str, shown: dict[str, list[Any]]) -> str:
-    """A released notebook with the outputs of the executed lesson; without the cell that installs, which no reader needs."""
+    """A released notebook with the outputs of the executed lesson; without the cells that install and lead on, which the site
+    has no use for."""
     notebook = json.loads(released)
-    notebook["cells"] = [cell for cell in notebook["cells"] if INSTALL not in cell["metadata"].get("tags", ())]
+    notebook["cells"] = [cell for cell in notebook["cells"] if not {INSTALL, NEXT} & {*cell["metadata"].get("tags", ())}]
     for cell in notebook["cells"]:
         if cell["id"] in shown:
             cell["outputs"] = shown[cell["id"]]

@@ -1,6 +1,7 @@
 """One attempt at an exercise, in the learner's own process: their object on every case, and the verdict."""
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe_within
 from autograder.judging.records import ExerciseRecord, Result
+
+MAX_PARTS = 1000
 
 
 def check_answer(record: ExerciseRecord, answer: Any, *, mending: bool = True) -> Result:
@@ -57,7 +60,13 @@ def judge_missing(record: ExerciseRecord) -> Result:
 def judged(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
     """The verdict on what was seen of an answer, with what explains it where it is wrong."""
     result = judge(record, observations)
-    if not result.passed and not (result.failure is not None and result.failure.kind in ("blank", "missing")):
+    idle = result.failure is not None and result.failure.kind in ("blank", "missing")
+    if not result.passed and not idle and not any(map(_is_vast, observations)):
         with contextlib.suppress(Exception), np.errstate(all="ignore"):  # an explanation is a courtesy: it may cost no mark
             result.diagnosis = diagnose(record, result.cases)
     return result
+
+
+def _is_vast(seen: Observation) -> bool:
+    """Whether a result has so many parts that to compare it with each known mistake would take seconds: no array has many."""
+    return seen.value is not None and next(itertools.islice(seen.value.leaves(), MAX_PARTS, None), None) is not None

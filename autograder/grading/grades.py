@@ -95,9 +95,10 @@ class Grades:
     def settle(self, assignment: str, student: str | None = None) -> None:
         """Renew nbgrader's own copy of the penalties; nothing is committed yet."""
         self._book.db.flush()
-        grades = self.of(assignment, student)
-        for submission in self._submissions(assignment, student):
-            left = grades[submission.student_id].penalty or None
+        submissions = self._submissions(assignment, student)
+        grades = self.of(assignment, student) if any(map(self._late, submissions)) else {}  # nobody else pays
+        for submission in submissions:
+            left = grades[submission.student_id].penalty or None if grades else None
             for notebook in submission.notebooks:  # ours have one; with more, the first bears it
                 if notebook.late_submission_penalty != left:
                     notebook.late_submission_penalty = left

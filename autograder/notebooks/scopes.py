@@ -6,8 +6,10 @@ import symtable
 import threading
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+KEPT = 1000  # texts whose names are remembered
 MAX_STATEMENTS = 2000  # of a cell; those after it count as part of the last
 _told = threading.local()
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$|^([ \t]*)[\w.]+\?{1,2}[ \t]*$", re.MULTILINE)
@@ -174,6 +176,12 @@ def scopes(source: str) -> tuple[set[str], set[str]]:
             raise ValueError("no Python, or too slow to read")
         return set(found[0]), set(found[1])
     may_parse(source)
+    defines, reads = _compiled(source)
+    return set(defines), set(reads)
+
+
+@lru_cache(KEPT)  # a class shares the lesson's own cells, and in a grader no others get here
+def _compiled(source: str) -> tuple[frozenset[str], frozenset[str]]:
     defines: set[str] = set()
     reads: set[str] = set()
     try:
@@ -191,4 +199,4 @@ def scopes(source: str) -> tuple[set[str], set[str]]:
                     defines.add(symbol.get_name())
                 if symbol.is_referenced():
                     reads.add(symbol.get_name())
-    return defines, reads
+    return frozenset(defines), frozenset(reads)

@@ -92,7 +92,7 @@ class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader 
 
 
 class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """After the last cell: a link to the next lesson, which holds in a workspace, in the site and in the repository."""
+    """After the last cell: a link to the next lesson, which holds in a workspace and in the repository; the site has its own."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         from autograder.authoring.course import lessons
@@ -102,9 +102,10 @@ class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
         name = resources["nbgrader"]["notebook"]
         if name in names:
             later = every[names.index(name) + 1 :]
-            text = "**That was the last lesson.** In a cell of your own, `status()` says what is still open."
+            text = "**That was the last lesson.**"
             if later:
-                text = f"**Next:** [{later[0].number:02d} {later[0].title}](../{later[0].name}/{later[0].name}.ipynb)"
+                text = f"**Next:** [{later[0].number:02d} {later[0].title}](../{later[0].name}/{later[0].name}.ipynb)."
+            text += " In a cell of your own, `check()` says what is still open here."
             cell = nbformat.v4.new_markdown_cell(text, id=NEXT)
             cell.metadata.update({"tags": [NEXT]})
             nb.cells.append(cell)

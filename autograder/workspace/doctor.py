@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from autograder.authoring.course import CourseError, course_root
+from autograder.workspace import torch_build
 
 PYTHON = (3, 11)
 FREE_BYTES = 200 << 20  # the lessons, their backups and JupyterLab's settings
@@ -120,11 +121,14 @@ def device(wanted: str | None) -> Finding:
             said = f"ATTN_DEVICE={wanted} does not work: {str(error).splitlines()[0]}"
             return Finding("device", "fail", said, "unset ATTN_DEVICE, or set it to cpu")
         return Finding("device", "pass", f"{wanted} (ATTN_DEVICE)")
+    found = f"cpu, {os.cpu_count()} cores; every lesson runs on it"
     if torch.cuda.is_available():
-        return Finding("device", "pass", f"cuda: {torch.cuda.get_device_name()}")
-    if torch.backends.mps.is_available():
-        return Finding("device", "pass", "mps")
-    return Finding("device", "pass", f"cpu, {os.cpu_count()} cores; every lesson runs on it")
+        found = f"cuda: {torch.cuda.get_device_name()}"
+    elif torch.backends.mps.is_available():
+        found = "mps"
+    build = torch_build.choose(platform.system(), gpu=bool(torch.version.cuda))
+    size = f"{build.megabytes / 1000:.1f} GB" if build.megabytes >= 1000 else f"{build.megabytes} MB"
+    return Finding("device", "pass", f"{found} (PyTorch's build for {build.kind}, about {size} to download)")
 
 
 def disk(folder: Path, needed: int) -> Finding:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from autograder.authoring.course import CourseError
 from autograder.notebooks.roles import grade_id, grader, is_answer
@@ -41,7 +40,7 @@ def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, An
 
 
 def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
-    """The questions in words of `lesson`, in order: id, title (the heading above it), link (from inside of the notebook), points,
+    """The questions in words of `lesson`, in order: id, title (the heading above it), link (see `link`), points,
     and whether it is answered. A notebook that is missing or damaged answers none."""
     try:
         asked = [(cell, heading) for cell, heading in _answers(home, lesson) if cell.cell_type == "markdown"]
@@ -55,7 +54,7 @@ def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
         {
             "id": grade_id(cell),
             "title": heading,
-            "link": _link(heading),
+            "link": link(lesson, str(grade_id(cell))),
             "points": float(grader(cell).get("points", 0)),
             "answered": grade_id(cell) in done,
         }
@@ -63,9 +62,10 @@ def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
     ]
 
 
-def anchor(home: Path, lesson: str, answer: str) -> str:
-    """The link to the last heading above the answer cell `answer`, from inside of the notebook; "" without one."""
-    return next((_link(heading) for cell, heading in _answers(home, lesson) if grade_id(cell) == answer), "")
+def link(lesson: str, answer: str) -> str:
+    """The link to an answer cell, from a notebook in the lesson's folder. JupyterLab finds a cell by its id, in the notebook that
+    is open too; a heading it does not find in what a cell shows."""
+    return f"{lesson}.ipynb#cell-id={answer}"
 
 
 def next_notebook(home: Path, lesson: str | None) -> Path:
@@ -88,8 +88,3 @@ def _answers(home: Path, lesson: str) -> Iterator[tuple[Any, str]]:
         elif cell.cell_type == "markdown":
             found = re.findall(r"^#+ +(.+?)\s*$", cell.source, re.MULTILINE)
             heading = re.sub(r"[`*]", "", found[-1]) if found else heading
-
-
-def _link(heading: str) -> str:
-    """The link to a heading, as JupyterLab names it."""
-    return "#" + quote(heading.replace(" ", "-")) if heading else ""

@@ -1,6 +1,7 @@
 // What a keyboard and a screen reader need and the theme does not give.
 document.addEventListener("DOMContentLoaded", () => {
   for (const wide of document.querySelectorAll("article pre, article .table-wrapper")) wide.tabIndex = 0;
+  for (const wide of document.querySelectorAll("article .output")) if (wide.scrollWidth > wide.clientWidth + 1) wide.tabIndex = 0;
   for (const formula of document.querySelectorAll("article th math")) {
     // the head of a column needs words: the formula's own signs, read aloud in its place
     formula.setAttribute("aria-hidden", "true");

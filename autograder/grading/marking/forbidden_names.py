@@ -9,20 +9,25 @@ import threading
 import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.scopes import may_parse, scopes
+from autograder.notebooks.scopes import KEPT, may_parse, scopes
 
+_LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
 # what does the same work under another name
 _ALSO = {
     "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian", "functional"}),
     "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
     "jacobian": frozenset({"vjp", "jacrev", "jacfwd"}),
+    "MultiheadAttention": _LAYERS,
+    "scaled_dot_product_attention": _LAYERS | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention"},
 }
 _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
+_BUILDS |= {"get_ipython", "run_cell", "runpy", "run_path", "open", "write_text", "marshal", "FunctionType", "CodeType"}
 _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
 # ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
@@ -36,11 +41,11 @@ _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2
 _LOOKS_LATIN = re.compile("[\u0400-\u058f\u13a0-\u13ffΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳϹͿ]")
 
 
-def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
-    """A flag for each name that an exercise forbids: in its answer, the learner's own cells, and what the answer leans on."""
+def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any, modules: Collection[str] = ()) -> list[str]:
+    """A flag for each name that an exercise forbids: in its answer, the learner's own cells and `modules`, what it leans on."""
     records = [record for record in exercises.values() if record.forbid]
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
-    own = [cell.source for cell in code if cell.id.startswith("extra-")]
+    own = [*modules, *(cell.source for cell in code if cell.id.startswith("extra-"))]
     others = Bindings(cell.source for cell in code if records)
     found = []
     for record in records:
@@ -53,7 +58,8 @@ def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any) -> list[str]:
     found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and is_answer(cell)]
     found += [f"a written answer holds {what}: read it with care" for text in prose if (what := disguises(text, prose=True))]
-    if any(reaches_inward(cell.source) for cell in code):
+    found += [f"a module holds {what}: read it with care" for text in modules if (what := disguises(text))]
+    if any(reaches_inward(source) for source in [*modules, *(cell.source for cell in code)]):
         found.append("a cell reaches into what runs it: whether inputs were changed or copied is not certain here")
     return found
 
@@ -113,7 +119,13 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     ['F.softmax']
     """
     seen = names(source)
-    return [name for name in forbidden if (last := re.findall(r"\w+", name)[-1]) in seen or _ALSO.get(last, frozenset()) & seen]
+    found = []
+    for name in forbidden:
+        last = re.findall(r"\w+", name)[-1]
+        inner = f"_{last}_"  # PyTorch's own parts of a built-in: _scaled_dot_product_attention_math
+        if last in seen or _ALSO.get(last, frozenset()) & seen or any(word.startswith(inner) for word in seen):
+            found.append(name)
+    return found
 
 
 class Bindings:
@@ -183,11 +195,16 @@ def names(source: str) -> set[str]:
         return _words(source) if found is None else set(found)
     try:
         may_parse(source)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
-            tree = ast.parse(source)
+        return set(_parsed(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
         return _words(source)
+
+
+@lru_cache(KEPT)
+def _parsed(source: str) -> frozenset[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
+        tree = ast.parse(source)
     seen: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -198,7 +215,7 @@ def names(source: str) -> set[str]:
             seen.add(node.name.rpartition(".")[2])
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             seen.add(node.value)  # getattr(F, "softmax")
-    return seen | {_PATCHED} if _patches(tree) else seen
+    return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
 
 
 def _patches(tree: ast.AST) -> bool:

@@ -6,6 +6,7 @@ costs no marks. `google.colab`'s `drive.mount(...)` goes with its import; a func
 """
 
 import importlib.util
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,6 +24,7 @@ from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, pars
 
 MAX_FILES = 8
 MAX_FILE_BYTES = 200_000
+_CODING = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]", re.IGNORECASE)  # in which a person would read nonsense
 MAX_IMPORTS = 200  # different modules of a submission that are looked for
 
 
@@ -61,13 +63,14 @@ class Handed:
         found = {}
         for name, data in sorted(self.files.items())[:MAX_FILES]:
             stem, dot, kind = name.rpartition(".")
-            if dot and kind == "py" and stem.isidentifier() and not installed(stem) and 0 < len(data) <= MAX_FILE_BYTES:
+            fits = dot and kind == "py" and stem.isidentifier() and 0 < len(data) <= MAX_FILE_BYTES
+            if fits and not installed(stem) and not any(_CODING.match(line) for line in data.splitlines()[:2]):
                 found[name] = data
         return found
 
 
-def read_ahead(cells: Sequence[Cell], ours: Collection[str]) -> list[str]:
-    """Have the code cells parsed, by a child that may take its time in vain; what could not be is flagged.
+def read_ahead(cells: Sequence[Cell], ours: Collection[str], modules: Collection[str] = ()) -> list[str]:
+    """Have code cells and `modules` parsed, by a child that may take its time in vain; what could not be is flagged.
 
     `ours` are the texts of release and references: until `forget` this thread parses nothing else.
     """
@@ -75,7 +78,7 @@ def read_ahead(cells: Sequence[Cell], ours: Collection[str]) -> list[str]:
     scopes.only(ours)
     sources = [cell.source for cell in cells if cell.kind == "code"]
     texts = [text for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id) for text in _as_code(cell.source)]
-    return _have_parsed(sources, [text for text in texts if text not in ours])
+    return _have_parsed([*sources, *modules], [text for text in texts if text not in ours])
 
 
 def read_anew(notebook: Any) -> list[str]:

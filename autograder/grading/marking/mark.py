@@ -64,8 +64,8 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # `told` is for the learner too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
-    flags = read_ahead(cells, ours)
     files = handed.modules()
+    flags = read_ahead(cells, ours, [data.decode("utf-8", "replace") for data in files.values()])
     drawn: dict[str, tuple[str, ...]] | None = None
     budget, shown = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s), Shown()
     whole_s = budget.left_s
@@ -140,12 +140,13 @@ def _run_and_mark(
             if end == "error" and grade_id(cell) and not is_answer(cell):
                 marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
         marked.notes += shown.flags
-        marked.reports = verdicts.reports(scheme, submission, copy.deepcopy(dict(shown.visible)))
+        marked.reports = verdicts.reports(scheme, submission, shown.visible)
     _follow_through(scheme, sandbox, run, marked, budget, files)
     _quote(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
-    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook)
+    modules = [data.decode("utf-8", "replace") for data in files.values()]
+    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook, modules)
 
 
 def _error(cell: Any) -> str:
@@ -213,4 +214,4 @@ def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cel
 
 def _as_output(report: Report) -> Any:
     data = {"text/plain": repr(float(report.score)), "text/html": panel.to_html(report)}
-    return nbformat.v4.new_output("execute_result", data=data, execution_count=1)
+    return nbformat.from_dict({"output_type": "execute_result", "data": data, "metadata": {}, "execution_count": 1})

@@ -1,6 +1,7 @@
 """What the sandbox is asked about each exercise, and the verdicts on what it answers: visible probes first, then hidden ones."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autograder import sandbox as box
 from autograder.diagnosis.attempt import judge_missing, judged
@@ -40,8 +41,7 @@ def reports(scheme: MarkScheme, submission: box.Submission, visible: Mapping[str
         if hidden.passed or result.passed:
             made[name] = make_report(hidden, reveal=False)
         else:
-            result.score = hidden.score
-            made[name] = make_report(result)
+            made[name] = make_report(replace(result, score=hidden.score))
     return made
 
 

@@ -66,7 +66,7 @@ def status() -> Shown | Contents:
     rows = [row for row in standing.status(home) if row["score"] > 0 or row["lesson"] == lesson]
     for row in rows:
         for question in row["questions"] if row["lesson"] != lesson else ():  # a link from this notebook to another
-            question["link"] = f"../{row['lesson']}/{row['lesson']}.ipynb{question['link']}"
+            question["link"] = f"../{row['lesson']}/{question['link']}"
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
 
 

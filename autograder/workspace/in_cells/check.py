@@ -115,7 +115,8 @@ def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None
 
 
 def find_record(exercise: str) -> ExerciseRecord:
-    """The exercise's record from the pack beside the notebook (else from the course's own releases)."""
+    """The exercise's record from the pack beside the notebook, else from the releases: a notebook may stand alone, or in a folder
+    with another lesson's pack."""
     packs = _packs()
     for found in packs:
         if exercise in found.exercises:
@@ -125,6 +126,10 @@ def find_record(exercise: str) -> ExerciseRecord:
             f"check({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
             "Open the notebook from its lesson's folder (`attn lab`), or install the course's package, which holds all of them."
         )
+    if not _in_workspace():
+        for found in map(pack.load, _released_packs()):
+            if exercise in found.exercises:
+                return found.exercises[exercise]
     names = [name for found in packs for name in found.exercises]
     raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
 
@@ -134,18 +139,25 @@ def _packs() -> list[pack.Pack]:
 
 
 def find_packs() -> list[Path]:
-    """Packs in the working folder; where there are none, those of the releases: of the course here, else of what is installed.
+    """Packs in the working folder; where there are none, those of the releases, so that a notebook in Colab or in a download
+    folder is checked too."""
+    return sorted(Path.cwd().glob(f"*{pack.SUFFIX}")) or _released_packs()
 
-    So a notebook that stands alone, in Colab or a download folder, is checked too.
-    """
-    here = sorted(Path.cwd().glob(f"*{pack.SUFFIX}"))
-    if here:
-        return here
+
+def _released_packs() -> list[Path]:
+    """The packs of the releases: of the course here, else of what is installed."""
     try:
         courses: tuple[Path, ...] = (course_root(),)
     except CourseError:
         courses = installed_courses()
     return [path for course in courses for path in sorted((course / "release").glob(f"*/*{pack.SUFFIX}"))]
+
+
+def _in_workspace() -> bool:
+    """Whether the working folder is a lesson's in a workspace, where its pack is the one that counts."""
+    from autograder.workspace.progress import MARKER  # sqlite is not needed before the first check
+
+    return (Path.cwd().parent / MARKER).is_dir()
 
 
 def _done(result: Result, *, ran: bool = True) -> Score:

@@ -12,7 +12,7 @@ PREDICT_EMPTY_ROW = Exercise(
     "predict_empty_row",
     title="Predict: what does -1e9 make of an empty row?",
     points=0.5,
-    minutes=3,
+    minutes=2,
     choices={
         "a": "NaN: there is nothing to normalise",
         "b": "zeros: all weights vanish",
@@ -30,7 +30,7 @@ PREDICT_DECODE = Exercise(
     "predict_decode",
     title="Predict: one new query, five keys, is_causal=True",
     points=0.5,
-    minutes=3,
+    minutes=2,
     choices={
         "a": "all five keys: the newest position may look at everything so far",
         "b": "the first key only",

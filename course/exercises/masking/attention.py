@@ -63,6 +63,16 @@ def _low_scores(draw: Draw):
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
 
 
+def _broken_query(draw: Draw):
+    """One query holds a NaN and sees all keys; the others are as usual."""
+    d_k, d_v = draw.sizes(2, low=3, high=7)
+    Q, keep = draw.normal(3, d_k), draw_keep(draw, 3, 4)
+    broken = draw.integer(0, 2)
+    Q[broken, draw.integer(0, d_k - 1)] = np.nan
+    keep[broken] = True
+    return {"Q": Q, "K": draw.normal(4, d_k), "V": draw.normal(4, d_v), "keep": keep}
+
+
 def _scores(Q, K):
     return Q @ K.mT / math.sqrt(Q.shape[-1])
 
@@ -126,8 +136,13 @@ def _own_exponentials(Q, K, V, keep):
 
 
 def _repaired_weights(Q, K, V, keep):
-    """Right, though it would hide other NaNs: the fill's own backward pass drops the NaN that the softmax makes."""
+    """Right for finite inputs (the fill's own backward pass drops the NaN that the softmax makes), but it hides other NaNs."""
     A = torch.softmax(_scores(Q, K).masked_fill(~keep, -INFINITY), dim=-1).nan_to_num()
+    return A @ V, A
+
+
+def _empty_rows_filled(Q, K, V, keep):
+    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -INFINITY), dim=-1).masked_fill(~keep.any(-1, keepdim=True), 0.0)
     return A @ V, A
 
 
@@ -141,7 +156,7 @@ MASKED_SDPA = Exercise(
     title="Attention that obeys a mask",
     points=3,
     difficulty=4,
-    minutes=20,
+    minutes=16,
     reference=ref.masked_sdpa,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -154,6 +169,7 @@ MASKED_SDPA = Exercise(
         Case("gradients where queries see nothing", _empty_rows, grad=("Q", "K", "V"), edge=0.2),
         Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
         Case("a kept key with a very low score", _low_scores, edge=0.2),
+        Case("a query that holds a NaN", _broken_query, edge=0.15),
     ),
     hints=(
         "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
@@ -222,8 +238,8 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "minus_1e9",
-            "filled in a large finite number: a query that may see nothing gets the mean of **all** values, the forbidden ones",
-            "Set the weights to 0 where nothing is kept.",
+            "filled in a large finite number: a kept score may lie below it, and a query that may see nothing gets the mean of **all** values",
+            "Only $-\\infty$ is below every score. Then ask what becomes of a row in which nothing is kept.",
             _of_scores(lambda S, keep: S.masked_fill(~keep, -1e9)),
         ),
         Misconception(
@@ -237,6 +253,12 @@ MASKED_SDPA = Exercise(
             "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
             "$-\\infty$ is below every score. Fill with `-math.inf`.",
             _filled_then_zeroed,
+        ),
+        Misconception(
+            "nan_to_num_on_the_weights",
+            "turned every NaN among the weights into 0, also one that came in with a query that sees something: a fault made elsewhere is hidden",
+            "Set to 0 the rows in which nothing is **kept**: ask the mask, not the numbers. Best is that no NaN arises in them.",
+            _repaired_weights,
         ),
         Misconception(
             "nan_to_num_on_the_output",
@@ -262,7 +284,7 @@ MASKED_SDPA = Exercise(
     variants=(
         Variant("finite_fill_then_zero", _finite_fill),
         Variant("own_exponentials", _own_exponentials),
-        Variant("nan_to_num_on_filled_weights", _repaired_weights),
+        Variant("empty_rows_of_the_weights_filled", _empty_rows_filled),
         Variant("builtin_with_identity_values", _identity_values),
     ),
 )

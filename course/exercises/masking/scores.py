@@ -23,7 +23,7 @@ CHEATING_LOSS = Exercise(
     points=1,
     kind="estimate",
     difficulty=2,
-    minutes=5,
+    minutes=4,
     reference=ref.cheating_loss,
     tolerance=Tolerance(rtol=0.02, atol=0.0),  # a number worked out on paper; the nearest mistake is 3 % off
     cases=(Case("the number", lambda draw: {}),),

@@ -13,7 +13,7 @@ PREDICT_HEADS = Exercise(
     choices={
         "a": "all three alike: the operations are the same",
         "b": "8 heads take about a quarter of the time, 1 head about a tenth to a twentieth",
-        "c": "8 heads take a quarter, 1 head exactly a 32nd",
+        "c": "8 heads take about a quarter of the time, 1 head about a 32nd",
     },
     holds="b",
     reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes about a quarter of "

@@ -89,7 +89,7 @@ MQA = Exercise(
     title="Multi-query attention",
     points=3,
     difficulty=3,
-    minutes=15,
+    minutes=10,
     reference=ref.mqa,
     recipe=Made(_mqa),
     tensors=True,
@@ -220,6 +220,13 @@ def _token_axis(x, Wq, Wk, Wv, Wo, H, K, V):
     return (ref.merge_heads(O) @ Wo).squeeze(-2), K, V
 
 
+def _heads_meet_sequences(x, Wq, Wk, Wv, Wo, H, K, V):
+    """A head axis for the queries alone: right without a batch; with one, heads line up with its sequences."""
+    Q = (x @ Wq).unflatten(-1, (H, 1, -1))
+    K, V = (torch.cat([T, (x @ W).unsqueeze(-2)], dim=-2) for T, W in ((K, Wk), (V, Wv)))
+    return ref.causal_attention(Q, K, V).flatten(-3) @ Wo, K, V
+
+
 def _loop_over_heads(x, Wq, Wk, Wv, Wo, H, K, V):
     K, V = (torch.cat([T, (x @ W)[..., None, :]], dim=-2) for T, W in ((K, Wk), (V, Wv)))
     parts = []
@@ -283,6 +290,12 @@ MQA_STEP = Exercise(
             "put the new token in front of the old ones",
             "Append it **behind** them. Without positions the output is the same; the cache is not.",
             Instead(behind=False),
+        ),
+        Misconception(
+            "no_head_axis",
+            "gave the queries an axis for their heads, and keys and values none, so with a batch the heads meet its **sequences**",
+            "Axes line up from the end: (…, H, 1, d) needs (…, 1, n, d). Or leave the heads as rows, (…, H, d), and drop the mask.",
+            _heads_meet_sequences,
         ),
         Misconception(
             "overwrote_the_last",

@@ -26,7 +26,7 @@ TURNED_SCORE = Exercise(
     tolerance=PAPER,
     kind="estimate",
     difficulty=2,
-    minutes=6,
+    minutes=5,
     cases=(Case("the number", _nothing),),
     hints=(
         "Draw both arrows where they lie *after* their turns. What does a dot product depend on, besides two lengths?",
@@ -97,7 +97,7 @@ FULL_TURN = Exercise(
     tolerance=PAPER,
     kind="estimate",
     difficulty=2,
-    minutes=5,
+    minutes=4,
     cases=(Case("the number of tokens", _nothing),),
     hints=(
         "How many pairs has a head of width 128, and what is the number $i$ of the last one?",

@@ -97,7 +97,7 @@ ROTARY_MHA = Exercise(
     tolerance=ROTATION,
     kind="bug",
     difficulty=3,
-    minutes=12,
+    minutes=9,
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
     cases=(
         Case("three tokens, two heads", _layer(3, 5, 2, 4, 3), grad=("X",)),

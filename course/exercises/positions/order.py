@@ -47,7 +47,7 @@ PERMUTATION_GAP = Exercise(
     title="How far from equivariant?",
     points=1,
     difficulty=1,
-    minutes=8,
+    minutes=7,
     reference=ref.permutation_gap,
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # a difference of float32 numbers of size 1 to 5

@@ -65,7 +65,7 @@ ROPE_ANGLES = Exercise(
     title="The angles of the clocks",
     points=1,
     difficulty=2,
-    minutes=8,
+    minutes=7,
     reference=ref.rope_angles,
     tensors=True,
     cases=(
@@ -193,7 +193,7 @@ def _two_terms(swap, line_up=lambda a: a.repeat_interleave(2, dim=-1)):
 
     def answer(x, pos, base):
         angles = line_up(ref.rope_angles(pos, x.shape[-1], base))
-        return x * angles.cos() + swap(x) * angles.sin()
+        return (x * angles.cos() + swap(x) * angles.sin()).to(x.dtype)
 
     return answer
 
@@ -232,7 +232,7 @@ APPLY_ROPE = Exercise(
     title="Rotate queries and keys",
     points=3,
     difficulty=3,
-    minutes=15,
+    minutes=11,
     reference=ref.apply_rope,
     tensors=True,
     tolerance=ROTATION,
@@ -288,6 +288,12 @@ APPLY_ROPE = Exercise(
             "left out the minus: both members of a pair got a plus, which is no rotation, for lengths change",
             "The sine comes once with a minus and once with a plus: `a * cos - b * sin`, `a * sin + b * cos`.",
             _two_terms(_unsigned),
+        ),
+        Misconception(
+            "two_minuses",
+            "wrote a minus at both sines: the second one has the wrong sign, and lengths change",
+            "The sine comes once with a minus and once with a plus: `a * cos - b * sin`, `a * sin + b * cos`.",
+            _two_terms(lambda x: -_unsigned(x)),
         ),
         Misconception(
             "overwrote_its_own_input",

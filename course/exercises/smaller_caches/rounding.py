@@ -65,7 +65,7 @@ ROUND_TO_BITS = Exercise(
     points=1.5,
     kind="bug",
     difficulty=3,
-    minutes=10,
+    minutes=8,
     reference=ref.round_to_bits,
     recipe=_round,
     tensors=True,
@@ -93,6 +93,12 @@ ROUND_TO_BITS = Exercise(
             "got rid of the level too many by cutting it off: the largest number of each line is no level any more",
             "Widen the steps instead: least **and** largest are levels.",
             Instead(levels=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
+        ),
+        Misconception(
+            "equal_bins",
+            "cut the line into $2^{bits}$ bins of one width and took the lower edge of each: the largest number is no level any more",
+            "Levels, not bins: least **and** largest are levels, with $2^{bits} - 1$ steps between them, and each number goes to the nearest.",
+            Instead(levels=lambda bits: 2**bits, how=lambda y: torch.floor(y + 1e-6), most=lambda bits: 2**bits - 1),
         ),
         Misconception(
             "rounded_down",

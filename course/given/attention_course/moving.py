@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from attention_course.drawing import Drawing
+from attention_course.drawing.canvas import WIDEST
+from attention_course.drawing.lettering import width
 
 MOST_FRAMES = 200
 
@@ -47,7 +49,8 @@ class Moving:
             f"<script>(()=>{{for(const root of document.querySelectorAll('[data-moving=\"{name}\"]:not([data-ready])')){{"
             "root.dataset.ready='';const data=JSON.parse(root.querySelector('script[type=\"application/json\"]').textContent);"
             "const stage=root.querySelector('.ac-stage');const one=s=>root.querySelector(s),all=s=>[...root.querySelectorAll(s)];"
-            f"root.querySelector('.ac-controls').hidden=false;{self._script}}}}})()</script></div>"
+            "const reach=()=>{if(stage.scrollWidth>stage.clientWidth+1)stage.tabIndex=0;else stage.removeAttribute('tabindex')};"
+            f"root.querySelector('.ac-controls').hidden=false;{self._script}new ResizeObserver(reach).observe(stage);}}}})()</script></div>"
         )
 
 
@@ -104,44 +107,72 @@ def steps(frames: Sequence[tuple[str, Any]], *, alt: str) -> Moving:
 
 
 def attention_viewer(tokens: Sequence[str], weights: Mapping[str, Any], *, alt: str, start: int = -1) -> Moving:
-    """Words that show where they look: hover, focus or tap one. `weights` holds, by a head's name, rows of (query, key).
+    """Words that show where they look: hover, focus or tap one, and every head answers. `weights` holds, by a head's name,
+    rows of (query, key).
 
     A value of shape (heads, n, n) stands for several heads, numbered. `start` is the word that is chosen at first.
     Raises ValueError where the weights do not fit the words.
     """
     heads: dict[str, list[list[float]]] = {}
-    n = len(tokens)
+    words = [word.strip() or "␣" for word in tokens]
+    n = len(words)
     for name, given in weights.items():
         array = np.asarray(given, dtype=float)
         several = array if array.ndim == 3 else array[None]
         if several.shape[1:] != (n, n):
             raise ValueError(f"{name}: expected weights of shape ({n}, {n}), one row a word, got {array.shape}.")
         for number, one in enumerate(several):
-            heads[name if array.ndim == 2 else f"{name} {number}"] = [[round(float(x), 3) for x in row] for row in one]
+            heads[name if array.ndim == 2 else f"{name} {number}"] = [[round(float(x), 4) for x in row] for row in one]
     if not heads:
         raise ValueError("expected the weights of at least one head, got none.")
     chosen = start % n
-    still = _looking(tokens, next(iter(heads.values()))[chosen], chosen, alt)
-    words = "".join(
-        f'<button type="button" class="ac-word" aria-pressed="{"true" if i == chosen else "false"}">'
-        f"{html.escape(word.strip() or '␣')}<small></small></button>"
-        for i, word in enumerate(tokens)
+    buttons = "".join(
+        f'<button type="button" class="ac-word" aria-pressed="{"true" if i == chosen else "false"}">{html.escape(word)}</button>'
+        for i, word in enumerate(words)
     )
-    options = "".join(f"<option>{html.escape(name)}</option>" for name in heads)
+    line = "".join(f'<span class="ac-at">{html.escape(word)}<small></small></span>' for word in words)
+    answers = "".join(
+        f'<div class="ac-head"><div class="ac-name">{html.escape(name)}</div>{_map(rows)}'
+        f'<div class="ac-line" aria-hidden="true"><svg class="ac-arcs"></svg>{line}</div></div>'
+        for name, rows in heads.items()
+    )
     controls = (
-        f'<div class="ac-controls" hidden><label><span>head</span><select aria-label="head">{options}</select></label>'
-        f'<div class="ac-words">{words}</div><p class="ac-caption" aria-live="polite"></p></div>'
+        f'<div class="ac-controls" hidden><div class="ac-words" role="group" aria-label="where does this word look?">{buttons}</div>'
+        f'{answers}<p class="ac-caption" aria-live="polite"></p></div>'
     )
-    data = {"tokens": [word.strip() or "␣" for word in tokens], "heads": list(heads.values()), "at": chosen}
-    return Moving(alt, _image(still.svg(), alt), controls, data, _VIEWER)
+    data = {"tokens": words, "names": list(heads), "heads": list(heads.values()), "at": chosen}
+    return Moving(alt, _image(_looking(words, heads, chosen, alt).svg(), alt), controls, data, _VIEWER)
 
 
-def _looking(tokens: Sequence[str], row: Sequence[float], chosen: int, alt: str) -> Drawing:
-    """The first frame: the words in lines, and where the chosen one looks, as far as one line holds it."""
-    first, last = (0, len(tokens)) if len(tokens) <= 14 else (max(0, chosen - 13), chosen + 1)
+def _map(rows: Sequence[Sequence[float]]) -> str:
+    """All weights of a head as a small picture: a row for each word that looks, a column for each that is looked at."""
+    n = len(rows)
+    shades = "".join(
+        f'<rect x="{j}" y="{i}" width="1" height="1" fill-opacity="{min(1.0, weight):.2f}"/>'
+        for i, row in enumerate(rows)
+        for j, weight in enumerate(row)
+        if weight >= 0.03
+    )
+    return (
+        f'<svg class="ac-map" viewBox="0 0 {n} {n}" aria-hidden="true">{shades}'
+        f'<rect class="ac-row" width="{n}" height="1" vector-effect="non-scaling-stroke"/></svg>'
+    )
+
+
+def _looking(words: Sequence[str], heads: Mapping[str, Sequence[Sequence[float]]], chosen: int, alt: str) -> Drawing:
+    """The first frame: for each head the words, and where the chosen one looks, as far as one line holds it."""
+    first, last = (0, len(words)) if len(words) <= 14 else (max(0, chosen - 13), chosen + 1)
+    names = max(width(name, 14) for name in heads)
+    while last - first > 1 and names + sum(width(word) + 20 for word in words[first:last]) > WIDEST - 60:
+        first, last = (first + 1, last) if first < chosen else (first, last - 1)
     d = Drawing(alt=alt)
-    boxes = d.tokens([word.strip() or "␣" for word in tokens[first:last]])
-    d.looks(boxes, chosen - first, boxes, list(row[first:last]))
+    above: Any = None
+    for name, rows in heads.items():
+        place = {} if above is None else {"below": above, "align": "start"}
+        boxes = d.tokens(words[first:last], away=72, strong=[chosen - first], **place)
+        d.looks(boxes, chosen - first, boxes, list(rows[chosen][first:last]), least=0.05)
+        d.text(name, bold=True, size=14, left_of=boxes[0], gap=16)
+        above = boxes[0]
     return d
 
 
@@ -173,12 +204,18 @@ def _image(frame: str, alt: str) -> str:
 
 
 def _packed(frames: Sequence[str]) -> dict[str, Any]:
-    """Frames are nearly alike: each piece is kept once, and a frame is a list of pieces."""
+    """Frames are nearly alike: each line is kept once; a frame is a list of runs, (first line, how many)."""
     pieces: dict[str, int] = {}
     made = []
     for frame in frames:
-        parts = [part + ">" for part in frame.split(">")[:-1]] + ([frame.rsplit(">", 1)[1]] if frame.rsplit(">", 1)[1] else [])
-        made.append([pieces.setdefault(part, len(pieces)) for part in parts])
+        runs: list[int] = []
+        for line in frame.splitlines(keepends=True):
+            at = pieces.setdefault(line, len(pieces))
+            if runs and at == runs[-2] + runs[-1]:
+                runs[-1] += 1
+            else:
+                runs += [at, 1]
+        made.append(runs)
     return {"pieces": list(pieces), "frames": made}
 
 
@@ -199,28 +236,49 @@ _STYLE = (
     ".ac-moving output{min-width:4em;font-variant-numeric:tabular-nums}.ac-moving .ac-caption{margin:.4em 0;min-height:1.4em}"
     ".ac-moving button{font:inherit;color:inherit;background:transparent;border:1px solid currentColor;border-radius:6px;"
     "padding:.2em .6em;margin:.15em;cursor:pointer}.ac-moving button:disabled{opacity:.45;cursor:default}"
-    ".ac-moving .ac-word{display:inline-flex;flex-direction:column;align-items:center;line-height:1.25}"
-    ".ac-moving .ac-word small{font-size:.75em;min-height:1.25em;font-variant-numeric:tabular-nums}"
-    ".ac-moving .ac-word[aria-pressed=true]{outline:3px solid #d55e00;outline-offset:1px}"
-    ".ac-moving select{font:inherit;max-width:100%}@media print{.ac-moving .ac-controls{display:none}}"
+    ".ac-moving .ac-word{line-height:1.25}.ac-moving .ac-word[aria-pressed=true]{outline:3px solid #d55e00;outline-offset:1px}"
+    ".ac-moving .ac-head{display:flex;flex-wrap:wrap;align-items:flex-end;gap:.1em .8em;margin:.3em 0}"
+    ".ac-moving .ac-name{flex:0 0 8.5em;font-weight:600;line-height:1.25;padding-bottom:1em}.ac-moving .ac-line{position:relative}"
+    ".ac-moving .ac-map{flex:none;width:52px;height:52px;border:1px solid #8888;fill:#2b8ac6;shape-rendering:crispEdges;cursor:crosshair}"
+    ".ac-moving .ac-map .ac-row{fill:none;stroke:#d55e00;stroke-width:2px}"
+    ".ac-moving .ac-arcs{position:absolute;inset:0;width:100%;height:100%;overflow:visible;pointer-events:none;fill:none;stroke:#2b8ac6}"
+    ".ac-moving .ac-at{display:inline-flex;flex-direction:column;align-items:center;line-height:1.25;margin:26px 2px 0 0;"
+    "padding:.1em .4em;border-radius:5px;cursor:pointer}.ac-moving .ac-at.ac-chosen{outline:2px solid #d55e00;outline-offset:-2px}"
+    ".ac-moving .ac-at small{font-size:.75em;min-height:1.25em;font-variant-numeric:tabular-nums}"
+    "@media screen and (max-width:600px){.ac-moving .ac-head{align-items:center}.ac-moving .ac-name{flex-basis:auto;padding:0}.ac-moving .ac-line{flex-basis:100%}"
+    ".ac-moving .ac-map{width:36px;height:36px}.ac-moving .ac-at{font-size:13px;padding:.1em .2em;margin-right:1px}}"
+    ".ac-moving.ac-live>.ac-stage{display:none}"
+    "@media screen and (max-width:46em){.ac-moving .ac-stage>svg{max-width:none!important;zoom:.75}"
+    ".ac-moving .ac-stage>img[width]{max-width:none!important;zoom:.7}}"
+    "@media print{.ac-moving .ac-controls{display:none}.ac-moving.ac-live>.ac-stage{display:block}}"
 )
+_FRAME = "const frame=k=>{let t='';const r=data.frames[k];for(let i=0;i<r.length;i+=2)t+=data.pieces.slice(r[i],r[i]+r[i+1]).join('');return t};"
 _SLIDER = (
+    f"{_FRAME}"
     "const inputs=all('input'),outs=all('output');const show=()=>{let k=0;inputs.forEach((x,i)=>{k=k*data.values[i].length+ +x.value;"
     "const v=data.values[i][x.value];outs[i].textContent=v;x.setAttribute('aria-valuetext',v)});"
-    "stage.innerHTML=data.frames[k].map(p=>data.pieces[p]).join('')};inputs.forEach(x=>x.addEventListener('input',show));show();"
+    "stage.innerHTML=frame(k)};inputs.forEach(x=>x.addEventListener('input',show));show();"
 )
 _STEPS = (
-    "let k=0;const back=one('.ac-back'),next=one('.ac-next');const show=()=>{stage.innerHTML=data.frames[k].map(p=>data.pieces[p]).join('');"
+    f"{_FRAME}"
+    "let k=0;const back=one('.ac-back'),next=one('.ac-next');const show=()=>{stage.innerHTML=frame(k);"
     "one('.ac-caption').textContent=data.captions[k];one('.ac-count').textContent=(k+1)+' of '+data.frames.length;"
     "back.disabled=k==0;next.disabled=k==data.frames.length-1};back.addEventListener('click',()=>{k--;show()});"
     "next.addEventListener('click',()=>{k++;show()});show();"
 )
 _VIEWER = (
-    "stage.hidden=true;let at=data.at;const words=all('.ac-word'),pick=one('select');const show=()=>{const row=data.heads[pick.selectedIndex][at];"
-    "words.forEach((w,j)=>{const x=row[j];w.style.background='rgba(0,114,178,'+(.75*x).toFixed(3)+')';"
-    "w.querySelector('small').textContent=x>=.005?x.toFixed(2).replace(/^0/,''):'';w.setAttribute('aria-pressed',j==at)});"
-    "const best=row.map((x,j)=>[x,j]).sort((a,b)=>b[0]-a[0]).filter(p=>p[0]>=.05).slice(0,3);"
-    "one('.ac-caption').textContent='“'+data.tokens[at]+'” looks at '+best.map(p=>'“'+data.tokens[p[1]]+'” '+p[0].toFixed(2)).join(', ')+'.'};"
-    "words.forEach((w,j)=>{const go=()=>{at=j;show()};w.addEventListener('mouseenter',go);w.addEventListener('focus',go);"
-    "w.addEventListener('click',go)});pick.addEventListener('change',show);show();"
+    "root.classList.add('ac-live');let at=data.at;const words=all('.ac-word'),heads=all('.ac-head').map(h=>({spans:[...h.querySelectorAll('.ac-at')],"
+    "arcs:h.querySelector('.ac-arcs'),map:h.querySelector('.ac-map'),mark:h.querySelector('.ac-row')}));"
+    "const show=()=>{words.forEach((w,j)=>w.setAttribute('aria-pressed',j==at));const says=heads.map((h,k)=>{const row=data.heads[k][at];let arcs='';"
+    "const from=h.spans[at],mid=s=>s.offsetLeft+s.offsetWidth/2;h.mark.setAttribute('y',at);h.spans.forEach((s,j)=>{const x=row[j];"
+    "s.style.background='rgba(43,138,198,'+(.75*x).toFixed(3)+')';s.classList.toggle('ac-chosen',j==at);"
+    "s.lastChild.textContent=x>=.005?x.toFixed(2):'';if(x>=.05&&j!=at&&s.offsetTop==from.offsetTop){const a=mid(from),b=mid(s),y=s.offsetTop;"
+    "arcs+='<path stroke-width=\"'+(1+5*x).toFixed(1)+'\" d=\"M'+a+' '+y+'Q'+(a+b)/2+' '+(y-Math.min(44,16+Math.abs(a-b)/6))+' '+b+' '+y+'\"/>'}});"
+    "h.arcs.innerHTML=arcs;const best=row.indexOf(Math.max(...row));return '“'+data.tokens[best]+'” '+row[best].toFixed(2)+' ('+data.names[k]+')'});"
+    "one('.ac-caption').textContent='“'+data.tokens[at]+'” looks most at '+says.join(', ')+'.'};const go=j=>{if(j!=at){at=j;show()}};"
+    "words.forEach((w,j)=>{for(const e of ['mouseenter','focus','click'])w.addEventListener(e,()=>go(j))});"
+    "heads.forEach(h=>{h.spans.forEach((s,j)=>{for(const e of ['mouseenter','click'])s.addEventListener(e,()=>go(j))});"
+    "for(const e of ['mousemove','click'])h.map.addEventListener(e,v=>{const box=h.map.getBoundingClientRect();"
+    "go(Math.max(0,Math.min(words.length-1,Math.floor((v.clientY-box.top)/box.height*words.length))))})});"
+    "show();new ResizeObserver(show).observe(root);"
 )

@@ -81,7 +81,8 @@ def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
         "rows, which have no such token, look elsewhere."
     )
     for steps, A in weights.items():
-        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11, grid=False)
+        sizes = {"sizes": ("queries", "keys")} if steps == next(iter(weights)) else {}
+        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11, grid=False, **sizes)
     return d
 
 
@@ -131,8 +132,8 @@ def snapshots(history: History, best: Sequence[int], steps: Sequence[int]) -> Mo
 def induction() -> Drawing:
     """How two heads in a row copy: pear moon hat pear -> moon."""
     d = Drawing(
-        alt="The text pear moon hat pear. In layer 0, moon looks at the pear before it and notes it. In layer 1, the second pear "
-        "looks for a token that has noted pear, finds moon, and predicts moon."
+        alt="The text pear moon hat pear. In layer 0 each token notes the one before it. In layer 1 a thick arrow, attention, "
+        "goes from the second pear back to the token moon, which has noted pear. From there moon is handed over: the prediction."
     )
     low: list[Any] = []
     mid: list[Any] = []
@@ -142,11 +143,12 @@ def induction() -> Drawing:
     for i, word in enumerate(text):
         label = f"{word}\nafter {text[i - 1]}" if i else word
         mid.append(d.box(label, role="key", width=104, height=50, above=low[i], gap=50))
-    top = d.box("moon", role="output", width=104, height=34, above=mid[3], gap=84)
+    top = d.box("next: moon", role="output", width=104, height=34, above=mid[3], gap=110)
     for i in range(3):
         d.arrow(low[i].top, mid[i + 1].bottom, role="key")
-    d.arrow(mid[3].top, top.bottom, "who is after pear?", role="query")
-    d.arrow(mid[1].top, top.left, "hands over: moon", role="value", elbow="v")
+    (x3, y), (x1, _) = mid[3].top, mid[1].top
+    d.arrow((x3, y), (x1 + 14, y), "looks for: after pear", role="weight", width=4, bend=-46)
+    d.arrow((x1 - 14, y), top.left, "hands over: moon", role="value", elbow="v")
     d.text("layer 0: who\nstood before me?", left_of=[low[0], mid[0]], muted=True)
     d.text("layer 1: who stood\nafter my word?", left_of=[mid[0], top], muted=True)
     return d

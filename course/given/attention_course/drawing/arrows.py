@@ -97,7 +97,7 @@ class Arrows(Canvas):
             same = abs(source.y - target.y) < 1
             if same and target is not source:
                 (x, y), (u, _) = source.top, target.top
-                high = y - 18 - 0.22 * abs(u - x)
+                high = y - 18 - min(60, 0.22 * abs(u - x))
                 self._path(
                     f"M{_xy((x, y))} C{_xy((x, high))} {_xy((u, high))} {_xy((u, y))}",
                     [(x, y), (u, y), (x, y - 0.75 * (y - high))],
