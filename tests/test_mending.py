@@ -157,10 +157,11 @@ def test_nothing_is_said_where_no_small_change_helps() -> None:
     assert report.recorded is None
 
 
-def test_an_estimate_is_not_mended() -> None:
-    """One number is soon hit, and would be given away."""
+@pytest.mark.parametrize("kind", ["estimate", "use"])
+def test_a_single_number_is_not_mended(kind: Any) -> None:
+    """It is soon hit, and would be given away."""
     asked = (Case("your answer", lambda draw: {}),)
-    number = Exercise("number", "Number", 1, reference=lambda: 42.0, cases=asked, hints=("a", "b", "c"), kind="estimate")
+    number = Exercise("number", "Number", 1, reference=lambda: 42.0, cases=asked, hints=("a", "b", "c"), kind=kind)
     assert said(number, "def number():\n    return 6 * 6.0\n").recorded is None
 
 
