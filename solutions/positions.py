@@ -43,7 +43,8 @@ def rope_angles(
 
     One row per entry $p$ of `pos`, which may be any positions in any order; one column
     per clock, `d` even. Angles are not reduced modulo $2\pi$. They lie on the device of
-    `pos` and are float32 or better: positions in a 16-bit format are converted first.
+    `pos` and are float32, or float64 where `pos` is. Positions in a 16-bit format are
+    converted to float32 first.
 
     >>> rope_angles(torch.tensor([5, 0, 300]), 4)
     tensor([[5.0000e+00, 5.0000e-02],

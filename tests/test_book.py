@@ -159,6 +159,24 @@ def test_no_page_is_wider_than_a_phone_and_nothing_is_fetched(site: Path, phone:
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
+# What is wider than paper, which does not scroll, and what is of use on a screen only.
+CUT_OFF = """() => [...document.querySelectorAll('article .output, article pre, article .table-wrapper, article .ac-stage')]
+  .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 120))"""
+PRINTED = """() => [...document.querySelectorAll('.skip-to-content, .ac-controls, .copybtn, .sidebar-drawer')]
+  .filter(e => e.getClientRects().length).map(e => e.className)"""
+
+
+@pytest.mark.browser
+def test_on_paper_nothing_is_cut_off_and_no_control_is_printed(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 700, "height": 1000})  # A4 less its margins
+    page.emulate_media(media="print")
+    for path in sorted(site.glob("*.html")):
+        page.goto(path.as_uri())
+        assert page.evaluate(CUT_OFF) == [], path.name
+        assert page.evaluate(PRINTED) == [], path.name
+    page.close()
+
+
 @pytest.mark.browser
 def test_a_figure_of_the_book_moves_by_keyboard_and_the_search_finds_a_lesson(site: Path, browser: Any) -> None:
     page = browser.new_page()

@@ -144,6 +144,7 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
             want.shape != got.shape
             or want.dtype.kind != got.dtype.kind
             or want.dtype.itemsize > got.dtype.itemsize
+            or (want.dtype == np.float16 and got.dtype != np.float16)  # 16 bits are asked for
             or want.dtype.kind not in "fc"
         ):
             return float("inf")

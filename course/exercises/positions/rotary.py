@@ -193,7 +193,7 @@ def _two_terms(swap, line_up=lambda a: a.repeat_interleave(2, dim=-1)):
 
     def answer(x, pos, base):
         angles = line_up(ref.rope_angles(pos, x.shape[-1], base))
-        return x * angles.cos() + swap(x) * angles.sin()
+        return (x * angles.cos() + swap(x) * angles.sin()).to(x.dtype)
 
     return answer
 
