@@ -12,6 +12,7 @@ The file is a Python script in cells; the first line of each says what it is:
     # %% masking.masked_sdpa wrong double public: softmax over queries, and the mask inverted
 
 Whether a name that was said is the truth is for a person to read; the command counts what needs no judgement.
+What `check` finds by changing the learner's own code (`diagnosis.mending`) is not among it: the sandbox only answers probes.
 """
 
 import re
