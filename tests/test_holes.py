@@ -377,6 +377,17 @@ def test_a_softmax_of_everything_is_no_pool_in_blocks() -> None:
     assert [case.name for case in result.cases if not case.passed] == ["thousands of keys, and room for a block"]
 
 
+def test_the_maximum_of_the_first_block_is_not_enough() -> None:
+    def pool_in_blocks(s: Any, V: Any, size: int) -> Any:
+        top, total, o = s[:size].max(), 0.0, np.zeros(V.shape[1])
+        for start in range(0, len(s), size):
+            e = np.exp(s[start : start + size] - top)
+            total, o = total + e.sum(), o + e @ V[start : start + size]
+        return o / total
+
+    assert ids(told("scoring_functions", "pool_in_blocks", pool_in_blocks)) == {"first_maximum_kept"}
+
+
 @pytest.mark.parametrize(
     ("slug", "name", "mistake"),
     [

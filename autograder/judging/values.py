@@ -108,9 +108,9 @@ def as_array(value: Any) -> tuple[Array, str] | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         plain = value.detach().cpu()
-        if plain.dtype == torch.bfloat16:  # NumPy has none: as float16 where that loses nothing, so that its precision is seen
+        if plain.dtype == torch.bfloat16:  # NumPy has none: float16 where next to nothing is lost, so that it is seen
             plain = plain.float()
-            plain = plain.half() if bool((plain.half().float() == plain).all()) else plain
+            plain = plain.half() if bool(((plain.half().float() - plain).abs() < 1e-7).all()) else plain
         return plain.resolve_conj().numpy(), "tensor"
     return None
 

@@ -38,7 +38,7 @@ from autograder.judging.values import Array, EncodedValue
 ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
 HELPING = 8
 LONGEST = 0.3  # seconds for one program that might not end
-SECONDS, PATIENCE = 2.0, 5.0  # of the processor for all of it, and of the clock
+SECONDS, PATIENCE = 2.0, 3.0  # of the processor for all of it, and of the clock
 
 Change = tuple[Edit, ...]  # one small change, made wherever the same is written
 

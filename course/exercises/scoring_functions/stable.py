@@ -200,6 +200,12 @@ def _falling_far(draw: Draw) -> Inputs:
     return {"s": s, "V": draw.normal(5, 2) + 1, "size": 2}
 
 
+def _rising_far(draw: Draw) -> Inputs:
+    """From one block to the next the scores rise by 900: exponentials with the first block's maximum are infinite."""
+    s = np.array([0.0, 1.0, 900.0, 901.0, 899.5]) + draw.integer(-3, 3)
+    return {"s": s, "V": draw.normal(5, 2) + 1, "size": 2}
+
+
 def _thousands_of_keys(draw: Draw) -> Inputs:
     """So many keys that all their exponentials at once take more room than one block does."""
     s, v = draw.rng.integers(-8, 9, (2, 1500))
@@ -241,6 +247,14 @@ def _without_shift(s, V, size):
     return o / total
 
 
+def _first_maximum_kept(s, V, size):
+    top, total, o = s[:size].max(), 0.0, np.zeros(V.shape[1])
+    for i in range(0, len(s), size):
+        e = np.exp(s[i : i + size] - top)
+        total, o = total + e.sum(), o + e @ V[i : i + size]
+    return o / total
+
+
 def _two_passes(s, V, size):
     top = max(s[i : i + size].max() for i in range(0, len(s), size))
     total, o = 0.0, np.zeros(V.shape[1])
@@ -277,6 +291,7 @@ POOL_IN_BLOCKS = Exercise(
         Case("scores in the thousands", _in_the_thousands, edge=0.2),
         Case("scores far below zero", _far_below_zero, edge=0.15),
         Case("a later block far below the first", _falling_far, edge=0.1),
+        Case("a later block far above the first", _rising_far, edge=0.1),
         Case("thousands of keys, and room for a block", _thousands_of_keys, room=0.6, edge=0.15),
     ),
     hints=(
@@ -341,6 +356,12 @@ POOL_IN_BLOCKS = Exercise(
             "left out the last block where it is shorter than `size`",
             "Let the slice end where the scores end: `s[start : start + size]` does so by itself.",
             _whole_blocks_only,
+        ),
+        Misconception(
+            "first_maximum_kept",
+            "kept the first block's maximum: exponentials of scores far above it are infinite",
+            "Let the maximum grow with each block, and bring the sums so far to the new one.",
+            _first_maximum_kept,
         ),
         Misconception(
             "softmax_of_everything",
