@@ -44,13 +44,13 @@ def cache_bill(config: dict[str, int], tokens: int, sequences: int) -> int:
 
 def conversations() -> int:
     """How many conversations of 131,072 tokens can a machine with eight GPUs of 80 GB
-    (8e10 bytes) hold, beside the weights of Llama 3.1 70B? A whole number.
+    (8e10 bytes) hold, beside the weights of Llama 3.1 405B? A whole number.
 
-    70.6 billion parameters in bfloat16; 80 layers, 8 groups of keys and values of 128,
-    cached in bfloat16. Activations are left out.
+    406 billion parameters of one byte; 126 layers, 128 heads of width 128 in 8 groups,
+    keys and values cached in bfloat16. Activations are left out.
     """
-    left = 8 * 80e9 - 2 * 70.6e9
-    return int(left // (131_072 * 80 * 2 * 8 * 128 * 2))
+    left = 8 * 80e9 - 406e9
+    return int(left // (131_072 * 126 * 2 * 8 * 128 * 2))
 
 
 def repeat_kv(
@@ -152,7 +152,7 @@ def grouped_chunk(
     V: Float[Tensor, "... group key d_v"],
 ) -> Float[Tensor, "... head query d_v"]:
     r"""The output of `gqa_grouped`, by PyTorch's fused kernel: its heads are the
-    groups, its queries the folded rows.
+    groups, its queries the folded rows. The scores are not materialised.
 
     The queries are those of the **last** tokens: query $i$ of every head sees the keys
     $j \le i + (m - n)$.

@@ -367,17 +367,13 @@ def gqa_as_mla(
     to group $g = \lfloor h / (H/G) \rfloor$. Design three matrices with
     $W_{DKV} W_{UK}^{(h)} = W_K^{(g)}$ and $W_{DKV} W_{UV}^{(h)} = W_V^{(g)}$ for every
     head, whatever the inputs, and with a latent no wider than what GQA caches:
-    $d_c = G (d + d_v)$. How the latent is laid out is up to you. (Below stands one way:
-    all groups' keys, then all groups' values, and pickers of zeros and ones.)
+    $d_c = G (d + d_v)$. How the latent is laid out is up to you.
 
     >>> W_K, W_V = torch.full((1, 2, 1), 3.0), torch.full((1, 2, 1), 7.0)
     >>> W_DKV, W_UK, W_UV = gqa_as_mla(W_K, W_V, H=2)
-    >>> W_DKV
-    tensor([[3., 7.],
-            [3., 7.]])
-    >>> W_UV[1]
-    tensor([[0.],
-            [1.]])
+    >>> W_DKV.shape, W_DKV @ W_UV[1]
+    (torch.Size([2, 2]), tensor([[7.],
+            [7.]]))
 
     Source: Meng et al. (2025), "TransMLA", which shows that any GQA is an MLA with the
     same cache.

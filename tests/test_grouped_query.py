@@ -41,6 +41,7 @@ P, L, H, D = 7_000_000_000, 32, 32, 128  # the lesson's example model
 BANDWIDTH, PEAK = 4.3e12, 790e12  # its assumed machine
 
 LLAMA_70B = {"num_hidden_layers": 80, "num_attention_heads": 64, "hidden_size": 8192, "num_key_value_heads": 8}
+LLAMA_405B = {"num_hidden_layers": 126, "num_attention_heads": 128, "hidden_size": 16_384, "num_key_value_heads": 8}
 HEADS = st.sampled_from([(6, 1), (6, 2), (6, 3), (6, 6), (4, 2), (1, 1)])
 
 
@@ -383,15 +384,16 @@ def test_the_bill_of_llama_70b_is_the_one_the_lesson_opens_with() -> None:
         2 * 2_048,
         2 * 256,
     ]  # erratum 09.1: 16 KB, 2 KB and 256 B are half of it
-    assert conversations() == int((640 - weights) / bills[8]) == 11
-    assert int((640 - weights) / bills[64]) == 1
+    assert cache_bill(LLAMA_405B, 131_072, 1) == 126 * 131_072 * 2 * 8 * 128 * 2
+    assert conversations() == int((640e9 - 406e9) / cache_bill(LLAMA_405B, 131_072, 1)) == 3
+    assert 2 * 406 > 640  # in bfloat16 too many
+    assert pytest.approx(2.1, abs=0.05) == (8 + 2 * 64) / 64  # copies of eight groups for 64 heads
 
 
 def test_llama_2_7b_caches_1_6_times_as_much_per_token_as_llama_70b() -> None:
     small = {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096}
     assert cache_bill(small, 1, 1) / cache_bill(LLAMA_70B, 1, 1) == 1.6
     assert pytest.approx(0.1, abs=0.01) == 6.74 / 70.6
-    assert 5120 / 64 == 80
 
 
 @pytest.mark.parametrize(

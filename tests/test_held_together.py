@@ -297,3 +297,17 @@ print(tried)
 def test_a_system_call_that_is_younger_than_the_lists_is_none(isolated: Sandbox) -> None:
     with isolated.submission([Cell("a", SET_FLAG)]) as submitted:
         assert submitted.outputs[0].outputs[0]["text"] == "[-1, -1, -1]\n"
+
+
+def test_an_answer_that_leaves_the_last_lines_of_the_stub_behind_is_an_answer() -> None:
+    stub = "\n    # YOUR CODE HERE\n    raise NotImplementedError()"
+    place = "✎ *Your answer: double-click here, and write in place of this line.*"
+    code = nbformat.v4.new_code_cell(f"def f(x):{stub}", metadata={"nbgrader": {"grade_id": "f", "solution": True}})
+    text = nbformat.v4.new_markdown_cell(place, metadata={"nbgrader": {"grade_id": "q", "solution": True, "grade": True}})
+    release = nbformat.v4.new_notebook(cells=[code, text])
+    written = f"def f(x):\n    return 2 * x{stub}", "✎ *Your answer: the softmax saturates.*"
+    handed_in = nbformat.from_dict(json.loads(json.dumps(release)))
+    for cell, source in zip(handed_in.cells, written, strict=True):
+        cell.source = source
+    rebuilt = submission.rebuild(release, submission.parse(nbformat.writes(handed_in).encode()))
+    assert [cell.source for cell in rebuilt.notebook.cells] == list(written)

@@ -11,9 +11,13 @@ from autograder import Call, Case, Draw, Exercise, Misconception, Script
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.mending.changes import changes
+from autograder.diagnosis.mending.parts import expression
+from autograder.diagnosis.mending.search import _is_factor
 from autograder.diagnosis.mending.written import written
 from autograder.judging import pack
-from autograder.judging.values import EncodedValue
+from autograder.judging.near.source import Edit
+from autograder.judging.values import EncodedValue, encode
+from autograder.workspace.in_cells.check import check_in
 
 
 def attend(Q: Any, K: Any, V: Any) -> Any:
@@ -153,10 +157,11 @@ def test_nothing_is_said_where_no_small_change_helps() -> None:
     assert report.recorded is None
 
 
-def test_an_estimate_is_not_mended() -> None:
-    """One number is soon hit, and would be given away."""
+@pytest.mark.parametrize("kind", ["estimate", "use"])
+def test_a_single_number_is_not_mended(kind: Any) -> None:
+    """It is soon hit, and would be given away."""
     asked = (Case("your answer", lambda draw: {}),)
-    number = Exercise("number", "Number", 1, reference=lambda: 42.0, cases=asked, hints=("a", "b", "c"), kind="estimate")
+    number = Exercise("number", "Number", 1, reference=lambda: 42.0, cases=asked, hints=("a", "b", "c"), kind=kind)
     assert said(number, "def number():\n    return 6 * 6.0\n").recorded is None
 
 
@@ -173,3 +178,65 @@ def test_the_code_is_run_in_its_own_names_and_changes_none() -> None:
 @pytest.mark.parametrize("answer", [len, np.sum, 3, None, lambda Q, K, V: Q], ids=str)
 def test_what_has_no_text_of_its_own_is_left_alone(answer: Any) -> None:
     assert written(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factor"),
+    [
+        ("s / np.sqrt(h)", "s", True),
+        ("s / Q.shape[-1]", "s", True),
+        ("s", "s * width", True),
+        ("s * keep", "s", False),
+        ("x * np.sqrt((x ** 2).mean(-1))", "x", False),
+        ("S + keep", "S * keep", False),
+        ("X @ W", "X @ W.T", False),
+        ("Z", "X", False),
+    ],
+)
+def test_only_a_number_is_a_factor_that_brings_no_other_mistake_about(before: str, after: str, factor: bool) -> None:
+    """A change that leaves a known mistake may have brought it about: a mask taken away leaves an answer without a mask."""
+    given = {"keep": np.ones((2, 2)), "X": np.ones((2, 2)), "width": 0.5}
+    edit = Edit("f", expression(before), lambda node: expression(after), "", 0)
+    assert _is_factor((edit,), encode(given)) is factor
+
+
+def test_an_einsum_for_one_batch_axis_is_mended() -> None:
+    scores = Exercise(
+        "scores",
+        title="Scores",
+        points=1,
+        reference=lambda Q, K: np.einsum("...nd,...md->...nm", Q, K),
+        cases=(
+            Case("plain", lambda draw: {"Q": draw.normal(2, 5), "K": draw.normal(3, 5)}),
+            Case("two axes", lambda draw: {"Q": draw.normal(2, 3, 2, 5), "K": draw.normal(2, 3, 3, 5)}),
+        ),
+        hints=("a", "b", "c"),
+    )
+    report = said(scores, 'def scores(Q, K):\n    return np.einsum("bnd,bmd->bnm", Q, K)\n')
+    assert "`np.einsum('...nd,...md->...nm', Q, K)` is right" in report.headline
+
+
+def test_an_answer_that_calls_a_failing_one_is_not_mended(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is mended would be the right function, to fit the wrong one."""
+    weights = Exercise(
+        "weights",
+        title="Weights",
+        points=1,
+        reference=lambda S: np.exp(S) / np.exp(S).sum(axis=-1, keepdims=True),
+        cases=(Case("one", lambda draw: {"S": draw.normal(2, 3)}),),
+        hints=("a", "b", "c"),
+    )
+    pack.save(pack.make("a_lesson", "A lesson", (weights, ATTEND)), tmp_path / f"a_lesson{pack.SUFFIX}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("autograder.workspace.in_cells.check.mended", lambda *_: pytest.fail("the other one is to be mended"))
+    text = """
+        def weights(S):
+            E = np.exp(S)
+            return E / E.sum(axis=0, keepdims=True)
+
+        def attend(Q, K, V):
+            return weights(Q @ K.T / K.shape[1] ** 0.5) @ V
+    """
+    attend = cell("attend", text)
+    report = check_in(attend.__globals__, "attend").report
+    assert report.headline == "`attend` calls your `weights`, which does not pass its own check yet."

@@ -155,7 +155,7 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     by_depth = [int(share) for share in re.findall(r"^layers \d+ to \d+: (\d+)%", printed, re.M)]
     assert len(by_depth) == 4
     assert by_depth[0] < 5 > by_depth[2]  # "hardly any", "none"
-    assert 10 < by_depth[1] < 25  # "a small one"
+    assert 10 < by_depth[1] < 25  # "a smaller one"
     assert 44 < by_depth[3] < 52  # "nearly half"
     assert "port C: The capital of France is Paris" in printed
     assert "your port: layers 0 to 29 agree, of 30\nport C: layers 0 to 24 agree, of 30" in printed
@@ -170,11 +170,7 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     assert max(prices, key=prices.__getitem__) == "modulo"
 
 
-def test_a_step_reads_what_the_lesson_says_and_that_sets_the_best_speed() -> None:
-    weights, cache = 134.5e6 * 2, 4096 * 23_040
-    assert round(1e11 / (weights + cache)) == 275
-    assert (round(weights / 1e6), round(cache / 1e6)) == (269, 94)
-    assert 23_040 * 8192 / 2**20 == 180
+def test_the_cache_of_the_whole_context_is_nearly_twice_the_models_file() -> None:
     assert round(23_040 * 8192 / 1e6) == 189  # "nearly twice the model's own file" of 98 MB
 
 

@@ -18,8 +18,8 @@ from autograder.judging.records import ExerciseRecord, Result
 MAX_PARTS = 1000
 
 
-def check_answer(record: ExerciseRecord, answer: Any) -> Result:
-    """`answer` on every case of `record`, within the exercise's time limit in all."""
+def check_answer(record: ExerciseRecord, answer: Any, *, mending: bool = True) -> Result:
+    """`answer` on every case of `record`, within the exercise's time limit; `mending` says whether to search for a name."""
     if record.choices:
         return judge_choice(record, answer)
     left = record.timeout_s
@@ -36,10 +36,18 @@ def check_answer(record: ExerciseRecord, answer: Any) -> Result:
             observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
             break
     result = judged(record, observations)
-    if not result.passed and not (result.diagnosis is not None and result.diagnosis.certain and result.diagnosis.known):
-        with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
-            result.diagnosis = mend(record, answer, result.cases) or refused(result.cases) or result.diagnosis
+    if mending:
+        mended(result, answer)
     return result
+
+
+def mended(result: Result, answer: Any) -> None:
+    """Where no name is certain yet: looks for what would make the answer right. Runs small changes of it, for a second or two."""
+    found = result.diagnosis
+    if result.passed or result.exercise.choices or (found is not None and found.certain and found.known):
+        return
+    with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
+        result.diagnosis = mend(result.exercise, answer, result.cases) or refused(result.cases) or found
 
 
 def judge_missing(record: ExerciseRecord) -> Result:

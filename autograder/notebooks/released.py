@@ -8,8 +8,11 @@ from autograder.notebooks.roles import CHECK, grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import Statement, statements, texts_of
 
 _STUB = re.compile(
-    r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z|\A✎ \*Your answer: [^\n]*\*\Z"
+    r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z"
+    r"|\A✎ \*Your answer: double-click here, and write in place of this line\.\*\Z"
 )
+_APART = re.compile(r"\"\"\"(?:.|\n)*?\"\"\"|\'\'\'(?:.|\n)*?\'\'\'|#[^\n]*")  # docstrings and comments
+_RETURNS = re.compile(r"\b(?:return|yield|lambda)\b")
 
 
 def plain(source: str) -> str:
@@ -18,8 +21,15 @@ def plain(source: str) -> str:
 
 
 def is_stub(source: str) -> bool:
-    """Whether an answer cell holds what this release or an earlier one puts there to be written over (predictions apart)."""
-    return bool(_STUB.search(plain(source)))
+    """Whether an answer cell holds what this release or an earlier one puts there to be written over (predictions apart).
+
+    Whose function returns before may have left the last lines behind, and words between the marks of the place are an answer.
+
+    >>> stub = "\\n    # YOUR CODE HERE\\n    raise NotImplementedError()"
+    >>> is_stub(f"def f(x):{stub}"), is_stub(f"def f(x):\\n    return x{stub}"), is_stub("✎ *Your answer: no, since 2 > 1.*")
+    (True, False, False)
+    """
+    return _STUB.search(plain(source)) is not None and _RETURNS.search(_APART.sub("", source)) is None
 
 
 class Release:

@@ -1,6 +1,7 @@
 """Changes of a call: an axis said or kept, a mask turned round, two axes exchanged, one function for another."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,6 +100,10 @@ def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
         yield 1, lambda n: filled("x == y", x=n.args[0], y=n.args[1])
     if name in ("bmm", "matmul", "mm") and len(node.args) == 2:
         yield 0, lambda n: filled("x @ y", x=n.args[0], y=n.args[1])
+    if name == "einsum" and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+        text = node.args[0].value
+        for letters in (text, _without_first(text)):
+            yield 1, lambda n, letters=letters: _with_argument(n, 0, ast.Constant(_any_batch(letters)))
     if name in ("einsum", "matmul"):
         for width in names.widths():
             yield 2, lambda n, width=width: filled("x / w ** 0.5", x=n, w=width)
@@ -110,6 +115,16 @@ def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
             for axis in (-1, -2, -3, 0, 1):
                 text = f"x.repeat_interleave(r, dim={axis})" if names.torch else f"np.repeat(x, r, axis={axis})"
                 yield 1, lambda n, text=text: filled(text, x=n.args[0].left.elts[0], r=n.args[0].right)
+
+
+def _without_first(letters: str) -> str:
+    """The letters of an einsum without the first one of each term."""
+    return re.sub(r"(^|,|->)( *)[a-zA-Z]", r"\1\2", letters)
+
+
+def _any_batch(letters: str) -> str:
+    """The letters of an einsum, with any number of leading axes."""
+    return re.sub(r"(^|,|->)( *)", r"\1\2...", letters)
 
 
 def _with_value(node: ast.Call, number: int, value: ast.expr) -> ast.Call:

@@ -36,7 +36,8 @@ def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
 
 def _strange(edit: Edit) -> bool:
     """Whether the edit is one that a learner would not write: it stands for a slip, and mends none."""
-    return edit.says.startswith(("reshaped where", "let each row of", "took the power the wrong way"))
+    odd = ("reshaped where", "let each row of", "took the power the wrong way")
+    return edit.says.startswith(odd) or edit.says.endswith("without a bound")
 
 
 def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put]:

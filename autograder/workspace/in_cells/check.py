@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from autograder.authoring.course import CourseError, course_root, did_you_mean, installed_courses
 from autograder.diagnosis import panel
-from autograder.diagnosis.attempt import check_answer, judge_missing
+from autograder.diagnosis.attempt import check_answer, judge_missing, mended
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.leaning import leans_on
 from autograder.judging import pack
@@ -79,9 +79,11 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
                 "an older version. Correct that cell, run it, then check again."
             )
         answer = namespace[exercise]
-    result = check_answer(record, answer)
+    result = check_answer(record, answer, mending=False)
     if not result.passed and not record.choices:
         result.below = _failing_below(namespace, record.id, answer)
+        if result.below is None:  # else it is that one which has to be mended
+            mended(result, answer)
     return _done(result)
 
 
@@ -93,7 +95,7 @@ def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> 
     others = {name: record for found in _packs() if exercise in found.exercises for name, record in found.exercises.items()}
     functions = {name: record for name, record in others.items() if not record.choices}
     for name in leans_on(answer, namespace, functions, own=exercise):
-        if not check_answer(functions[name], namespace[name]).passed:
+        if not check_answer(functions[name], namespace[name], mending=False).passed:
             return name
     return None
 

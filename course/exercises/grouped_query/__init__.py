@@ -36,7 +36,7 @@ PREDICT_EIGHT = Exercise(
     },
     holds="a",
     reveal="**a**, 0.28 s, and nearly the quality of 64 groups: 47.1 against 47.2 (Ainslie et al., 2023, table 1). The time lies far below "
-    "the straight line. The next section says why.",
+    'the straight line. "Why eight?" below has a reason.',
 )
 
 EXERCISES = (

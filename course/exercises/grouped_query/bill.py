@@ -37,7 +37,7 @@ CACHE_BILL = Exercise(
     recipe=Made(_bill),
     kind="use",
     difficulty=2,
-    minutes=12,
+    minutes=9,
     cases=(
         Case("everything is stated", _config()),
         Case("no width of a head", _config(width=False)),
@@ -100,9 +100,9 @@ CACHE_BILL = Exercise(
 )
 
 
-def _conversations(*, groups=8, weights=141.2e9, pair=2, size=2, memory=640e9, whole=True):
+def _conversations(*, groups=8, weights=406e9, pair=2, layers=126, whole=True):
     def answer():
-        fit = (memory - weights) / (131_072 * 80 * groups * 128 * pair * size)
+        fit = (640e9 - weights) / (131_072 * layers * groups * 128 * pair * 2)
         return int(fit) if whole else fit
 
     return answer
@@ -116,45 +116,45 @@ CONVERSATIONS = Exercise(
     recipe=Made(_conversations),
     kind="estimate",
     difficulty=2,
-    minutes=8,
-    tolerance=Tolerance(rtol=0.001, atol=0.0),
+    minutes=6,
+    tolerance=Tolerance(rtol=1e-6, atol=0.0),  # a whole number
     cases=(Case("a machine with eight GPUs", lambda draw: {}),),
     hints=(
         "What is in the memory before the first conversation begins?",
-        "Eight times 80 GB, less 2 bytes for each of 70.6 billion parameters. Your `cache_bill` says what one conversation of 131,072 tokens takes.",
+        "Eight times 80 GB, less one byte for each of 406 billion parameters. Your `cache_bill` says what one conversation of 131,072 tokens takes.",
         "Divide what is left by the bill of one conversation; a conversation fits or it does not.",
     ),
     misconceptions=(
         Misconception(
             "weights_forgotten",
             "gave all of the memory to the caches",
-            "The weights are there too: 70.6 billion parameters of 2 bytes.",
+            "The weights are there too: 406 billion parameters of one byte.",
             Instead(weights=0.0),
         ),
         Misconception(
-            "weights_of_one_byte",
-            "counted the parameters as bytes",
-            "A bfloat16 number takes 2 bytes: 141.2 GB.",
-            Instead(weights=70.6e9),
-        ),
-        Misconception(
             "query_heads",
-            "counted keys and values for 64 heads",
-            "The model has 64 heads of queries and 8 of keys and values.",
-            Instead(groups=64),
+            "counted keys and values for 128 heads",
+            "The model has 128 heads of queries and 8 of keys and values.",
+            Instead(groups=128),
         ),
         Misconception(
-            "keys_alone",
-            "counted keys without values",
-            "A token keeps a key and a value in each group and layer.",
+            "half_the_bytes",
+            "counted keys without values, or one byte for each number of the cache",
+            "A token keeps a key and a value in each group and layer, of two bytes a number; only the weights take one.",
             Instead(pair=1),
+        ),
+        Misconception(
+            "layers_of_the_small_model",
+            "took the 80 layers of the 70B model",
+            "Llama 3.1 405B has 126 layers.",
+            Instead(layers=80),
         ),
         Misconception(
             "not_whole",
             "returned a fraction of a conversation",
-            "Eleven fit; six tenths of a conversation do not help anybody. Round down.",
+            "Three fit; half a conversation does not help anybody. Round down.",
             Instead(whole=False),
         ),
     ),
-    variants=(Variant("from_the_configuration", lambda: (640 - 141) * 10**9 // (4 * 8 * 128 * 80 * 131_072)),),
+    variants=(Variant("from_the_configuration", lambda: (640 - 406) * 10**9 // (4 * 8 * 128 * 126 * 131_072)),),
 )

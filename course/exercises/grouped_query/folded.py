@@ -130,6 +130,13 @@ GQA_GROUPED = Exercise(
             Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)),
         ),
         Misconception(
+            "mask_of_the_first_head",
+            "let one staircase run down all folded rows: the first head of a group is masked right, the others see later keys",
+            "The staircase begins anew with each head of the group: unfold the scores, and let a mask of $n$ rows serve each head.",
+            Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - n)),
+            also=(_grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril()),),
+        ),
+        Misconception(
             "future_visible",
             "let queries see later keys",
             "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
@@ -219,12 +226,13 @@ GROUPED_CHUNK = Exercise(
     tolerance=FLOAT32,
     kind="bug",
     difficulty=3,
-    minutes=12,
+    minutes=10,
     cases=(
         Case("a prompt, two heads to a group", _qkv(4, 2, 3, 3, 5, 2)),
         Case("a decode step", _qkv(6, 2, 1, 5, 3, 2, 2)),
         Case("a chunk behind a past, in a batch", _qkv(6, 3, 3, 7, 5, 3, 2), grad=("Q", "K", "V")),
         Case("one head to a group", _qkv(3, 3, 2, 5, 4, 3)),
+        Case("a longer batch, without room for its scores", _qkv(8, 2, 12, 17, 2, 2, 3), room=4.0, edge=0.2),
     ),
     hints=(
         "Print which keys each row of `folded` may see, for H = 2, G = 1, n = 2, m = 2, and name the token and head of each row. Do the "
@@ -248,6 +256,19 @@ GROUPED_CHUNK = Exercise(
             _by_sdpa(_offset_first),
         ),
         Misconception(
+            "mask_of_the_first_head",
+            "aligned the mask to the end of the first head, and let one staircase run on through the others, which so see later keys",
+            "The staircase begins anew with each head of the group: repeat the mask of one head.",
+            _by_sdpa(lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - n)),
+        ),
+        Misconception(
+            "scores_materialised",
+            "made all scores yourself, which the fused kernel never writes to memory",
+            "Keep `F.scaled_dot_product_attention` with the folded queries, and give it the right mask as `attn_mask`.",
+            lambda Q, K, V: ref.gqa_grouped(Q, K, V)[0],
+            raises=True,
+        ),
+        Misconception(
             "still_upper_left",
             "gave each head a mask of its own, but aligned to the first keys: with a past, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
@@ -269,6 +290,5 @@ GROUPED_CHUNK = Exercise(
     variants=(
         Variant("mask_by_expand", _by_sdpa(lambda n, m, r: _lower_right(n, m).expand(r, n, m).flatten(0, 1))),
         Variant("one_head_at_a_time", _one_head_at_a_time),
-        Variant("by_hand", lambda Q, K, V: ref.gqa_grouped(Q, K, V)[0]),
     ),
 )

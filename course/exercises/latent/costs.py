@@ -144,7 +144,7 @@ PROMPT_RATIO = Exercise(
     recipe=Made(_ratio),
     kind="estimate",
     difficulty=3,
-    minutes=12,
+    minutes=10,
     tolerance=Tolerance(rtol=0.02, atol=0.0),
     cases=(Case("2,000 tokens", lambda draw: {}),),
     hints=(
@@ -219,7 +219,7 @@ CACHE_PER_GPU = Exercise(
     reference=ref.cache_per_gpu,
     recipe=Made(_per_gpu),
     difficulty=2,
-    minutes=6,
+    minutes=4,
     cases=(
         Case("multi-head on four", _gpus("mha", 12, 4, 4)),
         Case("as many groups as GPUs", _gpus("gqa", 12, 4, 4)),

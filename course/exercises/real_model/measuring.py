@@ -18,6 +18,13 @@ def _sized(draw: Draw):
     return _text(n, vocab)(draw)
 
 
+def _improbable(draw: Draw):
+    """A token came whose probability is e^-120 and less, too small for a float32."""
+    text = _text(17, 7)(draw)
+    text["logits"][5, text["ids"][6]] -= 120.0
+    return text
+
+
 def _surprise(logits, ids):
     """Minus the log-probability of each token, by the row at the same place."""
     return -torch.log_softmax(logits, dim=-1).gather(-1, ids[:, None])[:, 0]
@@ -38,10 +45,15 @@ PERPLEXITY = Exercise(
     "perplexity",
     title="Perplexity",
     points=1.5,
-    minutes=8,
+    minutes=6,
     reference=ref.perplexity,
     tensors=True,
-    cases=(Case("three tokens of four", _text(3, 4)), Case("other sizes", _sized), Case("a longer text", _text(17, 7))),
+    cases=(
+        Case("three tokens of four", _text(3, 4)),
+        Case("other sizes", _sized),
+        Case("a longer text", _text(17, 7)),
+        Case("a token of probability e^-120", _improbable, edge=0.2),
+    ),
     hints=(
         "Row 0 of the logits has seen token 0. What does it predict, and against which entry of `ids` can it be scored? Which row "
         "has nothing to be scored against?",
@@ -86,6 +98,7 @@ PERPLEXITY = Exercise(
             "averaged 1/p over the tokens: a single improbable token rules it",
             "First the mean of the logarithms, then the exponential.",
             lambda logits, ids: float(_next(logits, ids).exp().mean()),
+            also=(lambda logits, ids: float(_next(logits.float(), ids).exp().mean()),),  # overflows
         ),
         Misconception(
             "mean_probability",
@@ -98,6 +111,12 @@ PERPLEXITY = Exercise(
             "took the softmax first, and then a function that takes it again",
             "`F.cross_entropy` and `log_softmax` want logits, as they are.",
             lambda logits, ids: math.exp(_next(logits.softmax(-1), ids).mean()),
+        ),
+        Misconception(
+            "softmax_then_log",
+            "took the softmax and then its logarithm: a probability too small for a float32 becomes 0, and its logarithm minus infinity",
+            "`log_softmax` never forms the probability, and `F.cross_entropy` uses it.",
+            lambda logits, ids: math.exp(-logits.float().softmax(-1).log()[:-1].gather(-1, ids[1:, None]).mean().item()),
         ),
         Misconception(
             "divided_by_n",

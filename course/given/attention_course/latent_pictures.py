@@ -91,9 +91,9 @@ def folded() -> Drawing:
     return d
 
 
-def _dials(exponent: int) -> Drawing:
-    """Eight of the 64 pairs of a head of width 128, rotated to 2 to the power of `exponent` offsets, and their mean."""
-    pairs, n = range(0, 64, 9), 2**exponent
+def _dials(n: int) -> Drawing:
+    """Eight of the 64 pairs of a head of width 128, rotated to `n` offsets, and their mean."""
+    pairs = range(0, 64, 9)
     turns = [[p * 10_000.0 ** (-2 * pair / 128) for p in range(n)] for pair in pairs]
     means = [(sum(map(math.cos, turn)) / n, sum(map(math.sin, turn)) / n) for turn in turns]
     shares = [x * x + y * y for x, y in means]
@@ -115,9 +115,9 @@ def dials() -> Moving:
     """What one matrix keeps of eight rotated pairs, by the number of tokens in the context."""
     return slider(
         _dials,
-        exponent=[1, 2, 3, 4, 6, 8, 10, 12, 15],
-        start={"exponent": 3},
-        labels={"exponent": "tokens in the context: 2 to the power of"},
+        n=[2, 4, 8, 16, 64, 256, 1024, 4096, 32_768],
+        start={"n": 8},
+        labels={"n": "tokens in the context"},
         alt="Eight dials. The longer the context, the more dials fill with rays, fastest first; their mean shrinks to a point.",
     )
 

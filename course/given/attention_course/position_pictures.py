@@ -81,8 +81,8 @@ def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
         "rows, which have no such token, look elsewhere."
     )
     for steps, A in weights.items():
-        sizes = {"sizes": ("queries", "keys")} if steps == next(iter(weights)) else {}
-        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11, grid=False, **sizes)
+        sizes = ("queries", "keys") if steps == next(iter(weights)) else None
+        d.matrix(A.tolist(), f"{steps} back", role="weight", entries=False, cell=11, grid=False, sizes=sizes)
     return d
 
 

@@ -233,7 +233,7 @@ def speed(lengths: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> Non
     show(
         fig,
         alt="Tokens per second against the length of the text, both axes logarithmic. Without the cache the line "
-        "falls as the text grows; with it, it hardly does.",
+        "falls as the text grows; with it, it falls little or not at all.",
     )
 
 
