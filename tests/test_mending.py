@@ -240,3 +240,17 @@ def test_an_answer_that_calls_a_failing_one_is_not_mended(tmp_path: Any, monkeyp
     attend = cell("attend", text)
     report = check_in(attend.__globals__, "attend").report
     assert report.headline == "`attend` calls your `weights`, which does not pass its own check yet."
+
+
+def test_two_changes_that_hit_one_small_number_are_no_explanation() -> None:
+    count = Exercise(
+        "count",
+        title="Count",
+        points=1,
+        reference=lambda n, d, kind: 2 * n * d if kind == "a" else n,
+        cases=(Case("a", lambda draw: {"n": 4, "d": 2, "kind": "a"}), Case("b", lambda draw: {"n": 4, "d": 2, "kind": "b"})),
+        hints=("a", "b", "c"),
+    )
+    text = 'def count(n, d, kind):\n    if kind == "a":\n        return (n + 3) // 5 - d * d\n    return n\n'
+    report = said(count, text)
+    assert report.recorded is None or report.headline.count("in line") == 1

@@ -19,7 +19,7 @@ from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprin
 from autograder.judging.near.programs import NEW
 from autograder.judging.observation import Failure
 from autograder.judging.pack import PAIR
-from autograder.judging.records import Diagnosis, ExerciseRecord, Known
+from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord, Known
 from autograder.judging.values import Array
 
 NEARLY = Tolerance(1e-4, 1e-6)
@@ -119,6 +119,12 @@ def evidence(cases: Sequence[Case]) -> float:
             wrong = [value for path, value in got.items() if not _right(want.get(path), value)]
             bits += sum(_bits(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
     return bits
+
+
+def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> float:
+    """How many bits the right results of the failing cases are worth: so much does it take to hit them."""
+    failing = [record for record, result in zip(exercise.cases, results, strict=True) if not result.passed]
+    return sum(_bits(value) for record in failing for value in values(record.expected).values() if isinstance(value, np.ndarray))
 
 
 def _right(want: object, got: object) -> bool:

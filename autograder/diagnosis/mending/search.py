@@ -22,7 +22,7 @@ import numpy as np
 from autograder.diagnosis.mending.changes import changes
 from autograder.diagnosis.mending.told import told
 from autograder.diagnosis.mending.written import written
-from autograder.diagnosis.mistakes import SURE, evidence, near, one
+from autograder.diagnosis.mistakes import SURE, asked_for, evidence, near, one
 from autograder.diagnosis.outcome import values
 from autograder.judging.behaviour import shown
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
@@ -165,6 +165,8 @@ def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResul
         if search.mends(made, alone=True):
             return told(source, [made])
     helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
+    if asked_for(exercise, results) - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
+        return None  # among so many pairs one hits a few small numbers by accident
     for _, first in helping:
         for second in [made for made in tried if _apart(first, made)][:ASKED_AGAIN]:
             if search.over:

@@ -202,8 +202,8 @@ def _falling_far(draw: Draw) -> Inputs:
 
 def _rising_far(draw: Draw) -> Inputs:
     """From one block to the next the scores rise by 900: exponentials with the first block's maximum are infinite."""
-    s = np.array([0.0, 1.0, 900.0, 901.0, 899.5]) + draw.integer(-3, 3)
-    return {"s": s, "V": draw.normal(5, 2) + 1, "size": 2}
+    s = np.array([0.0, 1.0, 2.0, 0.5, 1.5, 900.0, 901.0, 899.5]) + draw.integer(-3, 3)
+    return {"s": s, "V": draw.normal(8, 2) + 1, "size": 2}
 
 
 def _thousands_of_keys(draw: Draw) -> Inputs:
