@@ -13,7 +13,7 @@ from autograder import After, Before, Call, Case, Draw, Exercise, Instead, Made,
 from autograder.authoring.verify import grade, verify_exercise
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.leaning import leans_on
+from autograder.workspace.in_cells.leaning import leans_on
 from autograder.diagnosis.related.places import where_wrong
 from autograder.diagnosis.related.relations import relations
 from autograder.judging import pack

@@ -10,6 +10,7 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.cli.common import Add
+from autograder.cli.completion import completed, lessons, targets
 
 
 def register(add: Add) -> None:
@@ -17,45 +18,45 @@ def register(add: Add) -> None:
     _common(add("doctor", _doctor, "Try everything the course needs on this machine, and say how to mend what fails."))
 
     lab = add("lab", _lab, "Open JupyterLab in your own copy of the lessons, at the page that lists them.")
-    _completed(lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson"), _lessons)
+    completed(lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson"), lessons)
     _common(lab, as_json=False)
     lab.add_argument("--prepare", action="store_true", help="make the copy and end: for VS Code or another editor")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     lab.add_argument("--port", type=int, default=8888, help="port to try first (default: 8888)")
 
     status = add("status", _status, "Show your progress, or how a lesson stands.")
-    _completed(
-        status.add_argument("lesson", nargs="?", help="number, slug or name of a lesson: show each of its exercises"), _lessons
+    completed(
+        status.add_argument("lesson", nargs="?", help="number, slug or name of a lesson: show each of its exercises"), lessons
     )
     status.add_argument("--all", action="store_true", help="name every exercise, of lessons not begun too")
     _common(status)
 
     check = add("check", _check, "Check your notebooks from top to bottom, without opening them.")
     target = "LESSON, EXERCISE or LESSON.EXERCISE"
-    _completed(check.add_argument("target", nargs="?", help=f"{target} (default: every lesson that you began)"), _targets)
+    completed(check.add_argument("target", nargs="?", help=f"{target} (default: every lesson that you began)"), targets)
     _common(check)
 
     watch = add("watch", _watch, "Check what a save of a notebook has changed, until Ctrl-C.")
-    _completed(watch.add_argument("lesson", nargs="?", help="watch this lesson only"), _lessons)
+    completed(watch.add_argument("lesson", nargs="?", help="watch this lesson only"), lessons)
     _common(watch, as_json=False)
 
     hint = add("hint", _hint, "Show the next hint of an exercise.")
-    _completed(hint.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE"), _targets)
+    completed(hint.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE"), targets)
     hint.add_argument("--again", action="store_true", help="show the last one again")
     _common(hint)
 
     solution = add("solution", _solution, "Show our answer: once yours passes, or after the last hint.")
-    _completed(solution.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE; a question in words too"), _targets)
+    completed(solution.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE; a question in words too"), targets)
     solution.add_argument("--sure", action="store_true", help="before yours passes, after the last hint; it is noted")
     _common(solution, as_json=False)
 
     reset = add("reset", _reset, "Give an answer cell or a lesson back as it was released; a backup is kept.")
-    _completed(reset.add_argument("target", help=target), _targets)
+    completed(reset.add_argument("target", help=target), targets)
     reset.add_argument("--yes", action="store_true", help="do not ask")
     _common(reset, as_json=False)
 
     submit = add("submit", _submit, "Pack a lesson for upload, and say what the grader will find.")
-    _completed(submit.add_argument("lesson", help="number, slug or name of a lesson"), _lessons)
+    completed(submit.add_argument("lesson", help="number, slug or name of a lesson"), lessons)
     submit.add_argument("--as", dest="student", metavar="NAME", help="your name in the course (default: your login)")
     submit.add_argument("--to", type=Path, default=None, metavar="FOLDER", help="where to write it (default: the workspace)")
     _common(submit)
@@ -70,35 +71,6 @@ def _common(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
     parser.add_argument("--workspace", type=Path, default=None, help="your copy of the lessons (default: ./work)")
     if as_json:
         parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _completed(action: argparse.Action, words: Callable[..., list[str]]) -> None:
-    """Let argcomplete ask `words` what the argument could be."""
-    action.completer = words  # type: ignore[attr-defined]  # the place where it looks
-
-
-def _lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The lessons of the workspace, by their numbers."""
-    from autograder.workspace import folder as workspace
-
-    try:
-        return [name[:2] for name in workspace.names(workspace.locate(parsed_args.workspace))]
-    except CourseError:
-        return []
-
-
-def _targets(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Lessons; once one is named, its exercises."""
-    from autograder.workspace import folder as workspace
-
-    head, dot, _tail = prefix.partition(".")
-    if not dot:
-        return _lessons(parsed_args)
-    try:
-        home = workspace.locate(parsed_args.workspace)
-        return [f"{head}.{name}" for name in workspace.answer_ids(home, workspace.find(home, head), False)]
-    except CourseError:
-        return []
 
 
 def _put(value: Any) -> None:

@@ -7,6 +7,7 @@ programs that learners write when they slip, so that a slip is known by what it 
 import ast
 import copy
 import inspect
+import re
 import sysconfig
 import textwrap
 from collections.abc import Callable, Sequence
@@ -63,8 +64,8 @@ class Source:
 
 
 def quote(node: ast.AST) -> str:
-    """The code of a node, or its beginning."""
-    text = ast.unparse(node)
+    """The code of a node, or its beginning, as a learner would write it: their notebook knows no module of references."""
+    text = re.sub(r"\bref\.", "", ast.unparse(node))
     return f"`{text}`" if len(text) <= LONG else f"`{text[: LONG - 2]}…`"
 
 

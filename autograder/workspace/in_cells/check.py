@@ -12,7 +12,7 @@ from autograder.authoring.course import CourseError, course_root, did_you_mean, 
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import check_answer, judge_missing, mended
 from autograder.diagnosis.explain import Report, make_report
-from autograder.diagnosis.leaning import leans_on
+from autograder.workspace.in_cells.leaning import leans_on
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord, Result
 

@@ -1,0 +1,36 @@
+"""What Tab completes in a learner's shell: lessons, and the exercises of one."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from autograder.authoring.course import CourseError
+
+
+def completed(action: argparse.Action, words: Callable[..., list[str]]) -> None:
+    """Let argcomplete ask `words` what the argument could be."""
+    action.completer = words  # type: ignore[attr-defined]  # the place where it looks
+
+
+def lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The lessons of the workspace, by their numbers."""
+    from autograder.workspace import folder as workspace
+
+    try:
+        return [name[:2] for name in workspace.names(workspace.locate(parsed_args.workspace))]
+    except CourseError:
+        return []
+
+
+def targets(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Lessons; once one is named, its exercises."""
+    from autograder.workspace import folder as workspace
+
+    head, dot, _tail = prefix.partition(".")
+    if not dot:
+        return lessons(parsed_args)
+    try:
+        home = workspace.locate(parsed_args.workspace)
+        return [f"{head}.{name}" for name in workspace.answer_ids(home, workspace.find(home, head), False)]
+    except CourseError:
+        return []
