@@ -13,7 +13,6 @@ from autograder import After, Before, Call, Case, Draw, Exercise, Instead, Made,
 from autograder.authoring.verify import grade, verify_exercise
 from autograder.diagnosis import slips
 from autograder.diagnosis.explain import make_report
-from autograder.workspace.in_cells.leaning import leans_on
 from autograder.diagnosis.related.places import where_wrong
 from autograder.diagnosis.related.relations import relations
 from autograder.judging import pack
@@ -24,6 +23,7 @@ from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import Result
 from autograder.judging.values import encode
 from autograder.workspace.in_cells import check
+from autograder.workspace.in_cells.leaning import leans_on
 
 
 def softmax(x: Any, axis: int = -1) -> Any:

@@ -12,9 +12,9 @@ from autograder.authoring.course import CourseError, course_root, did_you_mean, 
 from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import check_answer, judge_missing, mended
 from autograder.diagnosis.explain import Report, make_report
-from autograder.workspace.in_cells.leaning import leans_on
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord, Result
+from autograder.workspace.in_cells.leaning import leans_on
 
 if TYPE_CHECKING:
     from autograder.workspace.in_cells.overview import Overview
