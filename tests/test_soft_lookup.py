@@ -300,6 +300,7 @@ def test_a_repeated_word_gets_the_same_new_vector_twice() -> None:
 def test_it_asks_with_its_own_vector_and_finds_itself_and_the() -> None:
     weights = normalize(gaussian(VECTORS[INDEX["it"]], VECTORS))
     assert [TOKENS[j] for j in np.argsort(-weights)[:2]] == ["it", "the"]
+    assert [round(float(weights[INDEX[word]]), 2) for word in ("it", "the", "pear")] == [0.25, 0.22, 0.09]
 
 
 # ------------------------------------------------------------------------------------------ nadaraya_watson

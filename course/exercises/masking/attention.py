@@ -156,7 +156,7 @@ MASKED_SDPA = Exercise(
     title="Attention that obeys a mask",
     points=3,
     difficulty=4,
-    minutes=16,
+    minutes=20,
     reference=ref.masked_sdpa,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
@@ -174,7 +174,7 @@ MASKED_SDPA = Exercise(
     hints=(
         "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
         "right, then ask which rows have nothing left.",
-        "A row of only $-\\infty$ gives NaN, and what is NaN once stays NaN in the backward pass. So don't let it arise: `keep.any(-1, "
+        "A row of only $-\\infty$ gives NaN, and $0 \\cdot$ NaN is NaN again, in the backward pass too. Best let none arise: `keep.any(-1, "
         "keepdim=True)` finds the rows with something to see. Leave the others unmasked, then set **their weights** to 0.",
         "Call those rows `dead`. The mask `keep | dead` leaves no row empty: fill with $-\\infty$ where **it** is False, take the softmax, "
         "and only then fill the weights of the dead rows with 0, before they meet `V`.",
@@ -238,7 +238,7 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "minus_1e9",
-            "filled in a large finite number: a kept score may lie below it, and a query that may see nothing gets the mean of **all** values",
+            "filled in a finite number such as -1e9: a kept score may be lower, and a query that may see nothing gets the mean of **all** values",
             "Only $-\\infty$ is below every score. Then ask what becomes of a row in which nothing is kept.",
             _of_scores(lambda S, keep: S.masked_fill(~keep, -1e9)),
         ),
@@ -262,20 +262,23 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "nan_to_num_on_the_output",
-            "repaired the results with `nan_to_num`. The values are right; but the weights were NaN when they met `V`, so its gradient is NaN",
+            "repaired the results with `nan_to_num`. For finite inputs the values are right; "
+            "but the weights were NaN when they met `V`, so its gradient is NaN",
             "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
             _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY), _nan_to_zero),
         ),
         Misconception(
             "nan_to_num_after_adding",
-            "added $-\\infty$ and repaired the weights with `nan_to_num`. The values are right; but the backward pass of the softmax computes "
+            "added $-\\infty$ and repaired the weights with `nan_to_num`. For finite inputs the values are right; "
+            "but the backward pass of the softmax computes "
             "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
             _repaired_after_adding,
         ),
         Misconception(
             "nan_to_num_on_the_output_after_adding",
-            "added $-\\infty$ and repaired the results with `nan_to_num`. The values are right; but the backward pass meets the NaN weights "
+            "added $-\\infty$ and repaired the results with `nan_to_num`. For finite inputs the values are right; "
+            "but the backward pass meets the NaN weights "
             "twice, at `V` and in the softmax, and no input gets a usable gradient",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
             _of_scores(_additive, _nan_to_zero),

@@ -366,7 +366,7 @@ POOL_IN_BLOCKS = Exercise(
         Misconception(
             "softmax_of_everything",
             "took one softmax of all scores: then all exponentials are there at once, and not those of one block",
-            "Go through the blocks: of each block keep its share of the two sums, and nothing else.",
+            "Go through the blocks, and keep three things in between: the largest score so far and the two sums.",
             lambda s, V, size: ref.softmax(s) @ V,
             raises=True,
         ),

@@ -307,7 +307,7 @@ NADARAYA_WATSON = Exercise(
         ),
         Misconception(
             "stable_softmax",
-            "took each row's largest exponent off before the exponential: a query beyond the reach of all points then gets the "
+            "subtracted each row's largest exponent before the exponential: a query beyond the reach of all points then gets the "
             "nearest value, where the fit is to be 0",
             "Here a row of scores that are all rounded to 0 stays 0: take the exponentials as they are, and `normalize` the rows.",
             _shifted_softmax,
