@@ -31,7 +31,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
                 headline=f"{inner.headline} And you changed your input {names} in place.",
                 advice=f"{inner.advice} Work on a copy of what you change.",
             )
-    if found is None or not (found.certain and found.known):
+    if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
         found = exact(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
 
@@ -52,3 +52,9 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = two_terms(exercise, failing) or by_output(exercise, cases) or mistake_and_relation(exercise, failing, tolerance)
     return found or most(exercise, cases)
+
+
+def _is_a_listed_error(exercise: ExerciseRecord, results: Sequence[CaseResult], found: Diagnosis) -> bool:
+    """Whether what fails are exceptions that a listed mistake raises: its name says more than the exception itself does."""
+    raised = all(result.passed or result.observation.failure is not None for result in results)
+    return raised and len(found.known) == 1 and found.known[0].id in {known.id for known in exercise.known}
