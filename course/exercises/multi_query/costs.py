@@ -132,6 +132,20 @@ def _bound(ratio, long):
     return make
 
 
+def _mixed(draw: Draw):
+    """The parameters wait for arithmetic, for the batch is large; the caches wait for memory."""
+    L, d, G = draw.sizes(3, low=2, high=9)
+    B, n = draw.integer(14, 20), draw.integer(40, 90)
+    sizes = {"P": 2 * B * n * L * G * d, "B": B, "n": n, "L": L, "H": 4 * G, "G": G, "d": d, "element_bytes": 3}
+    return _machine(draw, sizes, 0.9)
+
+
+def _part_by_part(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
+    cache = 2 * B * n * L * G * d
+    parameters = max(P * element_bytes / bandwidth, 2 * B * P / peak)
+    return parameters + max(cache * element_bytes / bandwidth, 4 * B * L * n * H * d / peak)
+
+
 def _floor(*, weights=lambda P, B: P, caches=lambda B: B, sides=2, heads=lambda H, G: G, work=lambda H, G: H, join=max):
     def answer(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
         elements = weights(P, B) + caches(B) * L * sides * n * heads(H, G) * d
@@ -162,6 +176,7 @@ DECODE_TIME_FLOOR = Exercise(
         Case("a short context on a slow processor", _bound(4.0, False)),
         Case("a short context on a fast processor", _bound(0.3, False)),
         Case("a long context on a slow processor", _bound(3.0, True)),
+        Case("parameters that wait for arithmetic, caches that wait for memory", _mixed),
     ),
     hints=(
         "Two times, each with its own resource. If both happen at once, which of them decides?",
@@ -176,6 +191,12 @@ DECODE_TIME_FLOOR = Exercise(
             "added the two times",
             "A machine can move and compute at once, so the floor is the longer of the two.",
             Instead(join=sum),
+        ),
+        Misconception(
+            "part_by_part",
+            "took the longer of two times for the parameters and again for the caches, and added these",
+            "While the parameters are computed with, the caches can be read: everything that moves is one time, everything that is computed is the other.",
+            _part_by_part,
         ),
         Misconception(
             "the_shorter_time",

@@ -27,11 +27,12 @@ def _no_number(theirs):
     return wrong
 
 
-def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11):
+def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negative=()):
     """Layers whose largest numbers are about `sizes`; those in `wrong` are spoiled, all are rounded."""
 
     def make(draw: Draw):
         theirs = [size * draw.normal(1, tokens, 7) / 3 for size in sizes]
+        theirs = [-np.abs(x) if i in negative else x for i, x in enumerate(theirs)]
         ours = [how(x) if i in wrong else x for i, x in enumerate(theirs)]
         ours = [
             a + ROUNDING * np.abs(b).max() * draw.uniform(*b.shape, low=-1.0, high=1.0) for a, b in zip(ours, theirs, strict=True)
@@ -95,6 +96,7 @@ FIRST_DIFFERENCE = Exercise(
         Case("larger and larger numbers", _models((1, 20, 400, 8000), (3,), _all_numbers_less)),
         Case("one number of many", _models((5, 2, 3), (1,), _one_number_less, tokens=37)),
         Case("a small layer among large ones", _models((900, 0.5, 900, 700), (1, 3))),
+        Case("a layer of negative numbers", _models((6, 3, 4), (2,), negative=(0,))),
         Case("a number that is none", _models((2, 3, 5, 7), (1,), _no_number), edge=0.2),
         Case("no difference", _models((3, 2, 11, 5, 7), ()), edge=0.2),
     ),
@@ -129,6 +131,12 @@ FIRST_DIFFERENCE = Exercise(
             "took no absolute value: where ours are too small, the difference is negative and nothing is seen",
             "`(a - b).abs()`.",
             Instead(differs=lambda a, b, close: not (a - b).max() <= close * b.abs().max()),
+        ),
+        Misconception(
+            "signed_limit",
+            "took the largest number of `theirs` with its sign: where the large numbers are negative, rounding looks like a mistake",
+            "The largest **absolute** value: `b.abs().max()`.",
+            Instead(differs=lambda a, b, close: not (a - b).abs().max() <= close * b.max()),
         ),
         Misconception(
             "each_by_its_own_size",
