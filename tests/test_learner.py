@@ -207,7 +207,7 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     assert said in overview_html(row)
     assert f'href="{row["questions"][0]["link"]}"' in overview_html(row)
     steps = next_step(work / lesson, row["exercises"][0]["id"])
-    assert (said, "") in steps
+    assert (f"{said} (once answered, save: Ctrl+S)", "") in steps
     assert (row["questions"][1]["title"], row["questions"][1]["link"]) in steps
     assert "| 0 of 2 |" in contents(work)._repr_markdown_()
     assert f"exercises ◐ begun; {said}" in repr(contents(work))
@@ -219,6 +219,25 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     assert row["done"]
     assert "open" not in overview_text(row) + overview_html(row)
     assert "| ✓ done | 9 of 9 | 2 of 2 |" in contents(work)._repr_markdown_()
+
+
+def test_the_next_exercise_is_reached_at_its_heading_and_not_below_it(work: Path, path: Path) -> None:
+    for lesson in workspace.names(work):
+        cells = workspace.load(workspace.notebook(work, lesson)).cells
+        places = [cell.id for cell in cells]
+        for name in workspace.answer_ids(work, lesson, written=False):
+            page, to = standing.link(work, lesson, name).split("#cell-id=")
+            assert page == f"{lesson}.ipynb"
+            between = cells[places.index(to) : places.index(name)]
+            if not between:  # an exercise that goes on from the check above it
+                assert cells[places.index(name) - 1].cell_type == "code", f"{lesson}: {name} is reached past its text"
+                continue
+            assert between[0].cell_type == "markdown"
+            assert not any(is_answer(cell) for cell in between), f"{lesson}: the link to {name} leads to the exercise before"
+            below = "".join(cell.source for cell in between[1:])
+            assert "### Exercise" in between[0].source or "### Exercise" not in below
+    path.write_text("{", encoding="utf-8")
+    assert standing.link(work, LESSON, "average_pool") == f"{LESSON}.ipynb#cell-id=average_pool"
 
 
 def test_a_notebook_that_cannot_be_read_answers_no_question(work: Path, path: Path) -> None:

@@ -175,7 +175,9 @@ def test_the_code_is_run_in_its_own_names_and_changes_none() -> None:
     assert found.__globals__["attend"] is found
 
 
-@pytest.mark.parametrize("answer", [len, np.sum, 3, None, lambda Q, K, V: Q], ids=str)
+@pytest.mark.parametrize(
+    "answer", [len, np.sum, 3, None, lambda Q, K, V: Q], ids=["built in", "of NumPy", "number", "nothing", "typed in"]
+)
 def test_what_has_no_text_of_its_own_is_left_alone(answer: Any) -> None:
     assert written(answer) is None
 

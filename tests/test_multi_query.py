@@ -267,6 +267,7 @@ def test_falcons_step_is_five_and_a_half_times_shorter_than_llamas() -> None:
     )
     assert (1e3 * llama, 1e3 * falcon) == (pytest.approx(19.2, abs=0.05), pytest.approx(3.5, abs=0.05))
     assert llama / falcon == pytest.approx(5.5, abs=0.05)
+    assert 2 * 32 * 128 == 64 * 2 * 64  # numbers of keys and values per layer
 
 
 @pytest.mark.parametrize(("config", "sizes"), [("LlamaConfig", (32, 32, 32, 4096)), ("FalconConfig", (32, 71, 1, 4544))])

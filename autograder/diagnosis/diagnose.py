@@ -10,7 +10,7 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.exact import exact
+from autograder.diagnosis.exact import exact, unknown_name
 from autograder.diagnosis.mistakes import composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.wrapping import unwrapped
@@ -31,7 +31,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
                 headline=f"{inner.headline} And you changed your input {names} in place.",
                 advice=f"{inner.advice} Work on a copy of what you change.",
             )
-    if found is None or not (found.certain and found.known):
+    if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
         found = exact(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
 
@@ -39,7 +39,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
-    if not failing or all(_unknown_name(result) for _, result in failing):  # a name that is not there explains itself
+    if not failing or any(unknown_name(result) for _, result in failing):  # a name that is not there comes before all else
         return None
     tolerance = exercise.tolerance
     found = (
@@ -54,6 +54,7 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
     return found or most(exercise, cases)
 
 
-def _unknown_name(result: CaseResult) -> bool:
-    failure = result.observation.failure
-    return failure is not None and failure.type == "NameError"
+def _is_a_listed_error(exercise: ExerciseRecord, results: Sequence[CaseResult], found: Diagnosis) -> bool:
+    """Whether what fails are exceptions that a listed mistake raises: its name says more than the exception itself does."""
+    raised = all(result.passed or result.observation.failure is not None for result in results)
+    return raised and len(found.known) == 1 and found.known[0].id in {known.id for known in exercise.known}

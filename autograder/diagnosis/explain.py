@@ -228,12 +228,17 @@ def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
     return text
 
 
+_LAWS = {"non_negative": "not negative", "at_most_one": "at most 1", "sums_to_one": "sums of 1"}
+
+
 def _checks(mismatch: Mismatch, exercise: ExerciseRecord, record: CaseRecord) -> tuple[tuple[str, str], ...]:
     """The checks that this case has, in order: passed, failed, skipped."""
     failed = CHECKS.index(mismatch.check)
     absent = {name for name, has in (("properties", exercise.properties), ("gradients", record.probe.grad)) if not has}
     states = [(name, "pass" if i < failed else "fail" if i == failed else "skip") for i, name in enumerate(CHECKS)]
-    return tuple((name, state) for name, state in states if name not in absent)
+    laws = ", ".join(dict.fromkeys(_LAWS[law.kind] for law in exercise.properties))
+    named = {"properties": f"properties ({laws})"}  # no others are looked at
+    return tuple((named.get(name, name), state) for name, state in states if name not in absent)
 
 
 def _snippet(name: str, inputs: EncodedValue) -> str:

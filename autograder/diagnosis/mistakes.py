@@ -162,11 +162,12 @@ def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis
 
 
 def most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """A known mistake that explains more than half of what fails: never for certain."""
+    """A known mistake that explains more than half of what fails: never for certain. Sizes that do not fit explain nothing."""
     failing = sum(not result.passed for _, result in cases)
     best: tuple[int, Known] | None = None
     for known in exercise.known:
-        explained = sum(_shows(known.id, case, exercise.tolerance) for case in cases)
+        shown = [case for case in cases if _shows(known.id, case, exercise.tolerance)]
+        explained = sum(_own_exception([case], known) for case in shown)
         if 2 * explained > failing and (best is None or explained > best[0]):
             best = (explained, known)
     return named(cases, best[1], certain=False) if best else None

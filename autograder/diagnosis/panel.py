@@ -33,16 +33,31 @@ _FRAME = (
 
 def inline(text: str) -> str:
     """Escaped text in which `code`, *emphasis*, **bold** and $maths$ are marked up."""
-    safe = spell(html.escape(text, quote=True), html=True)
-    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
+    safe, code = _without_code(text)
+    safe = spell(html.escape(safe, quote=True), html=True)
     safe = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
-    return re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])", r"<i>\1</i>", safe)
+    safe = re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])", r"<i>\1</i>", safe)
+    return _with_code(safe, [f"<code>{html.escape(part, quote=True)}</code>" for part in code])
 
 
 def plain(text: str) -> str:
     """The text for terminals: maths spelled out, no emphasis marks; `code` keeps its ticks."""
-    text = spell(text)
-    return re.sub(r"(?<![\w*])(\*{1,2})([^*\s][^*]*)\1(?![\w*])", r"\2", text)
+    bare, code = _without_code(text)
+    bare = re.sub(r"(?<![\w*])(\*{1,2})([^*\s][^*]*)\1(?![\w*])", r"\2", spell(bare))
+    return _with_code(bare, [f"`{part}`" for part in code])
+
+
+_CODE = "\ue000"  # stands for `code` while the rest is marked up: a `**` in it is a power, and no emphasis
+
+
+def _without_code(text: str) -> tuple[str, list[str]]:
+    text = text.replace(_CODE, "\ufffd")
+    return re.sub(r"`[^`]+`", _CODE, text), re.findall(r"`([^`]+)`", text)
+
+
+def _with_code(text: str, code: Iterable[str]) -> str:
+    parts = iter(code)
+    return re.sub(_CODE, lambda _: next(parts), text)
 
 
 def to_html(report: Report) -> str:

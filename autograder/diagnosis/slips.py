@@ -30,6 +30,7 @@ _RAISED = (
     ("ValueError", r"(?:not enough values|too many values) to unpack \(expected (\d+)", "A result is unpacked into {0} names, and has another number of parts.", "A leading axis more than you expect? Name the axes from the end: `*batch, n, d = x.shape`."),
     ("UnboundLocalError", r"variable '(\w+)'", "`{0}` is read before anything has been stored in it.", "Set it before the loop or the `if`."),
     ("NotImplementedError", r"", "Something that your function calls is not written yet.", "Solve the exercise that it calls first."),
+    ("NameError", r"name '(np|numpy)' is not defined", "The name `{0}` means nothing here.", "Has the cell with the imports been run? A lesson in PyTorch has no `np`: say `math.sqrt` of a number, `torch.…` of a tensor."),
     ("NameError", r"name '(\w+)' is not defined", "The name `{0}` means nothing here.", "A slip of the pen, or a cell above that has not been run?"),
     ("AttributeError", r"module '(\w+)' has no attribute '(\w+)'", "`{0}` has no function `{1}`.", "NumPy and PyTorch name some things differently (`np.concatenate`, `torch.cat`)."),
     ("AttributeError", r"'NoneType' object has no attribute '(\w+)'", "Something is None where a value with `{0}` is needed.", "Is it an argument that may be None, or does a function that you call forget its `return`?"),
@@ -39,10 +40,12 @@ _RAISED = (
     ("AttributeError", r"'(\w+)' object has no attribute '(\w+)'", "A `{0}` has no `{1}`.", "Is it set in `__init__`, under this very name?"),
     ("ValueError", r"truth value of an array", "An array stands where Python wants one True or False.", "In an `if`, say `.any()` or `.all()`; to choose entry by entry use `np.where`; write `&` and `|` for `and` and `or`."),
     ("RuntimeError", r"Boolean value of Tensor", "A tensor stands where Python wants one True or False.", "In an `if`, say `.any()` or `.all()`; to choose entry by entry use `torch.where`; write `&` and `|` for `and` and `or`."),
-    ("RuntimeError", r"mat1 and mat2 shapes cannot be multiplied \((\S+) and (\S+)\)", "Two matrices do not fit: {0} times {1}.", "The inner lengths must agree. Which of the two should be transposed?"),
+    ("TypeError", r"^(\w+)\(\): argument 'input' \(position 1\) must be Tensor, not (int|float)", "`torch.{0}` is called with a plain number, and takes a tensor.", "A size, such as `x.shape[-1]`, is a plain number: `math.sqrt` takes its root, or `** 0.5`."),
+    ("RuntimeError", r"1D tensors expected, but got (\d+)D and (\d+)D tensors", "`dot` takes two vectors; here it is given tensors of {0} and {1} axes.", "The product of matrices is `@`, with any number of leading axes."),
+    ("RuntimeError", r"mat1 and mat2 shapes cannot be multiplied \((\S+) and (\S+)\)", "Two matrices do not fit: {0} times {1}.", "The inner lengths must agree. Print both shapes: is one of the two to be transposed, or has one an axis too many (a `sum`, or an `.all(axis=…)`, forgotten before)?"),
     ("RuntimeError", r"Expected size for first two dimensions of batch2 tensor", "Two batches of matrices do not fit.", "The inner lengths must agree, and the batch axes too. Transpose the last two axes, not the first."),
-    ("ValueError", r"matmul: .*mismatch in its core dimension", "Two matrices do not fit in `@`.", "The inner lengths must agree. Which of the two should be transposed?"),
-    ("ValueError", r"shapes (\(.*?\)) and (\(.*?\)) not aligned", "Two arrays do not fit: {0} times {1}.", "The inner lengths must agree. Which of the two should be transposed?"),
+    ("ValueError", r"matmul: .*mismatch in its core dimension", "Two matrices do not fit in `@`.", "The inner lengths must agree. Print both shapes: is one of the two to be transposed, or has one an axis too many (a `sum`, or an `.all(axis=…)`, forgotten before)?"),
+    ("ValueError", r"shapes (\(.*?\)) and (\(.*?\)) not aligned", "Two arrays do not fit: {0} times {1}.", "The inner lengths must agree. Print both shapes: is one of the two to be transposed, or has one an axis too many (a `sum`, or an `.all(axis=…)`, forgotten before)?"),
     ("ValueError", r"operands could not be broadcast together with shapes (\(.*?\)) (\(.*?\))", "Two arrays do not fit together: {0} and {1}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Where is an axis of length 1 missing?"),
     ("RuntimeError", r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)", "Two tensors do not fit together: {0} against {1} along axis {2}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Where is an axis of length 1 missing?"),
     ("RuntimeError", r"The expanded size of the tensor", "A tensor cannot be expanded to the shape asked for.", "Only axes of length 1 can be expanded. Where does one have to be put in?"),
@@ -82,6 +85,8 @@ def raised(failure: Failure) -> Slip | None:
                 "Look at the call in that line: what does the function take, and in which order?",
                 True,
             )
+    if (rows := _rows_paired(failure)) is not None:
+        return rows
     for kind, pattern, headline, advice in _RAISED:
         if kind == failure.type and (match := re.search(pattern, failure.message)):
             groups = [(group or "").strip().rstrip(".") for group in match.groups()]
@@ -89,9 +94,27 @@ def raised(failure: Failure) -> Slip | None:
     return None
 
 
+_NUMBER = r"(?:\d[\d.]*|(?:math|np)\.sqrt\(\w+\.shape\[-?\d\]\)|\w+\.shape\[-?\d\] \*\* 0?\.5)"
+_ENTRIES = re.compile(rf"(?:return|\w+ =) \((\w+) \* (\w+)\)\.sum\([\w= -]*\)(?: / {_NUMBER})?")
+
+
+def _rows_paired(failure: Failure) -> Slip | None:
+    """`return (Q * K).sum(-1)`, divided by a number at most: what does not fit there is the product of entries."""
+    unfit = re.search(r"must match the size of tensor b|could not be broadcast together", failure.message)
+    found = _ENTRIES.fullmatch(failure.line[1]) if unfit and failure.line else None
+    if found is None:
+        return None
+    return Slip(
+        f"`{found[1]} * {found[2]}` pairs each entry with the entry in the same place, the first row with the first row; "
+        "their shapes do not fit.",
+        "For every row of the one with every row of the other use `@`, with the second one transposed.",
+        True,
+    )
+
+
 _PLAIN = ("missing (", "unexpected keyword", "is not defined", "variable '", "module '", "ndarray' object", "'Tensor' object",
           "cannot assign module", "truth value", "Boolean value", "view size", "a leaf Variable", "modified by an inplace",
-          "Can't call numpy", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
+          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
 
 
 def _is_plain(kind: str, pattern: str) -> bool:

@@ -40,7 +40,7 @@ def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, An
 
 
 def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
-    """The questions in words of `lesson`, in order: id, title (the heading above it), link (see `link`), points,
+    """The questions in words of `lesson`, in order: id, title (the heading above it), link (to its cell), points,
     and whether it is answered. A notebook that is missing or damaged answers none."""
     try:
         asked = [(cell, heading) for cell, heading in _answers(home, lesson) if cell.cell_type == "markdown"]
@@ -54,7 +54,7 @@ def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
         {
             "id": grade_id(cell),
             "title": heading,
-            "link": link(lesson, str(grade_id(cell))),
+            "link": f"{lesson}.ipynb#cell-id={grade_id(cell)}",
             "points": float(grader(cell).get("points", 0)),
             "answered": grade_id(cell) in done,
         }
@@ -62,10 +62,28 @@ def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
     ]
 
 
-def link(lesson: str, answer: str) -> str:
-    """The link to an answer cell, from a notebook in the lesson's folder. JupyterLab finds a cell by its id, in the notebook that
-    is open too; a heading it does not find in what a cell shows."""
-    return f"{lesson}.ipynb#cell-id={answer}"
+def link(home: Path, lesson: str, answer: str) -> str:
+    """The link to where an exercise begins, from a notebook in the lesson's folder. JupyterLab finds a cell by its id,
+    in the notebook that is open too; a heading it does not find in what a cell shows."""
+    return f"{lesson}.ipynb#cell-id={_begins(home, lesson, answer)}"
+
+
+def _begins(home: Path, lesson: str, answer: str) -> str:
+    """The id of the cell with the exercise's heading, else of the last text above the answer, else of the answer's own cell."""
+    try:
+        cells = workspace.load(workspace.notebook(home, lesson)).cells
+    except CourseError:
+        return answer
+    above: list[Any] = []
+    for cell in cells:
+        if is_answer(cell) and grade_id(cell) == answer:
+            headed = [text for text in above if re.search(r"^### Exercise ", text.source, re.MULTILINE)]
+            return str((headed or above or [cell])[-1].get("id", answer))
+        if is_answer(cell):
+            above = []
+        elif cell.cell_type == "markdown":
+            above.append(cell)
+    return answer
 
 
 def next_notebook(home: Path, lesson: str | None) -> Path:

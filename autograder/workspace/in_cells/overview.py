@@ -83,7 +83,7 @@ def contents(home: Path) -> Contents:
         for exercise in row["exercises"]:
             if exercise["status"] != "pass":
                 lesson = row["lesson"]
-                link = f"{lesson}/{standing.link(lesson, exercise['id'])}"
+                link = f"{lesson}/{standing.link(home, lesson, exercise['id'])}"
                 if row["exercises"][0] == exercise:  # a lesson that is not begun is read from its top
                     return Contents(rows, (f"{lesson[:2]} {row['title']}", f"{lesson}/{lesson}.ipynb"))
                 return Contents(rows, (f"{lesson[:2]} {row['title']}: {exercise['title']}", link))
@@ -112,9 +112,12 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
         at = ids.index(exercise) + 1
         left = [name for name, passed in zip(ids[at:] + ids[:at], done[at:] + done[:at], strict=True) if not passed]
         if left:
-            return (*steps, (f"next: `{left[0]}`", standing.link(lesson, left[0])))
+            return (*steps, (f"next: `{left[0]}`", standing.link(home, lesson, left[0])))
         if said := panel.open_words(row["questions"]):
-            steps += [(said, ""), *((one["title"], one["link"]) for one in row["questions"] if not one["answered"])]
+            steps += [
+                (f"{said} (once answered, save: Ctrl+S)", ""),
+                *((one["title"], one["link"]) for one in row["questions"] if not one["answered"]),
+            ]
         every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
         later = [name for name in workspace.names(home) if name > lesson]
         if later:

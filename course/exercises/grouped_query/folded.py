@@ -131,7 +131,7 @@ GQA_GROUPED = Exercise(
         ),
         Misconception(
             "mask_of_the_first_head",
-            "let one staircase run down all folded rows: the first head of a group is masked right, the others see later keys",
+            "let one staircase run down all folded rows, so that the heads of one token see different keys",
             "The staircase begins anew with each head of the group: unfold the scores, and let a mask of $n$ rows serve each head.",
             Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - n)),
             also=(_grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril()),),

@@ -79,7 +79,8 @@ ROPE_ANGLES = Exercise(
         "One angle for each position and each pair. Which part depends on the position alone, and which on the pair alone?",
         "Make the d/2 numbers $\\theta_i = b^{-2i/d}$ in float32. Give the positions a new last axis and multiply.",
         "The exponents $-2i/d$ are `-torch.arange(0, d, 2, dtype=torch.float32) / d` (for another device, pass "
-        "`device=pos.device`). Positions that come in bfloat16 or as integers must be converted **up** before they are multiplied.",
+        "`device=pos.device`). Positions that come in bfloat16 or as integers must be converted **up** before they are "
+        "multiplied; those in float64 stay so.",
     ),
     misconceptions=(
         Misconception(
@@ -115,7 +116,8 @@ ROPE_ANGLES = Exercise(
         Misconception(
             "angles_in_the_dtype_of_pos",
             "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by whole radians near 1000",
-            "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: `pos.float()`.",
+            "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: "
+            "`pos.to(torch.promote_types(pos.dtype, torch.float32))`.",
             _narrow,
         ),
         Misconception(
