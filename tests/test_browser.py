@@ -107,6 +107,47 @@ def test_the_panel_leads_to_the_next_answer_the_next_question_and_the_next_lesso
     page.close()
 
 
+SLIDER = """from attention_course.drawing import Drawing
+from attention_course.moving import slider
+
+
+def row(n):
+    d = Drawing(alt="a row of cells")
+    d.vector(n, "cells", role="query")
+    return d
+
+
+slider(row, n=[1, 2, 3, 4, 5], alt="A row that grows cell by cell.")"""
+
+
+def test_arrow_keys_on_a_slider_move_it_and_not_the_notebook_and_ctrl_s_saves(jupyter: tuple[str, Path], browser: Any) -> None:
+    from playwright.sync_api import expect
+
+    url, work = jupyter
+    (work / "00_start_here" / "00_start_here.ipynb").unlink()
+    file = workspace.prepare(work) / "00_start_here" / "00_start_here.ipynb"
+    page = browser.new_page(viewport={"width": 1024, "height": 900})
+    open_lesson(page, url, "00_start_here")
+    _replace(page, _cell(page, "def average_pool"), SLIDER)
+    moves = page.locator(".ac-moving input[type=range]")
+    moves.wait_for(timeout=60_000)
+    saved = file.read_text(encoding="utf-8")
+    moves.click()  # in the middle: the notebook is in command mode now
+    expect(moves).to_have_value("2")
+    here = page.locator(".jp-Cell.jp-mod-active .ac-moving")
+    for key, value in {"ArrowLeft": "1", "ArrowRight": "2", "ArrowUp": "3", "ArrowDown": "2", "Home": "0", "End": "4"}.items():
+        page.keyboard.press(key)
+        expect(moves).to_have_value(value)
+        expect(moves).to_be_focused()
+        expect(here).to_be_visible()
+    page.keyboard.press("Control+s")
+    page.locator(".lm-TabBar-tab.jp-mod-current:not(.jp-mod-dirty)", has_text="00_start_here").wait_for(timeout=60_000)
+    assert file.read_text(encoding="utf-8") != saved
+    page.keyboard.press("ArrowLeft")
+    expect(moves).to_have_value("3")
+    page.close()
+
+
 THEME = """async theme => {
   const token = (document.cookie.match(/_xsrf=([^;]*)/) || [])[1] || "";
   const answer = await fetch("/lab/api/settings/@jupyterlab/apputils-extension:themes", {

@@ -16,7 +16,8 @@ import nbformat
 import pytest
 
 from autograder import check, hint, solution, status
-from autograder.authoring.course import CourseError
+from autograder.authoring.course import CourseError, find_lesson
+from autograder.authoring.read_lesson import read_lesson
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.panel import ACCENT, to_html, to_text
 from autograder.judging.judge import judge_choice
@@ -173,6 +174,13 @@ def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:
     assert "average_pool" in repr(status())
 
 
+def test_points_that_no_check_counts_are_said_to_be_a_persons(lesson: Path) -> None:
+    text = "\n".join(cell.source for cell in read_lesson(find_lesson("00")).cells if cell.cell_type == "markdown")
+    assert "\n\n*1 point · difficulty" in text
+    assert "\n\n*1 point given by a person · about 4 minutes · in words* · *once you have written, compare (our answers" in text
+    assert " / 1.5 by checks" in repr(status())
+
+
 def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) -> None:
     home = lesson.parent
     page = index.write(home)
@@ -180,6 +188,9 @@ def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) 
     table = notebook.cells[1].outputs[0].data["text/markdown"]
     assert table.startswith("**Next:** [00 Start here](00_start_here/00_start_here.ipynb)")
     assert table.count("\n| [") == len(workspace.names(home))
+    assert "| lesson | state | checks passed | in words | points by checks |" in table
+    assert "*state*: begun or done. *in words*: questions that you answer in words" in notebook.cells[0].source
+    assert "*appendix.md*, in the list of files: Appendix: more errata; the lessons lead to it." in notebook.cells[0].source
     notebook.cells.append(nbformat.v4.new_markdown_cell("My notes."))
     workspace.save(notebook, page)
     check_in(cells(), "average_pool")

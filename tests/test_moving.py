@@ -33,9 +33,15 @@ def test_the_same_figure_is_the_same_text() -> None:
 
 def test_without_scripts_the_first_frame_stands_there_with_its_description() -> None:
     page = figures()
-    assert page.count('<div class="ac-stage"><img alt=') == 4
+    assert len(re.findall(r'<div class="ac-stage"[^>]*><img alt=', page)) == 4
     assert not re.findall(r'\bid="', page)
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_notebook_is_asked_to_leave_the_keys_of_every_control_alone() -> None:
+    controls = re.findall(r'<(?:input|button|div class="ac-stage")[^>]*>', figures())
+    assert len(controls) == 4 + 2 + 2 + len(TOKENS)  # stages, sliders, steps, words
+    assert all(" data-lm-suppress-shortcuts=" in control for control in controls)
 
 
 @pytest.mark.parametrize(

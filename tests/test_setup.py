@@ -1,5 +1,6 @@
 """What a stranger's machine sees: the pins go together on every platform, by PyPI's own metadata and nothing local."""
 
+import contextlib
 import functools
 import json
 import os
@@ -10,15 +11,19 @@ import sys
 import threading
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from autograder.workspace import torch_build
+from autograder.diagnosis.explain import Report
+from autograder.workspace import progress, torch_build
 
 ROOT = Path(__file__).resolve().parents[1]
 PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "windows", "aarch64-apple-darwin")
@@ -154,3 +159,66 @@ def test_pip_takes_the_cpu_build_from_its_index_and_pypis_elsewhere(indexes: str
 def test_an_index_that_does_not_answer_is_noticed(indexes: str) -> None:
     assert not torch_build.reachable(f"{indexes}/nowhere")
     assert not torch_build.reachable("http://127.0.0.1:9")
+
+
+LOOKED_UP = """
+import importlib.abc, json, sys
+hidden = set(json.loads(sys.argv[1]))
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from autograder import check, solution
+print(solution("written_average"))
+print(solution("average_pool", sure=True))
+"""
+
+
+def _brought(*extras: str) -> set[str]:
+    """The distributions that the package brings with `extras`, and what they bring in turn, of those that are here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    left, found = [(line, "") for line in project["dependencies"]], set[tuple[str, str]]()
+    for extra in extras:
+        left += [(line, "") for line in project["optional-dependencies"][extra]]
+    while left:
+        line, asked = left.pop()
+        needed = Requirement(line)
+        if needed.marker and not needed.marker.evaluate({"extra": asked}):
+            continue
+        name = canonicalize_name(needed.name)
+        for extra in ("", *sorted(needed.extras)):
+            if (name, extra) in found:
+                continue
+            found.add((name, extra))
+            if name == project["name"]:
+                left += [(each, "") for each in project["optional-dependencies"].get(extra, ())]
+                continue
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                left += [(each, extra) for each in metadata.requires(name) or ()]
+    return {name for name, _ in found}
+
+
+def test_our_answers_need_no_more_than_what_a_learner_installs(
+    work: Path, path: Path, set_answer: Callable[[Path, str, str], None]
+) -> None:
+    """Both kinds, with every package hidden that the extras `learn` and `models` do not bring."""
+    brought = _brought("learn", "models")
+    owners = metadata.packages_distributions()
+    hidden = [module for module, by in owners.items() if not brought & {canonicalize_name(name) for name in by}]
+    assert "nbgrader" in hidden
+    assert "torch" not in hidden
+    set_answer(path, "written_average", "Noise averages out.")
+    progress.record(path.parent, "average_pool", Report("pass", "t", 1, 1, "Correct."))
+    command = [sys.executable, "-c", LOOKED_UP, json.dumps(hidden)]
+    here = {**os.environ, "ATTN_COURSE": str(ROOT / "course")}
+    done = subprocess.run(command, cwd=path.parent, env=here, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "return total / len(V)" in done.stdout
+    assert "**Model answer.**" in done.stdout
+    del here["ATTN_COURSE"]
+    done = subprocess.run(command, cwd=path.parent, env=here, capture_output=True, text=True, timeout=120)
+    assert "our answers come with the course's repository, and are not here" in done.stderr
+    assert "set ATTN_COURSE to the folder `course` of a clone" in done.stderr

@@ -222,7 +222,7 @@ def test_a_notebook_that_stands_alone_finds_its_pack_and_its_hints_in_the_wheel(
 
 def test_a_learner_makes_the_book_with_every_figure_and_no_answer(stranger: Stranger) -> None:
     folder = stranger.folder("reader")
-    stranger.run(folder, "python", "-c", "import jupytext", expect=1)  # what `learn` does not bring is not there
+    stranger.run(folder, "python", "-c", "import nbgrader", expect=1)  # what `learn` does not bring is not there
     assert f"open {folder / 'book' / 'index.html'}" in stranger.run(folder, "attn", "book")
     assert [path.name for path in folder.iterdir()] == ["book"]
     for executed in (ROOT / "course" / "source").glob("*/*.ipynb"):

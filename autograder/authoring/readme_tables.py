@@ -12,8 +12,8 @@ from autograder.authoring.workload import minutes
 
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: lesson, exercises, points, named misconceptions."""
-    lines = ["| lesson | | exercises | points | mistakes it names |", "|---|---|---|---|---|"]
+    """A markdown table: lesson, checks, their points, named misconceptions."""
+    lines = ["| lesson | | checks | points by checks | mistakes it names |", "|---|---|---|---|---|"]
     for lesson in lessons:
         exercises = lesson.exercises()
         points = sum(exercise.points for exercise in exercises)
@@ -24,9 +24,9 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
 
 
 def syllabus_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: lesson as a learner gets it, objectives, exercises, points, misconceptions, minutes; answers apart."""
+    """A markdown table: lesson as a learner gets it, objectives, checks, their points, misconceptions, minutes; answers apart."""
     lines = [
-        "| lesson | you will learn | exercises | points | misconceptions | minutes | with answers |",
+        "| lesson | you will learn | checks | points by checks | misconceptions | minutes | with answers |",
         "|---|---|---|---|---|---|---|",
     ]
     for lesson in lessons:

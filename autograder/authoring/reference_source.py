@@ -42,7 +42,7 @@ def injected(cell: Any) -> str:
 def files_of(lesson: Lesson) -> list[Path]:
     """All that an executed lesson depends on: its text, its exercises, and what it imports of the references and of what
     lessons are given, with what that imports in turn. Data that lies beside a module under its name belongs to it."""
-    import jupytext  # only who builds lessons has it
+    import jupytext
 
     references = references_folder()
     packages = {path.stem: path for folder in given_folders() for path in folder.iterdir()} | {references.name: references}

@@ -12,6 +12,8 @@ from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer,
 WORDS_A_MINUTE = 160  # a text on mathematics, read to be understood
 LINES_A_MINUTE = 10  # of code that is given and has to be read: a line takes as long as a sentence of sixteen words
 WRITTEN_MINUTES = 6
+# A released lesson is also read where the course's answers are not: from its wheel, in Colab.
+COMPARE = "once you have written, compare (our answers come with the course's repository):"
 HEADING = re.compile(r"^### Exercise (\d\d)\.(\d+): +(\S.*)$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 
@@ -39,14 +41,20 @@ def _line(answers: Sequence[Any], exercises: Mapping[str, Exercise]) -> str:
     """Of one answer, or of several under one heading: the sum of the points, and the effort of each."""
     declared = [exercises[name] for cell in answers if (name := str(grade_id(cell))) in exercises]
     written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
-    points = sum(exercise.points for exercise in declared) + sum(written)
+    points = sum(exercise.points for exercise in declared)
     parts = [effort(exercise) for exercise in declared]
     parts += [
         f"about {_written_minutes(c):g} minutes · in words" for c in answers if grade_id(c) not in exercises and is_grade(c)
     ]
-    line = f"*{points:g} point{'' if points == 1 else 's'} · {'; '.join(dict.fromkeys(parts))}*"
+    asked = [_points(points)] if declared or not written else []
+    asked += [f"{_points(sum(written))} given by a person"] if written else []  # no check counts them
+    line = f"*{' and '.join(asked)} · {'; '.join(dict.fromkeys(parts))}*"
     ours = [f'`solution("{grade_id(cell)}")`' for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
-    return f"{line} · *once you have written, compare:* {', '.join(ours)}" if ours else line
+    return f"{line} · *{COMPARE}* {', '.join(ours)}" if ours else line
+
+
+def _points(points: float) -> str:
+    return f"{points:g} point{'' if points == 1 else 's'}"
 
 
 def _written_minutes(cell: Any) -> float:

@@ -33,7 +33,7 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
     """Progress: a bar in all and for each lesson; the exercises of the lessons that were begun (or of `every` one)."""
     console = console_for()
     score, points = (sum(row[key] for row in rows) for key in ("score", "points"))
-    console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points in {len(rows)} lessons"))
+    console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points by checks in {len(rows)} lessons"))
     console.print()
     width = max((len(row["title"]) for row in rows), default=0)
     for row in rows:

@@ -161,7 +161,7 @@ def overview_html(row: Mapping[str, Any]) -> str:
     return (
         f'<div class="attn-panel" role="status" style="{_FRAME}">'
         f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
-        f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])}</b></div>'
+        f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])} by checks</b></div>'
         f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
         f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
         f"{''.join(lines)}</div>"
@@ -170,7 +170,7 @@ def overview_html(row: Mapping[str, Any]) -> str:
 
 def overview_text(row: Mapping[str, Any]) -> str:
     """The progress of one lesson for a terminal."""
-    lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])}"]
+    lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])} by checks"]
     for exercise in row["exercises"]:
         told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
         lines.append(f"  {SYMBOL[exercise['status']]} {exercise['id']}{told}")

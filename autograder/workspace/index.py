@@ -14,7 +14,11 @@ CELL = "lessons"  # the id of the cell whose output is written
 TEXT = """# {title}
 
 A link opens its lesson. When you come back, run the cell below (Shift+Enter): it shows how far you are, as `attn status` does
-in a terminal."""
+in a terminal.
+
+*state*: begun or done. *in words*: questions that you answer in words, and then compare with our answer; a person gives their
+points, no check does, so they are not in the last column.{page}"""
+PAGE = " *{name}*, in the list of files: {title}; the lessons lead to it."
 CODE = "from autograder import status\n\nstatus()"
 
 
@@ -27,7 +31,7 @@ def write(home: Path) -> Path:
 
     path = home / NAME
     try:
-        notebook = workspace.load(path) if path.exists() else _new()
+        notebook = workspace.load(path) if path.exists() else _new(home)
     except CourseError:
         return home / standing.next_notebook(home, None)
     cell = next((each for each in notebook.cells if each.get("id") == CELL and each.cell_type == "code"), None)
@@ -39,10 +43,13 @@ def write(home: Path) -> Path:
     return path
 
 
-def _new() -> Any:
+def _new(home: Path) -> Any:
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    text = TEXT.format(title=read(learners_course() / FILE).title).replace("\nin a", " in a")
+    first = {path.name: path.read_text(encoding="utf-8").partition("\n")[0] for path in sorted(home.glob("*.md"))}
+    pages = "".join(PAGE.format(name=name, title=line.lstrip("# ")) for name, line in first.items() if line.startswith("# "))
+    paragraphs = TEXT.format(title=read(learners_course() / FILE).title, page=pages).split("\n\n")
+    text = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
     cells = [new_markdown_cell(text, id="title"), new_code_cell(CODE, id=CELL)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return new_notebook(cells=cells, metadata={"kernelspec": kernel})

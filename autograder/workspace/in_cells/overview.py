@@ -48,7 +48,7 @@ class Contents:
     def _repr_markdown_(self) -> str:
         text, link = self.following
         lines = [f"**Next:** [{text}]({link})" if link else f"**{text}**", ""]
-        lines += ["| lesson | state | exercises done | in words | points |", "|:--|:--|:--|:--|:--|"]
+        lines += ["| lesson | state | checks passed | in words | points by checks |", "|:--|:--|:--|:--|:--|"]
         for row in self.rows:
             name = f"[{row['lesson'][:2]} {row['title']}]({row['lesson']}/{row['lesson']}.ipynb)"
             points = f"{row['score']:g} of {row['points']:g}"

@@ -73,7 +73,10 @@ def _source(lesson: str, exercise: str, calls: Calls) -> str:
     from autograder.authoring.reference_source import BEGIN, END, injected
     from autograder.notebooks.roles import grade_id, is_answer
 
-    missing = f"{calls.this}: the answers come with the course's repository, and are not on this machine."
+    missing = (
+        f"{calls.this}: our answers come with the course's repository, and are not here. Work in a clone of it (`make lab` "
+        "there), or end JupyterLab, and set ATTN_COURSE to the folder `course` of a clone before `attn lab`."
+    )
     try:
         cells = [cell for cell in read_lesson(find_lesson(lesson)).cells if is_answer(cell) and grade_id(cell) == exercise]
     except CourseError:

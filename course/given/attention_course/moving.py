@@ -6,6 +6,9 @@ would need a kernel in the one, and its own scripts from a network in the other.
 first frame stands there as an image, with its description.
 
 Everything is operated by native controls, so a keyboard is enough: arrow keys move a slider, Tab goes from word to word.
+JupyterLab has shortcuts of its own for these keys, and leaves them to an element that itself has
+`data-lm-suppress-shortcuts`; on one around it that comes too late, since the element with the focus is asked first. While Ctrl,
+Alt or Cmd is held the mark is taken away, so that Ctrl+S still saves the notebook.
 """
 
 import base64
@@ -24,6 +27,8 @@ from attention_course.drawing.canvas import WIDEST
 from attention_course.drawing.lettering import width
 
 MOST_FRAMES = 200
+_MARK = "data-lm-suppress-shortcuts"
+_KEYS = f'{_MARK}="true"'
 
 
 class Moving:
@@ -43,12 +48,16 @@ class Moving:
         text = json.dumps(self._data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
         name = hashlib.sha256((self.alt + self._body + text).encode()).hexdigest()[:12]
         return (
-            f'<div class="ac-moving" data-moving="{name}" role="group" aria-label="{html.escape(self.alt, quote=True)}">'
-            f'<style>{_STYLE}</style><div class="ac-stage">{self._still}</div>{self._body}'
+            f'<div class="ac-moving" data-moving="{name}" role="group" '
+            f'aria-label="{html.escape(self.alt, quote=True)}">'
+            f'<style>{_STYLE}</style><div class="ac-stage" {_KEYS}>{self._still}</div>{self._body}'
             f'<script type="application/json">{text}</script>'
             f"<script>(()=>{{for(const root of document.querySelectorAll('[data-moving=\"{name}\"]:not([data-ready])')){{"
             "root.dataset.ready='';const data=JSON.parse(root.querySelector('script[type=\"application/json\"]').textContent);"
             "const stage=root.querySelector('.ac-stage');const one=s=>root.querySelector(s),all=s=>[...root.querySelectorAll(s)];"
+            f"const keyed=all('[{_MARK}]');"
+            "for(const e of ['keydown','keyup','focusin'])root.addEventListener(e,v=>keyed.forEach(k=>"
+            f"k.toggleAttribute('{_MARK}',!(v.ctrlKey||v.altKey||v.metaKey))));"
             "const reach=()=>{if(stage.scrollWidth>stage.clientWidth+1)stage.tabIndex=0;else stage.removeAttribute('tabindex')};"
             f"root.querySelector('.ac-controls').hidden=false;{self._script}new ResizeObserver(reach).observe(stage);}}}})()</script></div>"
         )
@@ -84,7 +93,7 @@ def slider(
     for name, given in options.items():
         label = html.escape((labels or {}).get(name, name), quote=True)
         rows.append(
-            f'<label><span>{label}</span><input type="range" min="0" max="{len(given) - 1}" value="{at[name]}" step="1" '
+            f'<label><span>{label}</span><input {_KEYS} type="range" min="0" max="{len(given) - 1}" value="{at[name]}" step="1" '
             f'aria-label="{label}"><output>{html.escape(_shown(given[at[name]]))}</output></label>'
         )
     data = {"values": [[_shown(v) for v in given] for given in options.values()], **_packed(frames)}
@@ -100,7 +109,7 @@ def steps(frames: Sequence[tuple[str, Any]], *, alt: str) -> Moving:
     data = {"captions": [caption for caption, _ in frames], **_packed(drawn)}
     controls = (
         f'<p class="ac-caption" aria-live="polite">{html.escape(frames[0][0])}</p><div class="ac-controls" hidden>'
-        '<button type="button" class="ac-back" disabled>back</button> <button type="button" class="ac-next">next</button> '
+        f'<button {_KEYS} type="button" class="ac-back" disabled>back</button> <button {_KEYS} type="button" class="ac-next">next</button> '
         f'<span class="ac-count">1 of {len(frames)}</span></div>'
     )
     return Moving(alt, _image(drawn[0], alt), controls, data, _STEPS)
@@ -127,7 +136,7 @@ def attention_viewer(tokens: Sequence[str], weights: Mapping[str, Any], *, alt: 
         raise ValueError("expected the weights of at least one head, got none.")
     chosen = start % n
     buttons = "".join(
-        f'<button type="button" class="ac-word" aria-pressed="{"true" if i == chosen else "false"}">{html.escape(word)}</button>'
+        f'<button {_KEYS} type="button" class="ac-word" aria-pressed="{"true" if i == chosen else "false"}">{html.escape(word)}</button>'
         for i, word in enumerate(words)
     )
     line = "".join(f'<span class="ac-at">{html.escape(word)}<small></small></span>' for word in words)
