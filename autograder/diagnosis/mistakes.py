@@ -200,7 +200,7 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     certainly = f"{'Your number' if estimated else 'What you return'} is what comes out if you" if estimated or slip else "You"
     lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)
-    return Diagnosis(f"{lead} {says}.", " ".join(known.fix for known in names), names, sure)
+    return Diagnosis(f"{lead} {says}.", " ".join(dict.fromkeys(known.fix for known in names)), names, sure)
 
 
 def _own_exception(cases: Sequence[Case], known: Known) -> bool:

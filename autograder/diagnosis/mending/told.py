@@ -10,13 +10,14 @@ from autograder.judging.near.source import LONG, Edit, Source, applied
 from autograder.judging.records import Diagnosis, Known
 
 MENDED = "~mended"
-_WHY = "With {} alone every check passes. Before you make it, say why it is right."
+_ONE = "With this change alone every check passes. Before you make it, say why it is right."
+_TWO = "With these changes alone every check passes. Before you make them, say why they are right."
 
 
 def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
     """What the changes say of the code; `left` is what is known of it when the first of them is made."""
     said = [_says(source, change[0], len(change)) for change in changes]
-    knowns = [Known(MENDED, says, _WHY.format("this change" if len(said) == 1 else "these changes")) for says in said]
+    knowns = [Known(MENDED, says, _ONE if len(said) == 1 else _TWO) for says in said]
     if left is not None and len(said) == 1:
         knowns = [Known(MENDED, said[0], "That change alone leaves the other mistake."), *left.known]
         fix = f"{left.advice} {knowns[0].fix}"
