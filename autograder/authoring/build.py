@@ -51,6 +51,11 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
             notebook.metadata["attn"] = {"built_from": digest}
             _write(notebook, target)
             yield f"{lesson.name}: executed"
+        elif _plain(target) != _plain_cells(notebook := read_lesson(lesson)):  # the engine says something else of its exercises
+            _keep_outputs(notebook, nbformat.read(target, as_version=4))
+            notebook.metadata["attn"] = {"built_from": digest}
+            _write(notebook, target)
+            yield f"{lesson.name}: its text renewed"
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
     for lesson in lessons:
         _generate(api, lesson.name)
@@ -147,6 +152,14 @@ def _is_current(path: Path, digest: str) -> bool:
     except (ValueError, KeyError):  # half a file, of a version that did not write them whole
         return False
     return bool(metadata.get("attn", {}).get("built_from") == digest)
+
+
+def _keep_outputs(notebook: Any, executed: Any) -> None:
+    """Give the cells of a notebook what the same cells showed when they were executed. In place."""
+    shown = {cell.id: cell for cell in executed.cells if cell.cell_type == "code"}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.id in shown:
+            cell.outputs, cell.execution_count = shown[cell.id].outputs, shown[cell.id].execution_count
 
 
 def _execute(notebook: Any, folder: Path) -> None:
