@@ -143,8 +143,8 @@ def _double(x: Any) -> Any:
 @pytest.mark.parametrize("slug", sorted(PACKS))
 def test_a_right_answer_in_another_precision_or_layout_gets_full_marks(slug: str, how: Callable[[Any], Any]) -> None:
     for exercise in find_lesson(slug).exercises():
-        # two say which dtype is asked for: another precision is another answer there; one has no room for a copy of all inputs, and
-        # one none for the scores, which PyTorch's kernel writes for inputs that do not lie in one piece
+        # two say which dtype is asked for: another precision is another answer there; one has no room for a copy of all inputs,
+        # and one none for the scores, which PyTorch's kernel writes for inputs that do not lie in one piece
         apart = exercise.id in ("additive_mask", "apply_rope", "pool_in_blocks", *(["grouped_chunk"] if how is _strided else []))
         if exercise.choices or isinstance(exercise.reference, type) or apart:
             continue
