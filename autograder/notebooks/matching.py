@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autograder.notebooks.released import Release, plain, statements_of
-from autograder.notebooks.roles import CHECK, INSTALL, grade_id, is_answer
+from autograder.notebooks.roles import CHECK, INSTALL, NEXT, grade_id, is_answer
 from autograder.notebooks.scopes import Statement, put_together, statements, texts_of
 
 _FENCED = re.compile(r"\A\s*(?:```|~~~)[ \t]*(?:\w+[ \t]*)?\n(.*)\n(?:```|~~~)\s*\Z", re.DOTALL)
@@ -54,10 +54,10 @@ def restore(released: Any, submitted: Sequence[Any]) -> Restored:
 
 
 def _is_ours(known: Release, each: Read) -> bool:
-    """Whether a cell is of this lesson: set-up cells and the cell that installs have one name in all of them."""
+    """Whether a cell is of this lesson: set-up cells, and those that install and that lead on, have one name in all of them."""
     return (
         each.given
-        or (each.key is not None and each.key not in {*known.locked, INSTALL})
+        or (each.key is not None and each.key not in {*known.locked, INSTALL, NEXT})
         or bool(_defines(each.cell).intersection(known.code))
     )
 

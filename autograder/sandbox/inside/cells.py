@@ -17,6 +17,7 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.path import compress_user
 from traitlets import Type
 from traitlets.config import Config
 
@@ -172,7 +173,9 @@ def make_shell(output_bytes: int) -> Shell:
     shell = Shell.instance(config=config, user_module=main)
     shell.recorder = Recorder(output_bytes)
     known = {f"{os.path.normpath(path)}/" for path in sys.path if os.path.isabs(path)}
-    shell.folders = tuple(sorted(known | {f"{sys.prefix}/"}, key=len, reverse=True))
+    known |= {f"{sys.prefix}/"}
+    known |= {compress_user(folder) for folder in known}  # IPython writes ~ for the home folder, which may be above them
+    shell.folders = tuple(sorted(known, key=len, reverse=True))
     for part in (shell.display_pub, shell.displayhook):
         vars(part)["recorder"] = shell.recorder
     return shell
