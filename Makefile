@@ -3,8 +3,8 @@
 # All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
 PYTHON ?= python3
 VENV ?= .venv
-# processes that run the tests: 0 is this one alone; `make test JOBS=2` is faster on idle cores, and clocks in tests may notice
-JOBS ?= 0
+# processes that run the tests; `make test JOBS=0` runs them in this one alone
+JOBS ?= 2
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 else

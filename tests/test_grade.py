@@ -333,6 +333,7 @@ def test_grading_refuses_where_nothing_isolates(
     assert "expected" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_plain_nbgrader_validate_passes_what_is_right_and_fails_what_is_blank(
     scratch_course: Path, set_answer: Callable[[Path, str, str], None]
 ) -> None:

@@ -175,6 +175,7 @@ def _nbgrader(root: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_plain_nbgrader_with_our_settings_gives_surgery_on_cells_nothing_and_its_page_is_harmless(scratch_course: Path) -> None:
     folder = scratch_course / "submitted" / "eve" / LESSON
     folder.mkdir(parents=True)
