@@ -24,6 +24,7 @@ from autograder.judging.records import Result
 from autograder.judging.values import encode
 from autograder.workspace.in_cells import check
 from autograder.workspace.in_cells.leaning import leans_on
+from tests.drawn import tables
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
@@ -34,11 +35,6 @@ def softmax(x: Any, axis: int = -1) -> Any:
 def attend(Q: Any, K: Any, V: Any, power: float = 0.5, axis: int = -1) -> Any:
     A = softmax(Q @ K.T / Q.shape[-1] ** power, axis)
     return A @ V, A
-
-
-def tables(draw: Draw) -> dict[str, Any]:
-    n, m, d, v = draw.sizes(4)
-    return {"Q": draw.normal(n, d), "K": draw.normal(m, d), "V": draw.normal(m, v)}
 
 
 ATTEND = Exercise(

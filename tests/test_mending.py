@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script
+from autograder import Call, Case, Exercise, Misconception, Script
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.mending.changes import changes
@@ -18,17 +18,13 @@ from autograder.judging import pack
 from autograder.judging.near.source import Edit
 from autograder.judging.values import EncodedValue, encode
 from autograder.workspace.in_cells.check import check_in
+from tests.drawn import tables
 
 
 def attend(Q: Any, K: Any, V: Any) -> Any:
     S = Q @ K.T / np.sqrt(Q.shape[-1])
     E = np.exp(S - S.max(axis=-1, keepdims=True))
     return E / E.sum(axis=-1, keepdims=True) @ V
-
-
-def tables(draw: Draw) -> dict[str, Any]:
-    n, m, d, v = draw.sizes(4)
-    return {"Q": draw.normal(n, d), "K": draw.normal(m, d), "V": draw.normal(m, v)}
 
 
 ATTEND = Exercise(

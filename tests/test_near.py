@@ -18,6 +18,7 @@ from autograder.judging.near.edits import edits
 from autograder.judging.near.source import source_of
 from autograder.judging.record_json import from_json, to_json
 from autograder.judging.records import Diagnosis, ExerciseRecord
+from tests.drawn import tables
 
 
 def weights(s: Any) -> Any:
@@ -29,11 +30,6 @@ def attend(Q: Any, K: Any, V: Any) -> Any:
     """A docstring is no code."""
     scores = Q @ K.T / np.sqrt(Q.shape[-1])
     return weights(scores) @ V
-
-
-def tables(draw: Draw) -> dict[str, Any]:
-    n, m, d, v = draw.sizes(4)
-    return {"Q": draw.normal(n, d), "K": draw.normal(m, d), "V": draw.normal(m, v)}
 
 
 def _uniform(Q: Any, K: Any, V: Any) -> Any:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 FILE = "course.toml"
 MANY = 16  # of names, in a message
-BESIDE = re.compile(
-    r"\]\(\.\./([\w-]+\.md)"
-)  # in a lesson, a link to a page of the course, which stands beside the lesson's folder
+# in a lesson, a link to a page of the course, which stands beside the lesson's folder
+BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
 INSTALLED = "autograder.courses"  # entry points: a distribution names the package that holds its course, or stands in it
 PACKAGE = "course"  # the name under which exercises import one another, wherever the folder is and whatever it is called
 

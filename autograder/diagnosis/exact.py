@@ -57,7 +57,7 @@ def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
     first = next(result for result in results if not result.passed)
     says = f"refuse what should be accepted: your line {line[0]}, `{line[1]}`, is reached on “{first.name}”"
     fix = "Look at the condition above it: which inputs does it let through, the limit itself included?"
-    return Diagnosis(f"You {says}.", fix, (Known(EXACT, says, fix),))
+    return _said(says, fix)
 
 
 def _said(says: str, fix: str, lead: str = "You") -> Diagnosis:
@@ -189,7 +189,7 @@ def _unpacked_shape(failure: Failure) -> Diagnosis | None:
         return None
     if not re.match(r"[\w, *()\[\]]+=\s*[\w.\[\]]+\.(?:shape|size\(\))$", failure.line[1]):
         return None
-    here = f"{found[2]}" if found[2] else "more"
+    here = found[2] or "more"
     says = f"count on exactly {found[1]} axes in your line {failure.line[0]}, `{failure.line[1]}`; here there are {here}"
     return _said(
         says, "Any number of leading axes may come: name the axes from the end, `*lead, n, d = x.shape`, or `x.shape[-1]`."
