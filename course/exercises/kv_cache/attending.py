@@ -85,6 +85,7 @@ ATTEND_CACHED = Exercise(
             "aligned the causal mask with the **first** keys, so the new tokens see the oldest keys and not themselves",
             "Align it at the lower right: `.tril(n - new)`. Beware `is_causal=True` of PyTorch's builtin: it starts at the upper left.",
             _masked(lambda new, n: 0),
+            also=(_masked(lambda new, n: 0 if new > 1 else n),),  # `is_causal=new > 1`
         ),
         Misconception(
             "mask_skipped",
