@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autograder.diagnosis import slips
-from autograder.diagnosis.outcome import same_in
+from autograder.diagnosis.outcome import reason, same_in
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import imprecise
 from autograder.judging.observation import Failure, Observation
@@ -84,11 +84,26 @@ def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[A
     groups = (
         (refusing, _other_exception),
         ({place for place in failing if _kind(results[place]) == "weights"}, _other_parameters),
-        ({place for place in failing - refusing if _kind(results[place]) == "raised"}, _python),
+        ({place for place in failing - refusing if _kind(results[place]) == "raised"}, _stopped),
     )
     for places, says in groups:
         if places and (found := says([results[place] for place in sorted(places)])) is not None:
             yield Aside(found.known[0], frozenset(places))
+
+
+def _stopped(failing: Sequence[CaseResult]) -> Diagnosis | None:
+    """The exception that some of the cases end with, and where it says nothing by itself, in which cases that is."""
+    if (plain := _python(failing)) is not None:
+        return plain
+    failure = failing[0].observation.failure
+    if failure is None or len({reason(each.observation.failure.message) for each in failing if each.observation.failure}) != 1:
+        return None
+    where = " and ".join(f"“{result.name}”" for result in failing)
+    line = f" in your line {failure.line[0]}" if failure.line else ""
+    article = "an" if failure.type[:1] in "AEIOU" else "a"
+    return _said(
+        f"stop with {article} {failure.type}{line} on {where}", "Look at that case by itself: what is particular about it?"
+    )
 
 
 def without(

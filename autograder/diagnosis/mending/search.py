@@ -186,6 +186,8 @@ def _is_factor(made: Change, inputs: EncodedValue) -> bool:
             if after.id not in numbers:
                 return False
             continue
+        if not isinstance(after, ast.AST):
+            return False  # several steps
         larger = after if len(ast.dump(after)) > len(ast.dump(edit.node)) else edit.node
         if not (
             isinstance(larger, ast.BinOp) and isinstance(larger.op, ast.Mult | ast.Div) and _scalar(larger.right, numbers, arrays)

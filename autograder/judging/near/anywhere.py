@@ -150,6 +150,10 @@ def _with_result(result: Any) -> Iterator[Slip]:
                     name = f"output `[{place}]`"
                     said = says.replace("the result", name) if "the result" in says else f"{says}, in {name}"
                     yield Slip(After(_at(place, change)), said, rank + 1, name if letters in _EACH else "")
+        for letters, says, change, rank in _DONE:
+            if letters.startswith("a") and "the result" in says and all(_applies(letters, part) for part in result):
+                said = says.replace("the result", "each output")
+                yield Slip(After(lambda out, change=change, **_: tuple(change(part) for part in out)), said, rank + 1)
         yield Slip(After(lambda out, **_: tuple(reversed(out))), "returned the results in the opposite order", 0)
         for place in range(len(result)):
             yield Slip(After(lambda out, place=place, **_: out[place]), f"returned result number {place + 1} alone", 1)
@@ -213,7 +217,7 @@ def _is_cut_in(value: Any, count: Any, name: str) -> bool:
     """Whether an input is a matrix whose columns are cut into `count` runs, for the heads."""
     if not isinstance(count, int) or count < 2 or name[:1] != "W" or name[-1] in "oO":
         return False
-    return _is_array(value) and value.ndim == 2 and value.shape[-1] % count == 0 and value.shape[-1] > count
+    return _is_array(value) and value.ndim == 2 and value.shape[-1] % count == 0
 
 
 def _dealt(names: tuple[str, ...], count: int, given: dict[str, Any]) -> dict[str, Any]:
