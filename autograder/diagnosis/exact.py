@@ -101,9 +101,7 @@ def _stopped(failing: Sequence[CaseResult]) -> Diagnosis | None:
     where = " and ".join(f"“{result.name}”" for result in failing)
     line = f" in your line {failure.line[0]}" if failure.line else ""
     article = "an" if failure.type[:1] in "AEIOU" else "a"
-    return _said(
-        f"stop with {article} {failure.type}{line} on {where}", "Look at that case by itself: what is particular about it?"
-    )
+    return _said(f"stop with {article} {failure.type}{line} on {where}", "Look at that case by itself: what is special about it?")
 
 
 def without(
