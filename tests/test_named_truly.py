@@ -1,5 +1,6 @@
 """No name that is not true: what a name leaves unsaid is said beside it, and where a name could be chance it is a guess."""
 
+import dataclasses
 import linecache
 import math
 import textwrap
@@ -92,6 +93,41 @@ def test_beside_a_slip_that_nobody_listed_an_error_that_is_not_raised_is_said() 
     report = told(SCORES, lambda Q, K, V: (scores(Q, K, V)).mT, naming="near")
     assert report.headline.endswith(" And you raise nothing where a ValueError is asked for.")
     assert "transpose" in report.headline
+
+
+def test_a_part_that_says_so_for_itself_is_said_where_the_rest_has_no_name() -> None:
+    record = pack.make_record("a_lesson", SCORES, 0)
+    report = make_report(check_answer(record, lambda Q, K, V: torch.cos(Q @ K.mT) ** 3))
+    assert report.headline == "You raise nothing where a ValueError is asked for. That is not all that is wrong."
+    assert report.recorded == "~exact"
+
+
+def test_an_error_in_some_cases_is_said_beside_the_name_of_the_others() -> None:
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        if Q.dtype == torch.float64:
+            raise IndexError("no such place")
+        return _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
+
+    headline = told(SCORES, answer).headline
+    assert headline.startswith("You divided by d. And you stop with an IndexError")
+    assert headline.endswith("on “double”.")
+
+
+def test_two_names_for_the_cases_that_are_left_are_none() -> None:
+    """Where an error hides the case that tells two mistakes apart, neither is said for certain."""
+    twice = Misconception("also_single", "divided by d, and lost precision", "No.", After(_by_d_and_single))
+    both = dataclasses.replace(SCORES, misconceptions=(*SCORES.misconceptions, twice))
+
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        if Q.dtype == torch.float64:
+            raise IndexError("no such place")
+        return _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
+
+    assert told(both, answer).recorded is None
+
+
+def _by_d_and_single(out: Any, Q: Any, K: Any, V: Any) -> Any:
+    return (out / math.sqrt(Q.shape[-1])).float()
 
 
 def test_an_answer_whose_only_fault_is_a_missing_error_has_one_name() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.diagnosis.exact import Aside, aside, exact, unknown_name, without
-from autograder.diagnosis.mistakes import composed, here_and_there, most, near, one
+from autograder.diagnosis.mistakes import alone, composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.wrapping import unwrapped
 from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord
@@ -22,9 +22,10 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
     found = _explained(exercise, results)
     parts = list(aside(exercise, results))
     if found is None or not found.certain or not found.known:
-        inner = _explained(*without(exercise, results, parts)) if parts else None
-        if inner is not None and inner.certain:
-            return _beside(inner, parts)
+        kept = without(exercise, results, parts)
+        inner = _explained(*kept) if parts else None
+        if inner is not None and inner.certain and len(list(alone(kept[0], list(zip(kept[0].cases, kept[1], strict=True))))) <= 1:
+            return _beside(inner, parts)  # in fewer cases two names may do the same
     else:
         found = _beside(found, [part for part in parts if not part.told_by(exercise, results, found.known)])
     if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):

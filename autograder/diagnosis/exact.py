@@ -104,6 +104,15 @@ def _stopped(failing: Sequence[CaseResult]) -> Diagnosis | None:
     return _said(f"stop with {article} {failure.type}{line} on {where}", "Look at that case by itself: what is special about it?")
 
 
+def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """Where nothing explains all that is seen: the part of it that says so for itself."""
+    said = [part.said for part in aside(exercise, results) if not part.said.says.startswith("stop with")]
+    if not said:
+        return None
+    headline = f"You {', and you '.join(known.says for known in said)}. That is not all that is wrong."
+    return Diagnosis(headline, " ".join(dict.fromkeys(known.fix for known in said)), (said[0],))
+
+
 def without(
     exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[Aside]
 ) -> tuple[ExerciseRecord, list[CaseResult]]:

@@ -8,7 +8,7 @@ is met far more nearly than the exercise asks, and never tells two mistakes for 
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,14 +31,19 @@ LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at al
 
 def one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """A known mistake that does in every case what was seen."""
+    found = next(alone(exercise, cases), None)
+    return named(cases, found) if found is not None else None
+
+
+def alone(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
+    """Every known mistake that does in every case what was seen."""
     tolerance = exercise.tolerance
     if one_number(exercise):
         tolerance = Tolerance(min(tolerance.rtol, NUMBER.rtol), min(tolerance.atol, NUMBER.atol))
     for known in exercise.known:
         programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
         if any(_explains(name, cases, tolerance) for name in programs):
-            return named(cases, known)
-    return None
+            yield known
 
 
 def one_number(exercise: ExerciseRecord) -> bool:
