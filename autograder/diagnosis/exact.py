@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from autograder.diagnosis import slips
 from autograder.judging.observation import Failure
 from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord, Known
-from autograder.judging.values import Spec
 
 EXACT = "~exact"
 _ERROR = r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)"
@@ -112,10 +111,10 @@ def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Diagnosi
     read = set()
     for record in exercise.cases:
         calls = record.probe.inputs.items().get("calls")
-        for call in _entries(calls.spec) if calls else []:
-            method, _, attribute, *_ = _entries(call)
-            if attribute.get("s"):
-                read.add(method["s"])
+        for call in (calls and calls.entries) or ():
+            method, _, attribute, *_ = call.entries or ()
+            if attribute.content:
+                read.add(method.content)
     if len(read) != 1:
         return None
     (name,) = read
@@ -123,11 +122,6 @@ def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Diagnosi
         f"made `{name}` a method, which has to be called, where it is read without brackets",
         "Put `@property` above it, or set it as an attribute.",
     )
-
-
-def _entries(spec: Spec) -> list[Spec]:
-    found: list[Spec] = spec["l"] if "l" in spec else spec["t"]
-    return found
 
 
 def _no_gradient(failing: Sequence[CaseResult]) -> Diagnosis | None:
