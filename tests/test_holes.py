@@ -243,7 +243,7 @@ def test_the_bytes_of_a_number_are_no_factor_that_is_there_anyway(seed: int) -> 
     """Of 2 or 4 bytes nobody could tell a forgotten width from a multiplication that counts once, or keys without values."""
     for name in ("arithmetic_intensity", "decode_time_floor"):
         cases = record("multi_query", name, seed).cases
-        given = [leaf["s"] for case in cases for path, leaf in case.probe.inputs.leaves() if "element_bytes" in path]
+        given = [leaf.content for case in cases for path, leaf in case.probe.inputs.leaves() if "element_bytes" in path]
         assert given
         assert any(number not in (1, 2, 4, 8) for number in given), (name, given)
 

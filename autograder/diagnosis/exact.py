@@ -15,7 +15,6 @@ from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import imprecise
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
-from autograder.judging.values import Spec
 
 EXACT = "~exact"
 _ERROR = r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)"
@@ -204,10 +203,10 @@ def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Diagnosi
     read = set()
     for record in exercise.cases:
         calls = record.probe.inputs.items().get("calls")
-        for call in _entries(calls.spec) if calls else []:
-            method, _, attribute, *_ = _entries(call)
-            if attribute.get("s"):
-                read.add(method["s"])
+        for call in (calls and calls.entries) or ():
+            method, _, attribute, *_ = call.entries or ()
+            if attribute.content:
+                read.add(method.content)
     if len(read) != 1:
         return None
     (name,) = read
@@ -215,11 +214,6 @@ def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Diagnosi
         f"made `{name}` a method, which has to be called, where it is read without brackets",
         "Put `@property` above it, or set it as an attribute.",
     )
-
-
-def _entries(spec: Spec) -> list[Spec]:
-    found: list[Spec] = spec["l"] if "l" in spec else spec["t"]
-    return found
 
 
 def _no_gradient(failing: Sequence[CaseResult]) -> Diagnosis | None:

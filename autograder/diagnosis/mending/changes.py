@@ -23,7 +23,7 @@ def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
     nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
     torch = any(isinstance(node, ast.Name) and node.id in ("torch", "F", "Tensor", "nn") for node in nodes)
     torch = torch or any(isinstance(node, ast.Attribute) and node.attr == "mT" for node in nodes)
-    torch = torch or any(leaf.get("k") == "tensor" for _, leaf in inputs.leaves())
+    torch = torch or any(leaf.kind == "tensor" for leaf in inputs.flat())
     for name, tree in source.trees.items():
         names = names_of(tree, inputs, torch)
         inside = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

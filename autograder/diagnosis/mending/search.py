@@ -178,7 +178,7 @@ def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResul
 def _is_factor(made: Change, inputs: EncodedValue) -> bool:
     """Whether a factor is put in, taken away or replaced that is one number: that brings no other mistake about."""
     kinds = inputs.items()
-    numbers = {name for name, value in kinds.items() if isinstance(value.spec.get("s"), int | float)}
+    numbers = {name for name, value in kinds.items() if isinstance(value.content, int | float)}
     arrays = set(kinds) - numbers
     for edit in made:
         after = edit.change(copy.deepcopy(edit.node))
