@@ -105,7 +105,8 @@ def _stopped(failing: Sequence[CaseResult]) -> Diagnosis | None:
 
 def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Where nothing explains all that is seen: the part of it that says so for itself."""
-    said = [part.said for part in aside(exercise, results) if not part.said.says.startswith("stop with")]
+    parts = (part.said for part in aside(exercise, results))
+    said = [known for known in parts if known is not _IMPRECISE and not known.says.startswith("stop with")]
     if not said:
         return None
     headline = f"You {', and you '.join(known.says for known in said)}. That is not all that is wrong."
