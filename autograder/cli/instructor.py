@@ -114,8 +114,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"taken": sorted(found.taken), "remarks": found.remarks, "refused": refused}))
     else:
-        lines = [*found.remarks, *(f"✗ {path}: {reason}" for path, reason in refused.items())]
-        print("\n".join([*lines, f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
+        print("\n".join([*collect.told(found), f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
     return 1 if refused or not found.taken else 0
 
 

@@ -51,6 +51,16 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def known_students(db_url: str) -> dict[str, str]:
+    """Student ids by the learning platform's ids, from the gradebook; empty where there is none yet."""
+    from nbgrader.api import Gradebook
+
+    if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
+        return {}
+    with Gradebook(db_url) as gradebook:
+        return {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
+
+
 def restore_release(root: Path, assignment: str) -> None:
     """Put back the release that a run was ended over while nbgrader wrote it anew."""
     release, aside = root / "release" / assignment, _aside(root, assignment)

@@ -16,6 +16,7 @@ from autograder.notebooks.archives import shown
 from autograder.notebooks.submission import UnreadableError, load
 
 MAX_SEEN = 200  # files of a folder that are looked at
+MAX_READ = 10  # of them, to see whether they are a notebook under another name
 MAX_CLOSED = 5  # folders of which it is said that they cannot be
 _OURS = re.compile(
     r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
@@ -49,7 +50,8 @@ def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> H
     paths = [path for path in found if path.name not in known or path.name == expected]
     if os.path.lexists(folder / expected):
         return _notebook(folder / expected, paths, closed)
-    notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or _is_json_notebook(path)]
+    renamed = [path for path in paths if path.suffix.lower() in (".txt", ".json")][:MAX_READ]
+    notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or (path in renamed and _is_json_notebook(path))]
     if notebooks:
         named = [path for path in notebooks if _folded(assignment) in _folded(path.name)] or notebooks
         chosen = max(named, key=lambda path: (_time(path), path.name))
@@ -119,8 +121,6 @@ def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
 
 def _is_json_notebook(path: Path) -> bool:
     """Whether a `.txt` or `.json` is a notebook that a browser or a mail program renamed."""
-    if path.suffix.lower() not in (".txt", ".json"):
-        return False
     try:
         data = load(path)
     except UnreadableError:

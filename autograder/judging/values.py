@@ -28,6 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
+MAX_KEY = 200  # characters: a key is in the path of each leaf below it, and ten thousand long ones fill a memory
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ def _encode(value: Any, arrays: list[Array], depth: int) -> Spec:
         if isinstance(value, dict):
             if len({str(key) for key in value}) < len(value):
                 return {"o": "dict with keys that read the same"}
+            if any(len(str(key)) > MAX_KEY for key in value):
+                return {"o": f"dict with a key of more than {MAX_KEY} characters"}
             return {"d": [[str(key), _encode(item, arrays, depth + 1)] for key, item in value.items()]}
         return {"l" if isinstance(value, list) else "t": [_encode(item, arrays, depth + 1) for item in value]}
     return {"o": type(value).__name__[:80]}

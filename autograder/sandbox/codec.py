@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import MAX_DEPTH, Array, EncodedValue, Spec, fetch, store
+from autograder.judging.values import MAX_DEPTH, MAX_KEY, Array, EncodedValue, Spec, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
 MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
@@ -38,6 +38,8 @@ def _check(spec: Any, arrays: int, code: bool, depth: int) -> None:
             raise WireError("expected a dict as a list of [text, spec].")
         if len({pair[0] for pair in body}) != len(body):
             raise WireError("expected a dict without repeated keys.")
+        if any(len(pair[0]) > MAX_KEY for pair in body):
+            raise WireError(f"expected keys of at most {MAX_KEY} characters.")
         for pair in body:
             _check(pair[1], arrays, code, depth + 1)
         return
