@@ -150,9 +150,7 @@ def test_modules_in_the_folder_where_the_grader_is_called_are_not_imported(tmp_p
     assert "['x']" in done.stdout, done.stderr
 
 
-def test_of_a_heap_of_files_few_are_read_to_see_whether_one_is_a_notebook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_heap_of_files_few_are_read_for_a_renamed_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(150):
         (tmp_path / f"{number}.json").write_text("{}")
     asked: list[Path] = []
