@@ -10,7 +10,7 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.exact import exact, unknown_name
+from autograder.diagnosis.exact import exact
 from autograder.diagnosis.mistakes import composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.wrapping import unwrapped
@@ -39,7 +39,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
-    if not failing or any(unknown_name(result) for _, result in failing):  # a name that is not there comes before all else
+    if not failing or any(result.unknown_name for _, result in failing):  # a name that is not there comes before all else
         return None
     tolerance = exercise.tolerance
     found = (
