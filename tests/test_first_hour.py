@@ -201,7 +201,7 @@ def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) 
     assert table.count("\n| [") == len(workspace.names(home))
     assert "| lesson | state | checks passed | in words | points by checks |" in table
     assert "*state*: begun or done. *in words*: questions that you answer in words" in notebook.cells[0].source
-    assert "*appendix.md*, in the list of files: Appendix: more errata; the lessons lead to it." in notebook.cells[0].source
+    assert "stands *appendix.md* (Appendix: more wrong claims, refuted), to which the lessons lead." in notebook.cells[0].source
     notebook.cells.append(nbformat.v4.new_markdown_cell("My notes."))
     workspace.save(notebook, page)
     check_in(cells(), "average_pool")

@@ -4,6 +4,7 @@ In: the code and the changes that mend it. Out: a `Diagnosis`.
 """
 
 import ast
+import difflib
 from collections.abc import Sequence
 
 from autograder.judging.near.source import LONG, Edit, Source, applied
@@ -57,8 +58,8 @@ def _of_lines(tree: ast.stmt, edit: Edit) -> str:
     if sorted(before) == sorted(after):
         first = next(number for number, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
         return f"take two steps in the wrong order: `{after[first].strip()}` has to come before `{before[first].strip()}`"
-    new = [text.strip() for text in after if text not in before]
-    gone = [text.strip() for text in before if text not in after]
+    marked = list(difflib.ndiff(before, after))
+    new, gone = ([text[2:].strip() for text in marked if text.startswith(sign)] for sign in "+-")
     if new and not gone:
         return f"lack a step in the function of line {line}: `{new[0]}` at its beginning"
     if gone and (not new or gone[0].startswith(("if ", "elif ", "with ", "for ", "else"))):

@@ -31,7 +31,7 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         yield 1, lambda n, other=other: _renamed(n, other), f"took `{other}` where `{name}` belongs, in {quote(node)}"
     module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES
     if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
-        yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out"
+        yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out of {quote(node.func.value)}"
     if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
         method = isinstance(node.func, ast.Attribute) and not module
         if method or node.args:

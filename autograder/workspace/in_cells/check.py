@@ -92,7 +92,7 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
     return _done(result)
 
 
-_RUN_AGAIN = "This kernel has not seen your answer yet: run the cell that holds it, then this one. Your progress keeps the pass."
+_RUN_AGAIN = "This session has not run your answer yet: run the cell that holds it, then this one. Your progress keeps the pass."
 
 
 def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> str | None:
