@@ -1,6 +1,6 @@
 """Lesson 09: grouped-query attention, which has multi-head and multi-query attention as its ends.
 
-`split_heads`, `merge_heads` and `causal_attention` stand in the lesson's first cell: the learner is given them.
+The learner is given `split_heads`, `merge_heads` and, in the lesson's first cell, `causal_attention`.
 `Attention`, at the end, is the module to build models with.
 """
 

@@ -165,39 +165,6 @@ def mla_absorbed(
     return per_head(per_head(U, W_UV), W_O).sum(-3), U
 
 
-def rope_breaks_absorption(
-    W_UK: Float[Tensor, "d_c d"],
-    offsets: Int[Tensor, " n"],
-    base: float = 10_000.0,
-) -> float:
-    r"""How much of rotated attention **no** fixed matrix can absorb: a number from 0
-    (nothing) to 1 (all), as a float.
-
-    Rotate one head's keys $k = c\, W_{UK}$ by their offset $p$ from the query. To
-    absorb, a matrix would have to be $W_p = W_{UK} R_p$: each **row** of $W_{UK}$
-    rotated to position $p$, as `apply_rope` does. That is another matrix for each of
-    the $n$ `offsets`. The best single matrix, in the sense of least squares, is their
-    mean $\bar{W}$, and the gap is
-
-    $$\sqrt{\frac{\sum_p \lVert W_p - \bar{W} \rVert^2}{\sum_p \lVert W_p \rVert^2}}$$
-
-    with squared Frobenius norms (sums of squared entries). `offsets` are any integers,
-    repeats included; `d` is even.
-
-    >>> rope_breaks_absorption(torch.tensor([[1.0, 0.0]]), torch.tensor([-3, -3]))
-    0.0
-    >>> W_UK = torch.tensor([[1.0, 0.0]])
-    >>> round(rope_breaks_absorption(W_UK, torch.arange(-628, 0)), 3)
-    1.0
-
-    Source: DeepSeek-AI (2024), section 2.1.3, says in words that the rotation lies
-    between the two matrices.
-    """
-    # (n, d_c, d): all rows of one copy share its offset
-    turned = apply_rope(W_UK, offsets[:, None], base)
-    return float((turned - turned.mean(0)).norm() / turned.norm())
-
-
 @tells_copies
 def mla_decoupled(
     X: Float[Tensor, "... new d_model"],

@@ -134,13 +134,3 @@ def additive_scores(
     hidden = np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :])  # (n, m, h)
     S: np.ndarray = hidden @ wv
     return S
-
-
-def crossover() -> float:
-    """The number of tokens from which the attention table of a layer costs more than
-    its four projections, for vectors of 512 numbers.
-
-    The unit is tokens; a multiplication with its addition counts once.
-    """
-    d = 512
-    return 4 * d**2 / (2 * d)

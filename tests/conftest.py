@@ -129,6 +129,15 @@ def new_port() -> Callable[[], int]:
 
 
 @pytest.fixture(scope="session")
+def hub_path() -> str:
+    """A `PATH` on which a hub finds its proxy; skips where there is none."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if not shutil.which("configurable-http-proxy", path=path) or not shutil.which("node", path=path):
+        pytest.skip("no configurable-http-proxy (npm): `npm install --global --prefix .venv configurable-http-proxy@5.1.0`")
+    return path
+
+
+@pytest.fixture(scope="session")
 def copy_clone() -> Callable[[Path], Path]:
     """Make a copy of what git tracks or would track, as it stands now, in a new folder; returns the folder."""
     root = course_root().parent

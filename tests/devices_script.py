@@ -12,7 +12,7 @@ from autograder.authoring.course import lessons
 from autograder.judging import pack
 from autograder.judging.exercise import Script
 from autograder.judging.observe import script_from_data
-from autograder.judging.values import decode
+from autograder.judging.values import Code, decode
 from tests.pretend_device import NAME, There, back, move, pretend
 
 
@@ -58,7 +58,7 @@ def main() -> None:
             # what counts memory by data pointers is looked through: the device has none
             reference = inspect.unwrap(exercise.reference)
             # a function that a probe hands over is the probe's affair: it may make tensors where it likes
-            own = [case for case in record.cases if not any("c" in leaf for _, leaf in case.probe.inputs.leaves())]
+            own = [case for case in record.cases if not any(isinstance(leaf, Code) for leaf in case.probe.inputs.flat())]
             found = [problem(reference, decode(case.probe.inputs)) for case in own]
             print(json.dumps({"name": f"{lesson.slug}.{exercise.id}", "problem": next(filter(None, found), "")}), flush=True)
 

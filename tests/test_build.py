@@ -187,6 +187,24 @@ def test_a_changed_lesson_is_found(scratch_clone: Path) -> None:
     assert build.check([find_lesson("start_here")])
 
 
+def test_what_is_near_is_searched_again_only_where_the_lesson_or_what_searches_has_changed(
+    scratch_clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    make = course.Lesson.pack
+    monkeypatch.setattr(course.Lesson, "pack", lambda self, **how: asked.append(how.get("naming")) or make(self, **how))
+    first = find_lesson("00")
+    list(build.build([first]))
+    asked.clear()
+    list(build.build([first]))
+    assert asked == ["pairs"]
+    monkeypatch.setattr(build, "naming_digest", lambda: "another version")
+    assert any("of another version of the engine" in line for line in build.check([first]))
+    asked.clear()
+    assert "00_start_here: its text renewed" in list(build.build([first]))
+    assert asked == [None]
+
+
 def test_a_lesson_is_built_anew_where_what_it_is_given_or_what_its_answers_import_changes(scratch_clone: Path) -> None:
     changed = {}
     some = [find_lesson(slug) for slug in ("soft_lookup", "masking", "kv_cache", "smaller_caches")]

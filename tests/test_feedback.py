@@ -3,6 +3,8 @@
 import html
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,8 @@ from autograder.grading.marking.needed_cells import needed
 from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.trials import demo
-from autograder.notebooks.html_page import POLICY
+from autograder.notebooks.html_page import POLICY, markdown, prose
 from autograder.notebooks.roles import grade_id, is_grade
-from autograder.notebooks.submission import prose
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -185,7 +186,7 @@ def large(**given):
 def test_of_a_learners_markdown_no_language_is_coloured_but_python_and_only_so_much_is_rendered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nbconvert.filters.markdown_mistune.get_lexer_by_name", _only_python)
+    monkeypatch.setattr("pygments.lexers.get_lexer_by_name", _only_python)
     released = read_release(course_root(), LESSON)
     fences = "```abap\n((\n```\n\n> ~~~~ &#97;bap\n> ((\n\n```python\nx = 1\n```\n\n```\nplain\n```\n"
     pages = [_page_with(released, text) for text in (fences, "**bold** " * 500, "**bold** " * 1000)]
@@ -193,6 +194,27 @@ def test_of_a_learners_markdown_no_language_is_coloured_but_python_and_only_so_m
     assert "<pre><code>plain" in pages[0]
     assert [page.count("<strong>bold</strong>") for page in pages[1:]] == [500, 0]
     assert pages[2].count("**bold**") == 1000
+
+
+def test_a_learners_markdown_keeps_its_formulas_and_its_tags_as_text_and_links_to_nothing_that_runs() -> None:
+    made = markdown("$a_1 + b_1$ and <b>x</b> [go](javascript:alert(1)) ~~old~~\n\n$$\na_1 < b_1\n$$\n", trusted=False)
+    assert "$a_1 + b_1$" in made
+    assert "a_1 &lt; b_1" in made
+    assert "<em>" not in made
+    assert "&lt;b&gt;x&lt;/b&gt;" in made
+    assert "javascript" not in made
+    assert "<del>old</del>" in made
+    ours = markdown("$a_1$ <b>x</b>\n\n| a |\n|---|\n| 1 |\n", trusted=True)
+    assert "<math" in ours
+    assert "<b>x</b>" in ours
+    assert "<td>1</td>" in ours
+
+
+def test_the_reader_of_texts_starts_without_numpy_nbconvert_and_nbgrader() -> None:
+    code = "import sys; from autograder.grading import bounded; [make('x = 1') for make in bounded.MAKERS.values()]"
+    code += "; print(*({'numpy', 'nbconvert', 'nbformat', 'nbgrader', 'torch'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def _only_python(name: str, **options: Any) -> Any:

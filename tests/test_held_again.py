@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 
 import autograder.sandbox as box
@@ -185,11 +186,20 @@ def test_a_long_key_above_thousands_of_parts_fills_no_memory(isolated: Sandbox) 
     source = f"def {record.id}(**_): return {{{LONG_KEY!r}: [1] * 9_900}}"
     with isolated.submission([Cell("a", source)]) as submitted:
         seen = submitted.observe_all([verdicts.question(record)])[record.id]
-    assert all(one.value is not None and "o" in one.value.spec for one in seen)
+    assert all(one.value is not None and one.value.strange for one in seen)
     assert verdicts.judged_from(record, seen).score == 0
     with pytest.raises(WireError, match="keys of at most"):
-        codec.check_spec({"d": [["a" * (MAX_KEY + 1), {"s": 1}]]}, 0, code=False)
-    assert "d" in encode({"a" * MAX_KEY: 1}).spec
+        codec.fetch_tree([{"d": [["a" * (MAX_KEY + 1), {"s": 1}]]}, 0, 0], [])
+    assert encode({"a" * MAX_KEY: 1}).kind == "dict"
+
+
+def test_an_array_that_is_sent_once_is_in_one_place() -> None:
+    """In a forged reply four megabytes stood in 990 places, and were put together to four gigabytes."""
+    arrays = [np.zeros(500_000), np.zeros(0)]
+    twice = {"l": [{"a": 0, "k": "array"}, {"a": 0, "k": "array"}]}
+    with pytest.raises(WireError, match="in one place"):
+        codec.fetch_tree([twice, 0, 2], arrays)
+    assert codec.fetch_tree([{"l": [{"a": 0, "k": "array"}, {"a": 1, "k": "array"}]}, 0, 2], arrays) is not None
 
 
 PAGES = {

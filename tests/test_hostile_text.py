@@ -22,8 +22,9 @@ from autograder.grading.grade import grade_assignment
 from autograder.grading.marking import forbidden_names, handed
 from autograder.grading.trials import demo
 from autograder.notebooks import scopes
+from autograder.notebooks.html_page import prose
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.submission import MAX_PROSE, Cell, UnreadableError, parse_script, prose, rebuild
+from autograder.notebooks.submission import MAX_PROSE, Cell, UnreadableError, parse_script, rebuild
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import available_tiers
 from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi

@@ -76,24 +76,22 @@ class Hub:
         return f"sqlite:///{self.course / 'gradebook.db'}"
 
 
-def _path() -> str:
-    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-
 @pytest.fixture(scope="module")
 def hub(
-    tmp_path_factory: pytest.TempPathFactory, copy_clone: Callable[[Path], Path], new_port: Callable[[], int], lean: Path
+    tmp_path_factory: pytest.TempPathFactory,
+    copy_clone: Callable[[Path], Path],
+    new_port: Callable[[], int],
+    lean: Path,
+    hub_path: str,
 ) -> Iterator[Hub]:
     """The recipe's hub, with nobody logged in."""
-    if not shutil.which("configurable-http-proxy", path=_path()) or not shutil.which("node", path=_path()):
-        pytest.skip("no configurable-http-proxy (npm): `npm install --global --prefix .venv configurable-http-proxy@5.1.0`")
     if not any(tier.available and tier.name != "none" for tier in available_tiers()):
         pytest.skip("neither bubblewrap nor Landlock isolates on this machine")
     root = tmp_path_factory.mktemp("hub")
     clone, homes, exchange = copy_clone(root / "clone"), root / "homes", root / "exchange"
     for folder in (exchange, *(homes / name for name in PASSWORDS)):
         folder.mkdir(parents=True)
-    python = {"PATH": _path(), "PYTHONPATH": f"{lean}{os.pathsep}{clone}"}
+    python = {"PATH": hub_path, "PYTHONPATH": f"{lean}{os.pathsep}{clone}"}
     ports = {name: new_port() for name in ("port", "hub_port", "proxy_port")}
     recipe = shutil.move(clone / "course" / "hub", root / "recipe")
     settings = root / "test_config.py"

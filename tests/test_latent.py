@@ -36,7 +36,6 @@ from solutions.latent import (
     mla_naive,
     per_head,
     prompt_ratio,
-    rope_breaks_absorption,
 )
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
@@ -179,7 +178,7 @@ def test_annotated_shapes_hold_at_run_time() -> None:
         for name, f in inspect.getmembers(reference, inspect.isfunction)
         if f.__module__ == reference.__name__
     }
-    assert len(checked) == 14
+    assert len(checked) == 13
     x, w = normal(2, 6, D_MODEL, seed=9), weights()
     _, c = checked["mla_naive"](x, **content(w))
     _, u = checked["mla_absorbed"](x[:, 4:], c, **content(w, "W_DKV"))
@@ -187,7 +186,6 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["absorb_query"](x.unsqueeze(1) @ w["W_Q"], w["W_UK"])
     checked["mla_decoupled"](x, (c, normal(2, 6, D_ROPE)), **{name: weight for name, weight in w.items() if name != "W_Q"})
     checked["gqa_as_mla"](normal(2, 5, 3), normal(2, 5, 4), 4)
-    checked["rope_breaks_absorption"](normal(5, 4), torch.arange(3))
     checked["mla_cache_elements"](4, 2, 3)
     checked["decode_cost"]("cached", 2, 3, 3, 5, 2)
     checked["cache_per_gpu"]("mla", 2, 4, 2, 3, 5, 2)
@@ -257,51 +255,25 @@ def test_per_head_is_matmul_with_a_head_axis(lead: list[int], heads: int, shared
 # ---------------------------------------------------------------------------------------------- positions
 
 
-@settings(max_examples=30, deadline=None)
-@given(n=st.integers(1, 9), d_c=st.integers(1, 6), pairs=st.integers(1, 4), seed=st.integers(0, 99))
-def test_the_gap_lies_between_zero_and_one_and_no_other_matrix_does_better(n: int, d_c: int, pairs: int, seed: int) -> None:
-    w_uk, offsets = normal(d_c, 2 * pairs, seed=seed), -torch.arange(n)
-    gap = rope_breaks_absorption(w_uk, offsets)
-    assert 0 <= gap <= 1
-    turned = apply_rope(w_uk, offsets[:, None])
-    other = turned.mean(0) + 0.1 * normal(d_c, 2 * pairs, seed=seed + 1)
-    assert (turned - other).norm() / turned.norm() > gap
+def one_matrix_keeps(n: int, pairs: int = 64) -> float:
+    """The lesson's closed form: the share of a rotation that the mean over `n` offsets keeps, averaged over the pairs."""
+    theta = 10_000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    return torch.exp(-1j * torch.arange(n)[:, None] * theta).mean(0).abs().square().mean().item()
 
 
-def test_the_gap_is_what_the_mean_angles_predict_pair_by_pair() -> None:
-    w_uk, offsets = normal(5, 8), torch.tensor([-9, -4, -3, 0, 2])
-    theta = 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-    energy = w_uk.square().unflatten(-1, (4, 2)).sum(-1).sum(0)
-    lost = 1 - torch.exp(1j * offsets[:, None] * theta).mean(0).abs().square()
-    expected = ((energy * lost).sum() / energy.sum()).sqrt().item()
-    assert rope_breaks_absorption(w_uk, offsets) == pytest.approx(expected, rel=1e-10)
+@pytest.mark.parametrize(("n", "kept"), [(8, 0.86), (512, 0.42), (4096, 0.19), (32_768, 0.01)])
+def test_a_fifth_of_a_rotation_can_be_absorbed_at_4096_tokens_and_most_of_it_at_8(n: int, kept: float) -> None:
+    assert one_matrix_keeps(n) == pytest.approx(kept, abs=0.006)
 
 
-def test_one_offset_can_be_absorbed_and_shifting_all_offsets_changes_nothing() -> None:
-    w_uk = normal(5, 8)
-    assert rope_breaks_absorption(w_uk, torch.full((4,), -7)) < 1e-12
-    assert rope_breaks_absorption(w_uk, torch.arange(6)) == pytest.approx(rope_breaks_absorption(w_uk, torch.arange(6) + 40))
-
-
-@pytest.mark.parametrize(("n", "gap", "kept"), [(8, 0.37, 0.86), (512, 0.76, 0.42), (4096, 0.90, 0.19), (32_768, 0.99, 0.01)])
-def test_a_fifth_of_a_rotation_can_be_absorbed_at_4096_tokens_and_most_of_it_at_8(n: int, gap: float, kept: float) -> None:
-    w_uk = torch.randn(8, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = rope_breaks_absorption(w_uk, -torch.arange(n))
-    assert found == pytest.approx(gap, abs=0.006)
-    assert 1 - found**2 == pytest.approx(kept, abs=0.006)
-
-
-def test_no_cheat_gives_the_scores_of_rotated_keys() -> None:
-    generator = torch.Generator().manual_seed(0)
-    q, c, w_uk = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((200, 128), (512, 64), (64, 128)))
-    last, pos = torch.full((200,), 511), torch.arange(512)
-    true = apply_rope(q, last) @ apply_rope(c @ w_uk, pos).T
-    best = torch.stack([apply_rope(w_uk, torch.full((64,), p)) for p in range(-511, 1)]).mean(0)
-    tries = q @ w_uk.T @ c.T, apply_rope(q @ w_uk.T, last) @ apply_rope(c, pos).T, q @ best.T @ c.T
-    dropped, rotated, single = (((s - true).norm() / true.norm()).item() for s in tries)
-    assert [dropped, rotated] == pytest.approx([1.1, 1.3], abs=0.04)
-    assert single == pytest.approx(rope_breaks_absorption(w_uk, pos - 511), abs=0.03)
-    assert single == pytest.approx(0.76, abs=0.02)
+def test_the_mean_of_the_rotated_matrices_is_the_best_single_one_and_keeps_what_the_closed_form_says() -> None:
+    w_uk = normal(64, 128)
+    turned = torch.stack([apply_rope(w_uk, torch.tensor([-p])) for p in range(512)])
+    missed = (turned - turned.mean(0)).square().sum() / turned.square().sum()
+    assert 1 - missed.item() == pytest.approx(one_matrix_keeps(512), abs=0.01)
+    assert math.sqrt(missed) == pytest.approx(0.76, abs=0.006)  # the appendix
+    other = turned.mean(0) + 0.1 * normal(64, 128, seed=1)
+    assert (turned - other).square().sum() / turned.square().sum() > missed
 
 
 def test_forgetting_the_rotation_moves_a_quarter_of_the_weight() -> None:
@@ -375,7 +347,6 @@ def test_93_3_percent_is_82_2_at_equal_precision() -> None:
     assert (older * 2, ours * 6 / 8) == (389_120, 25_920)
     assert 1 - (ours * 6 / 8) / (older * 2) == pytest.approx(0.933, abs=5e-4)
     assert 1 - ours / 1_966_080 == pytest.approx(0.982, abs=5e-4)
-    assert pytest.approx(24.9, abs=0.05) == 860.2 / 34.6
     assert pytest.approx(0.960, abs=5e-4) == 1 - 34.6 / 860.2
 
 
@@ -481,7 +452,7 @@ def test_in_a_fresh_prompt_absorbing_never_pays_and_341_forgets_its_two_products
     assert max(forgotten) + 1 == 341
 
 
-@pytest.mark.parametrize(("past", "most"), [(1_000, 158), (2_000, 163), (100_000, 170), (10**9, 170)])
+@pytest.mark.parametrize(("past", "most"), [(1_000, 158), (100_000, 170), (10**9, 170)])
 def test_behind_a_long_past_absorbing_pays_for_fewer_than_171_new_tokens(past: int, most: int) -> None:
     cheaper = [q for q in range(1, 400) if made_and_absorbed(q, past)[1] < made_and_absorbed(q, past)[0]]
     assert cheaper == list(range(1, most + 1))

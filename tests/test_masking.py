@@ -420,7 +420,6 @@ def test_a_translator_learns_where_to_look_and_the_order_of_the_source_does_not_
     assert weights.argmax(-1).tolist() == [0, 2, 1, 3]
     assert weights[1:3].amax(-1).min() > 0.9
     assert weights[:, 4:].eq(0).all()
-    assert weights[0, 1] > 0.005  # "the" spends some on "chat"
     says, turned = translator.translate("dort noir chat le")
     assert says == ["the", "black", "cat", "sleeps"]
     assert_close(turned[:, :4].flip(-1), weights[:, :4], rtol=1e-4, atol=1e-4)

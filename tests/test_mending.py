@@ -16,7 +16,7 @@ from autograder.diagnosis.mending.search import _is_factor
 from autograder.diagnosis.mending.written import written
 from autograder.judging import pack
 from autograder.judging.near.source import Edit
-from autograder.judging.values import EncodedValue, encode
+from autograder.judging.values import encode
 from autograder.workspace.in_cells.check import check_in
 from tests.drawn import tables
 
@@ -166,7 +166,7 @@ def test_the_code_is_run_in_its_own_names_and_changes_none() -> None:
     source = written(found)
     assert source is not None
     before = dict(found.__globals__)
-    source.build([next(edit for edit in changes(source, EncodedValue({"d": []})))])
+    source.build([next(edit for edit in changes(source, encode({})))])
     assert found.__globals__.keys() == before.keys()
     assert found.__globals__["attend"] is found
 

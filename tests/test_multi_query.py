@@ -260,21 +260,10 @@ def test_at_a_batch_of_256_the_caches_outgrow_the_machine() -> None:
     assert 256 * cache_gb("mha") == pytest.approx(1100, abs=1)  # 1.1 TB
 
 
-def test_falcons_step_is_five_and_a_half_times_shorter_than_llamas() -> None:
-    llama, falcon = (
-        decode_time_floor(P, 64, 2048, 32, heads, groups, width, ELEMENT, BANDWIDTH, PEAK)
-        for heads, groups, width in ((32, 32, 128), (71, 1, 64))
-    )
-    assert (1e3 * llama, 1e3 * falcon) == (pytest.approx(19.2, abs=0.05), pytest.approx(3.5, abs=0.05))
-    assert llama / falcon == pytest.approx(5.5, abs=0.05)
-    assert 2 * 32 * 128 == 64 * 2 * 64  # numbers of keys and values per layer
-
-
-@pytest.mark.parametrize(("config", "sizes"), [("LlamaConfig", (32, 32, 32, 4096)), ("FalconConfig", (32, 71, 1, 4544))])
-def test_the_two_published_models_have_the_sizes_that_the_lesson_gives(config: str, sizes: tuple[int, ...]) -> None:
-    theirs = getattr(pytest.importorskip("transformers"), config)()
-    groups = 1 if getattr(theirs, "multi_query", False) else theirs.num_key_value_heads
-    assert (theirs.num_hidden_layers, theirs.num_attention_heads, groups, theirs.hidden_size) == sizes
+def test_the_published_model_has_the_sizes_that_the_lesson_gives() -> None:
+    theirs = pytest.importorskip("transformers").LlamaConfig()
+    sizes = theirs.num_hidden_layers, theirs.num_attention_heads, theirs.num_key_value_heads, theirs.hidden_size
+    assert sizes == (32, 32, 32, 4096)
 
 
 def test_sharing_saves_no_flop_of_scores_and_mixture() -> None:

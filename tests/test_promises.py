@@ -19,7 +19,7 @@ from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
 from autograder.grading import collect, ledger, submitted
 from autograder.grading.marking import forbidden_names, scheme
-from autograder.notebooks.submission import prose
+from autograder.notebooks.html_page import prose
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import clock, wire
 from autograder.sandbox.budget import Budget

@@ -161,7 +161,7 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     assert "your port: layers 0 to 29 agree, of 30\nport C: layers 0 to 24 agree, of 30" in printed
     assert [name for name in ("Wq", "Wk", "Wv", "Wo") if f"layer 25, {name} as it should be: False" in printed] == ["Wk"]
     prices = {name: float(value.replace(",", "")) for name, value in re.findall(r"^(.+?) +perplexity +([\d.,]+)$", printed, re.M)}
-    found = {row: real_model_table.Row(row, 0, price, real_model_table.MEANT[row]) for row, price in prices.items()}
+    found = {row: real_model_table.Row(row, 0, price, float(real_model_table.MEANT[row])) for row, price in prices.items()}
     assert len(found) == 3 + len(FLAWS)
     assert round(100 * prices["port C"] / prices["as it should be"]) == pytest.approx(107, abs=1)
     assert all(row.reproduced for row in found.values()), found

@@ -142,7 +142,7 @@ choice = "b"
     np.testing.assert_array_equal(scaled.value.arrays[0], np.full((2, 3), 4.0))
     assert called.failure == Failure("raised", "TypeError", "", (3, "def double(x): return 2 * x"))
     assert value is not None
-    assert value.spec == {"s": "b"}
+    assert value.content == "b"
 
 
 def test_the_warm_worker_has_one_thread_so_that_forks_are_safe(sandbox: Sandbox) -> None:
@@ -353,7 +353,7 @@ def w(x):
     assert seen[1].failure is not None
     assert seen[1].failure.type == "Exception"
     assert seen[2].value is not None
-    assert seen[2].value.spec == {"o": "object"}
+    assert seen[2].value.strange == "object"
     assert seen[3].notes == ()
 
 

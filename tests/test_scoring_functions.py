@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from solutions.scoring_functions import (
     additive_scores,
-    crossover,
     gaussian_scores,
     learn_step,
     pool_in_blocks,
@@ -377,6 +376,14 @@ def test_the_maps_work_on_texts_that_they_were_not_shown() -> None:
     assert max(np.abs(x @ W).max() for x in VECTORS[[INDEX[w] for w in ("she", "pear", "sweet", "it")]] for W in (W_Q, W_K)) < 7
 
 
+def test_in_a_trained_head_it_asks_and_finds_the_pear() -> None:
+    head, i = load_heads("thread").head("coreference"), INDEX["it"]
+    a = softmax(head.q[i] @ head.k[: i + 1].T / np.sqrt(64))
+    assert TOKENS[a.argmax()] == "pear"
+    assert round(float(a.max()), 2) == 0.55
+    assert len(load_heads("thread").names) == 6
+
+
 # -------------------------------------------------------------------------------------------- unequal lengths
 
 
@@ -478,7 +485,6 @@ def test_attention_with_its_projections_does_more_work_than_an_rnn_at_every_leng
     for n, rnn, attention in ((128, 67, 151), (512, 268, 805), (2048, 1074, 6442)):
         projections, table = 4 * n * 512**2, 2 * n**2 * 512
         assert (round(2 * n * 512**2 / 1e6), round((projections + table) / 1e6)) == (rnn, attention)
-    assert crossover() == 1024
     assert 4 * 1024 * 512**2 == 2 * 1024**2 * 512
     assert 4 * 1024 * 512**2 + 2 * 1024**2 * 512 == 8 * 1024 * 512**2  # an LSTM's four gates: as much at n = 2 d
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import EncodedValue, encode
+from autograder.judging.values import Code, encode, store
 from autograder.sandbox import clock, codec, wire
 from autograder.sandbox.wire import WireClosedError, WireError, WireTimeoutError
 
@@ -102,10 +102,12 @@ def test_a_damaged_frame_is_refused_or_still_a_frame(tail: bytes, place: int, va
 @given(JSON)
 def test_any_json_for_a_spec_is_refused_or_a_tree(spec: Any) -> None:
     try:
-        checked = codec.check_spec(spec, 1, code=False)
+        tree = codec.fetch_tree([spec, 0, 1], [np.zeros(3)])
     except WireError:
         return
-    assert all(len([k for k in leaf if k != "k"]) == 1 and "c" not in leaf for _, leaf in EncodedValue(checked).leaves())
+    assert tree is not None
+    assert store(tree, [])[0] == spec
+    assert not any(isinstance(leaf, Code) for leaf in tree.flat())
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_a_probe_comes_back_as_it_was_sent() -> None:
     probe = Probe(encode({"x": np.ones((2, 3)), "n": 2, "inf": float("inf")}), ("x",), encode(np.ones(2)))
     header, arrays = codec.probe_to_wire(probe)
     back = codec.probe_from_wire(*read(wire.pack(header, arrays)))
-    assert (back.inputs.spec, back.grad) == (probe.inputs.spec, probe.grad)
+    assert (store(back.inputs, []), back.grad) == ([store(probe.inputs, [])[0], 0, 1], probe.grad)
     np.testing.assert_array_equal(back.inputs.arrays[0], np.ones((2, 3)))
     assert back.cotangent is not None
 
@@ -216,7 +218,9 @@ def test_an_observation_comes_back_without_message_and_notes() -> None:
 
 def test_code_travels_to_the_sandbox_and_not_back() -> None:
     spec = {"d": [["f", {"c": "lambda x: x"}]]}
-    assert codec.probe_from_wire({"inputs": [spec, 0, 0], "grad": [], "cotangent": None}, []).inputs.spec == spec
+    assert codec.probe_from_wire({"inputs": [spec, 0, 0], "grad": [], "cotangent": None}, []).inputs == encode(
+        {"f": Code("lambda x: x")}
+    )
     with pytest.raises(WireError):
         codec.observation_from_wire({"value": [spec, 0, 0], "grads": {}, "mutated": [], "failure": None}, [])
 
@@ -233,7 +237,7 @@ def test_code_travels_to_the_sandbox_and_not_back() -> None:
 )  # fmt: skip
 def test_specs_that_are_no_trees_are_refused(spec: Any) -> None:
     with pytest.raises(WireError):
-        codec.check_spec(spec, 1, code=False)
+        codec.fetch_tree([spec, 0, 1], [np.zeros(3)])
 
 
 def test_a_deep_spec_is_refused() -> None:
@@ -241,7 +245,7 @@ def test_a_deep_spec_is_refused() -> None:
     for _ in range(9):
         spec = {"l": [spec]}
     with pytest.raises(WireError, match="deep"):
-        codec.check_spec(spec, 0, code=False)
+        codec.fetch_tree([spec, 0, 0], [])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. E
 `course/release` is generated here and can be made again.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from typing import Any
 
 import nbformat
 
+from autograder import judging
 from autograder.authoring.course import (
     BESIDE,
     CourseError,
@@ -42,18 +44,20 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
     for lesson in lessons:
         if wide := wide_lines(lesson):
             raise CourseError("\n".join(wide))
-        digest = source_digest(lesson)
+        wanted = {"built_from": source_digest(lesson), "named_by": naming_digest()}
         target = root / "source" / lesson.name / f"{lesson.name}.ipynb"
-        write_pack(lesson, target.parent)
-        if again or not _is_current(target, digest):
+        found = _made_from(target)
+        write_pack(lesson, target.parent, search=found != wanted)
+        if again or found.get("built_from") != wanted["built_from"]:
             notebook = read_lesson(lesson)
             _execute(notebook, target.parent)
-            notebook.metadata["attn"] = {"built_from": digest}
+            notebook.metadata["attn"] = wanted
             _write(notebook, target)
             yield f"{lesson.name}: executed"
-        elif _plain(target) != _plain_cells(notebook := read_lesson(lesson)):  # the engine says something else of its exercises
+        elif found != wanted or _plain(target) != _plain_cells(read_lesson(lesson)):  # the engine says or names something else
+            notebook = read_lesson(lesson)
             _keep_outputs(notebook, nbformat.read(target, as_version=4))
-            notebook.metadata["attn"] = {"built_from": digest}
+            notebook.metadata["attn"] = wanted
             _write(notebook, target)
             yield f"{lesson.name}: its text renewed"
     api = nbgrader_api(root, config=root / "nbgrader_config.py")
@@ -98,8 +102,14 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     name = f"{lesson.name}/{lesson.name}.ipynb"
     wanted, found = read_lesson(lesson), root / "source" / name
     edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
-    if not found.exists() or _plain(found) != _plain_cells(wanted) or not _is_current(found, source_digest(lesson)):
+    if (
+        not found.exists()
+        or _plain(found) != _plain_cells(wanted)
+        or _made_from(found).get("built_from") != source_digest(lesson)
+    ):
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
+    elif _made_from(found).get("named_by") != naming_digest():
+        problems.append(f"course/source/{name}: its pack is of another version of the engine: run `attn build`")
     made = lesson.pack(naming="pairs")
     for kind in ("source", "release"):
         path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
@@ -122,11 +132,17 @@ def wide_lines(lesson: Lesson) -> list[str]:
     return problems
 
 
-def write_pack(lesson: Lesson, folder: Path) -> Path:
-    """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference)."""
+def write_pack(lesson: Lesson, folder: Path, *, search: bool = True) -> Path:
+    """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference).
+
+    `search` looks for what is near the right answers, which takes most of the time: not needed where neither the lesson nor
+    what searches has changed since the pack was made.
+    """
     path = folder / f"{lesson.slug}{pack.SUFFIX}"
-    made = lesson.pack()
     found = pack.load(path) if path.exists() else None
+    if found is not None and not search and not pack.differences(lesson.pack(naming="pairs"), found):
+        return path
+    made = lesson.pack()
     if (
         found is None
         or pack.differences(made, found)
@@ -144,14 +160,21 @@ def source_digest(lesson: Lesson) -> str:
     return digest.hexdigest()[:16]
 
 
-def _is_current(path: Path, digest: str) -> bool:
-    if not path.exists():
-        return False
+@functools.cache
+def naming_digest() -> str:
+    """A hash of the engine's code that decides what a pack holds."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(judging.__file__).parent.rglob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _made_from(path: Path) -> dict[str, str]:
+    """What the executed notebook at `path` was made from; nothing where there is none."""
     try:
-        metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
-    except (ValueError, KeyError):  # half a file, of a version that did not write them whole
-        return False
-    return bool(metadata.get("attn", {}).get("built_from") == digest)
+        return dict(json.loads(path.read_text(encoding="utf-8"))["metadata"]["attn"])
+    except (OSError, ValueError, KeyError):  # none, half a file, or of a version that did not write it
+        return {}
 
 
 def _keep_outputs(notebook: Any, executed: Any) -> None:

@@ -156,7 +156,7 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
 
 def _exact(value: EncodedValue) -> list[tuple[str, Any]]:
     """The leaves that are right or wrong and nothing between: integers, booleans, text, None."""
-    return [(path, leaf["s"]) for path, leaf in value.leaves() if "s" in leaf and not isinstance(leaf["s"], float)]
+    return [(path, leaf.content) for path, leaf in value.leaves() if not isinstance(leaf.content, float | np.ndarray)]
 
 
 def _why(result: Result) -> str:

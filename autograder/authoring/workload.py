@@ -1,4 +1,4 @@
-"""How much work an exercise and a lesson are: the line under an exercise's heading, and a lesson's minutes."""
+"""How much work an exercise and a lesson are: the lines under their headings, and a lesson's minutes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,14 @@ WRITTEN_MINUTES = 6
 # A released lesson is also read where the course's answers are not: from its wheel, in Colab.
 COMPARE = "once you have written, compare (our answers come with the course's repository):"
 HEADING = re.compile(r"^### Exercise (\d\d)\.(\d+): +(\S.*)$", re.MULTILINE)
+STOP = "**A good place to stop.**"  # a paragraph that begins so ends a lesson's first sitting, which stands alone
+_STOP = re.compile(rf"^(?={re.escape(STOP)})", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 
 
 def announce(notebook: Any, exercises: Mapping[str, Exercise]) -> None:
-    """Under each exercise's heading, what its answer cells ask for: points, difficulty, minutes, kind. In place."""
+    """Under the title how long the lesson takes, under each exercise's heading what its answer cells ask for. In place."""
+    spent = sittings(notebook, exercises)
     at: tuple[Any, int] | None = None
     asked: list[Any] = []
     for cell in [*notebook.cells, None]:
@@ -31,6 +34,9 @@ def announce(notebook: Any, exercises: Mapping[str, Exercise]) -> None:
             at, asked = (cell, headings[-1].end()) if headings else None, []
         elif cell is not None and is_answer(cell):
             asked.append(cell)
+    title = next((cell for cell in notebook.cells if cell.cell_type == "markdown" and cell.source.startswith("# ")), None)
+    if title is not None:
+        _insert(title, len(title.source.partition("\n")[0]), _time(spent))
 
 
 def _insert(cell: Any, end: int, line: str) -> None:
@@ -66,13 +72,40 @@ def minutes(lesson: Lesson) -> int:
     """An estimate, to the next five minutes: text read, given code read, and what each exercise says that it takes."""
     import jupytext  # with what it brings, a third of the time that `attn grade` takes to start
 
-    words = lines = written = 0.0
-    for cell in jupytext.read(lesson.path).cells:
+    exercises = {exercise.id: exercise for exercise in lesson.exercises()}
+    return _round(sum(sittings(jupytext.read(lesson.path), exercises)))
+
+
+def sittings(notebook: Any, exercises: Mapping[str, Exercise]) -> list[float]:
+    """The minutes of the lesson up to where a paragraph begins with `STOP`, and those after it; without one, of all of it."""
+    spent, left = [0.0], dict(exercises)
+    for cell in notebook.cells:
+        asked = left.pop(str(exercise_of(cell) or grade_id(cell)), None)
+        spent[-1] += asked.minutes if asked else 0
         if cell.cell_type == "markdown" and not is_answer(cell):
-            words += len(cell.source.split())
+            before, *after = re.split(_STOP, cell.source, maxsplit=1)
+            spent[-1] += len(before.split()) / WORDS_A_MINUTE
+            spent += [len(text.split()) / WORDS_A_MINUTE for text in after]
         elif is_answer(cell):
-            written += _written_minutes(cell) if cell.cell_type == "markdown" else 0
+            spent[-1] += _written_minutes(cell) if cell.cell_type == "markdown" else 0
         elif exercise_of(cell) is None and not is_figure(cell):  # which is folded
-            lines += sum(bool(line.strip()) for line in cell.source.splitlines())
-    work = sum(exercise.minutes for exercise in lesson.exercises()) + written
-    return 5 * -(-round(words / WORDS_A_MINUTE + lines / LINES_A_MINUTE + work) // 5)
+            spent[-1] += sum(bool(line.strip()) for line in cell.source.splitlines()) / LINES_A_MINUTE
+    return [*spent[:-1], spent[-1] + sum(exercise.minutes for exercise in left.values())]
+
+
+def _round(spent: float) -> int:
+    return 5 * -(-round(spent) // 5)
+
+
+def _time(spent: Sequence[float]) -> str:
+    """What stands under a lesson's title.
+
+    >>> _time([31.0]), _time([52.0, 66.0])
+    ('*About 35 minutes.*', '*Two sittings: about 55 minutes to the good place to stop, then about 70.*')
+    """
+    first, *later = map(_round, spent)
+    return (
+        f"*Two sittings: about {first} minutes to the good place to stop, then about {later[0]}.*"
+        if later
+        else f"*About {first} minutes.*"
+    )

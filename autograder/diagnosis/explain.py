@@ -17,7 +17,7 @@ from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.observation import RUNNING
 from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Known, Mismatch, Result
-from autograder.judging.values import Array, EncodedValue, show
+from autograder.judging.values import Array, EncodedValue, PlainNode, show
 
 MAX_SIDE = 16
 UNKNOWN = "Wrong, and in none of the ways I know."
@@ -166,7 +166,8 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
         then = _say(replace(result, below=None), mismatch, reveal).headline
         seen = "" if then == UNKNOWN else f" What is seen here: {then}"
         return replace(first, advice=f"Mend `{result.below}` first, then check this one again.{seen}")
-    found, failure = result.diagnosis, result.failure
+    found = result.diagnosis
+    failure = result.worst[1].observation.failure if result.worst else result.failure  # of the case that is shown
     if found is not None and (reveal or found.known):
         return found
     if mismatch.check == "runs":
@@ -195,6 +196,8 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
         return Diagnosis(f"{exact[0]}: {mismatch.message}.".replace("?.", "?"), exact[1])
     if mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0:
         return off(float(mismatch.expected), float(mismatch.got), coarse=result.exercise.kind == "estimate")
+    if (slip := slips.in_any(result.cases)) is not None:
+        return Diagnosis(slip.headline, slip.advice)
     place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
     advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
     if place:
@@ -243,21 +246,20 @@ def _checks(mismatch: Mismatch, exercise: ExerciseRecord, record: CaseRecord) ->
 
 def _snippet(name: str, inputs: EncodedValue) -> str:
     """The smallest failing input, ready to paste into a cell."""
-    items = dict(inputs.spec["d"])
+    items = inputs.items()
     if set(items) == {"init", "weights", "calls"}:
-        plain = EncodedValue(items["init"], inputs.arrays)
-        lines = [f"obj = {name}(**{show(plain)})"]
-        if "s" not in items["weights"]:
+        lines = [f"obj = {name}(**{show(items['init'])})"]
+        if not isinstance(items["weights"], PlainNode):
             lines.append("# obj.load_state_dict(...): the given weights are in the lesson's probe pack")
-        for call in items["calls"]["t" if "t" in items["calls"] else "l"]:
-            method, arguments, attribute, *wanted = call["l" if "l" in call else "t"]
-            target = "obj" if method["s"] == "__call__" else f"obj.{method['s']}"
-            given = ", ".join(f"{key}={show(EncodedValue(value, inputs.arrays))}" for key, value in arguments["d"])
-            lines.append(target if attribute["s"] else f"{target}({given})")
-            if wanted and wanted[0]["s"]:
-                lines[-1] += f"  # raises {wanted[0]['s']}"
+        for call in items["calls"].entries or ():
+            method, arguments, attribute, *wanted = call.entries or ()
+            target = "obj" if method.content == "__call__" else f"obj.{method.content}"
+            given = ", ".join(f"{key}={show(value)}" for key, value in arguments.items().items())
+            lines.append(target if attribute.content else f"{target}({given})")
+            if wanted and wanted[0].content:
+                lines[-1] += f"  # raises {wanted[0].content}"
     else:
-        lines = [f"{key} = {show(EncodedValue(value, inputs.arrays))}" for key, value in items.items()]
+        lines = [f"{key} = {show(value)}" for key, value in items.items()]
         lines.append(f"{name}({', '.join(f'{key}={key}' for key in items)})")
     text = "\n".join(lines)
     return text if len(text) <= 6000 else text[:6000] + "\n# (shortened)"

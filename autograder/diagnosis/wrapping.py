@@ -6,15 +6,17 @@ mistake, where that explains the rest; or None.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from autograder.judging.judge import in_double, judge
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
-from autograder.judging.values import Array, EncodedValue, Spec
+from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, PlainNode
 
 WRAPPED = "~wrapped"
+Off = Callable[[EncodedValue, EncodedValue], EncodedValue | None]
 Explain = Callable[[ExerciseRecord, Sequence[CaseResult]], Diagnosis | None]
 
 
@@ -24,7 +26,7 @@ class Wrapping:
 
     says: str
     fix: str
-    off: Callable[[EncodedValue, EncodedValue], EncodedValue | None]
+    off: Off
     doubles: bool = False  # only of cases in double precision
 
 
@@ -62,9 +64,9 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
     for record, result in zip(cases, results, strict=True):
         want, got = record.expected.value, result.observation.value
         if not result.passed and want is not None and got is not None:
-            yield from _of_sequence(want.spec, got.spec)
+            yield from _of_sequence(want, got)
             yield Wrapping(
-                "returned a tensor or an array of no axes where a plain number is asked for",
+                "returned an array (or a tensor) that holds one number, where a plain number is asked for",
                 "Say `float(…)`, or `.item()`.",
                 _plain,
             )
@@ -94,9 +96,11 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
                 _double,
                 doubles=True,
             )
-            yield Wrapping("returned an axis of length 1 too many", "Index it away, or squeeze it.", _squeezed)
+            yield Wrapping("returned an axis of length 1 too many", "Index it away, or squeeze it.", _axes(more=True))
             yield Wrapping(
-                "lost an axis of length 1 that belongs to the result", "Keep it: `keepdims=True`, or `[..., None]`.", _stretched
+                "lost an axis of length 1 that belongs to the result",
+                "Keep it: `keepdims=True`, or `[..., None]`.",
+                _axes(more=False),
             )
             return
 
@@ -104,12 +108,8 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
 # ------------------------------------------------------------------------------------------ tuples
 
 
-def _parts(spec: Spec) -> list[Spec] | None:
-    return spec.get("t", spec.get("l"))
-
-
-def _of_sequence(want: Spec, got: Spec) -> Iterator[Wrapping]:
-    inside, asked = _parts(got), _parts(want)
+def _of_sequence(want: EncodedValue, got: EncodedValue) -> Iterator[Wrapping]:
+    inside, asked = got.entries, want.entries
     if inside is None:
         return
     if asked is None and len(inside) <= 6:
@@ -126,20 +126,20 @@ def _of_sequence(want: Spec, got: Spec) -> Iterator[Wrapping]:
             yield Wrapping(said, "Return those that the docstring names, in its order.", _without(place))
 
 
-def _item(place: int) -> Callable[[EncodedValue, EncodedValue], EncodedValue | None]:
+def _item(place: int) -> Off:
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
-        inside = _parts(got.spec)
-        return EncodedValue(inside[place], got.arrays) if inside and place < len(inside) and _parts(want.spec) is None else None
+        inside = got.entries
+        return inside[place] if inside and place < len(inside) and want.entries is None else None
 
     return off
 
 
-def _without(place: int) -> Callable[[EncodedValue, EncodedValue], EncodedValue | None]:
+def _without(place: int) -> Off:
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
-        inside, asked = _parts(got.spec), _parts(want.spec)
+        inside, asked = got.entries, want.entries
         if inside is None or asked is None or len(inside) != len(asked) + 1:
             return None
-        return EncodedValue({"t": [part for number, part in enumerate(inside) if number != place]}, got.arrays)
+        return Container((*inside[:place], *inside[place + 1 :]), "tuple")
 
     return off
 
@@ -147,47 +147,39 @@ def _without(place: int) -> Callable[[EncodedValue, EncodedValue], EncodedValue 
 # ------------------------------------------------------------------------------------------ leaves
 
 
-def _each(
-    change: Callable[[Spec, Array, Spec, EncodedValue], Array | None],
-) -> Callable[[EncodedValue, EncodedValue], EncodedValue | None]:
+def _each(change: Callable[[Array, Any], Array | None]) -> Off:
     """Each array that `change` has something else for, in its place; None where it has for none, or the structures differ."""
 
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         theirs, right = list(got.leaves()), dict(want.leaves())
         if [path for path, _ in theirs] != list(right):
             return None
-        arrays = [*got.arrays]
-        for path, leaf in theirs:
-            if "a" in leaf and (made := change(leaf, got.arrays[leaf["a"]], right[path], want)) is not None:
-                arrays[leaf["a"]] = made
-        same = all(one is two for one, two in zip(arrays, got.arrays, strict=True))
-        return None if same else EncodedValue(got.spec, arrays)
+        made: dict[EncodedValue, EncodedValue] = {
+            leaf: ArrayNode(array, leaf.kind)
+            for path, leaf in theirs
+            if isinstance(leaf, ArrayNode) and (array := change(leaf.content, right[path].content)) is not None
+        }
+        return got.map(lambda leaf: made.get(leaf, leaf)) if made else None
 
     return off
 
 
-def _wanted(leaf: Spec, want: EncodedValue) -> Array | None:
-    return want.arrays[leaf["a"]] if "a" in leaf else None
+def _is(right: Any, kinds: str) -> bool:
+    return isinstance(right, np.ndarray) and right.dtype.kind in kinds
 
 
-def _truth_of(leaf: Spec, got: Array, wanted: Spec, want: EncodedValue) -> Array | None:
-    right = _wanted(wanted, want)
-    if right is None or right.dtype.kind != "b" or got.dtype.kind == "b" or not np.isin(got, (0, 1)).all():
-        return None
-    return np.asarray(got != 0)
+def _truth_of(got: Array, right: Any) -> Array | None:
+    return np.asarray(got != 0) if _is(right, "b") and got.dtype.kind != "b" and np.isin(got, (0, 1)).all() else None
 
 
-def _additive_of(leaf: Spec, got: Array, wanted: Spec, want: EncodedValue) -> Array | None:
-    right = _wanted(wanted, want)
-    if right is None or right.dtype.kind != "b" or got.dtype.kind != "f" or not ((got == 0) | (got < -1e3)).all():
-        return None
-    return np.asarray(got == 0)
+def _additive_of(got: Array, right: Any) -> Array | None:
+    fits = _is(right, "b") and got.dtype.kind == "f" and ((got == 0) | (got < -1e3)).all()
+    return np.asarray(got == 0) if fits else None
 
 
-def _cast(kind: str) -> Callable[[EncodedValue, EncodedValue], EncodedValue | None]:
-    def change(leaf: Spec, got: Array, wanted: Spec, want: EncodedValue) -> Array | None:
-        right = _wanted(wanted, want)
-        if right is None or right.dtype.kind not in (kind, "u" if kind == "i" else kind) or got.dtype.kind in (kind, "c"):
+def _cast(kind: str) -> Off:
+    def change(got: Array, right: Any) -> Array | None:
+        if not _is(right, "iu" if kind == "i" else kind) or got.dtype.kind in (kind, "c"):
             return None
         if kind == "i" and not (np.isfinite(got) & (got == np.round(got))).all():
             return None
@@ -196,51 +188,39 @@ def _cast(kind: str) -> Callable[[EncodedValue, EncodedValue], EncodedValue | No
     return _each(change)
 
 
-def _double_of(leaf: Spec, got: Array, wanted: Spec, want: EncodedValue) -> Array | None:
+def _double_of(got: Array, right: Any) -> Array | None:
     return got.astype(np.float64) if got.dtype.kind == "f" and got.dtype.itemsize < 8 else None
 
 
-def _squeezed_of(leaf: Spec, got: Array, wanted: Spec, want: EncodedValue) -> Array | None:
-    right = _wanted(wanted, want)
-    if right is None or got.ndim <= right.ndim or got.shape == right.shape or got.size != right.size:
-        return None
-    return got.reshape(right.shape) if [n for n in got.shape if n != 1] == [n for n in right.shape if n != 1] else None
+def _axes(more: bool) -> Off:
+    """Axes of length 1 taken away, where there are `more` than in the right one, or put in."""
 
+    def change(got: Array, right: Any) -> Array | None:
+        if not isinstance(right, np.ndarray) or got.ndim == right.ndim or (got.ndim > right.ndim) != more:
+            return None
+        return got.reshape(right.shape) if [n for n in got.shape if n != 1] == [n for n in right.shape if n != 1] else None
 
-def _stretched_of(leaf: Spec, got: Array, wanted: Spec, want: EncodedValue) -> Array | None:
-    right = _wanted(wanted, want)
-    if right is None or got.ndim >= right.ndim or got.size != right.size:
-        return None
-    return got.reshape(right.shape) if [n for n in got.shape if n != 1] == [n for n in right.shape if n != 1] else None
+    return _each(change)
 
 
 _truth, _additive, _double = _each(_truth_of), _each(_additive_of), _each(_double_of)
-_squeezed, _stretched = _each(_squeezed_of), _each(_stretched_of)
 
 
-def _as_kind(kind: str) -> Callable[[EncodedValue, EncodedValue], EncodedValue | None]:
+def _as_kind(kind: str) -> Off:
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         other = "array" if kind == "tensor" else "tensor"
-        held = {leaf.get("k") for _, leaf in want.leaves() if "a" in leaf}
-        return got.of_kind(kind) if held == {kind} and any(leaf.get("k") == other for _, leaf in got.leaves()) else None
+        held = {leaf.kind for leaf in want.flat() if isinstance(leaf, ArrayNode)}
+        return got.of_kind(kind) if held == {kind} and any(leaf.kind == other for leaf in got.flat()) else None
 
     return off
 
 
 def _plain(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
     """Arrays of no axes as numbers, where numbers are asked for."""
-    right = dict(want.leaves())
-    found = False
+    made = got.map(_number)
+    return None if want.arrays or made == got else made
 
-    def change(leaf: Spec) -> Spec:
-        nonlocal found
-        if "a" in leaf and got.arrays[leaf["a"]].size == 1 and got.arrays[leaf["a"]].dtype.kind in "iuf":
-            found = True
-            number = got.arrays[leaf["a"]].reshape(()).item()
-            return {"s": number} if np.isfinite(number) else {"f": str(number)}
-        return leaf
 
-    if not all("a" not in leaf for leaf in right.values()):
-        return None
-    made = got.map(change)
-    return made if found else None
+def _number(leaf: EncodedValue) -> EncodedValue:
+    single = isinstance(leaf, ArrayNode) and leaf.content.size == 1 and leaf.content.dtype.kind in "iuf"
+    return PlainNode(leaf.content.item()) if single else leaf

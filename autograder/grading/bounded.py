@@ -80,15 +80,14 @@ def _coloured(source: str) -> Any:
 
 
 def _markdown(source: str) -> Any:
-    from autograder.grading.reports.feedback import markdown
+    from autograder.notebooks.html_page import markdown
 
     return markdown(source, trusted=False)
 
 
 def _answer(source: str) -> Any:
     """With formulas; what is read as HTML then was defused before, and passes an allow-list after."""
-    from autograder.grading.reports.feedback import markdown
-    from autograder.notebooks.submission import prose
+    from autograder.notebooks.html_page import markdown, prose
 
     try:
         return markdown(prose(source), trusted=True)

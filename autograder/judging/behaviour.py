@@ -43,7 +43,7 @@ def shown(name: str, seen: Observation, probe: Probe) -> Observation:
         return seen
     if sum(array.size for array in seen.value.arrays) > MAX_ENTRIES:
         return _unfit(seen, "ValueError", f"expected at most {MAX_ENTRIES} numbers")
-    if (strange := next((leaf["o"] for _, leaf in seen.value.leaves() if "o" in leaf), None)) is not None:
+    if (strange := seen.value.strange) is not None:
         return _unfit(seen, "TypeError", f"expected numbers or arrays, got a {strange}")
     try:
         with np.errstate(all="ignore"):

@@ -11,7 +11,7 @@ import numpy as np
 
 from autograder.judging.exercise import Tolerance
 from autograder.judging.observation import Observation
-from autograder.judging.values import Array
+from autograder.judging.values import Array, ArrayNode, store
 
 SUMS = 1
 LENGTH = 1 + SUMS
@@ -24,19 +24,15 @@ def fingerprint(seen: Observation) -> Array | None:
         return None
     pieces, parts = [], []
     for path, leaf in seen.value.leaves():
-        if "a" in leaf:
-            array = np.asarray(seen.value.arrays[leaf["a"]])
-            kind = "i" if array.dtype.kind == "u" else array.dtype.kind
-            parts.append(f"{path}{array.shape}{kind}" if array.ndim else path)
-            pieces.append(array)
-        elif isinstance(leaf.get("s"), int | float):
+        if isinstance(leaf, ArrayNode):
+            kind = "i" if leaf.content.dtype.kind == "u" else leaf.content.dtype.kind
+            parts.append(f"{path}{leaf.content.shape}{kind}" if leaf.content.ndim else path)
+            pieces.append(leaf.content)
+        elif isinstance(leaf.content, int | float):
             parts.append(path)
-            pieces.append(np.asarray(leaf["s"]))
-        elif "f" in leaf:
-            parts.append(path)
-            pieces.append(np.asarray(float(leaf["f"])))
+            pieces.append(np.asarray(leaf.content))
         else:
-            parts.append(f"{path}{leaf}")
+            parts.append(f"{path}{store(leaf, [])[0]}")
     for name, grad in sorted(seen.grads.items()):
         parts.append(f"{name}{None if grad is None else np.shape(grad)}")
         pieces += [] if grad is None else [np.asarray(grad)]

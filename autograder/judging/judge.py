@@ -15,7 +15,7 @@ from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Property, Tolerance
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
-from autograder.judging.values import Array, EncodedValue, Spec
+from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, ObjectNode, PlainNode
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
 KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "floating", "c": "complex"}
@@ -43,31 +43,30 @@ def mismatch(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) ->
 
 
 def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
-    return compare(record.expected, seen, exercise.tolerance, exercise.properties) or _precision(record, seen)
+    return compare(record.expected, seen, exercise.tolerance, exercise.properties) or imprecise(record, seen)
 
 
-def _precision(record: CaseRecord, seen: Observation) -> Mismatch | None:
+def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
     """Where tensors come in double precision, the results must have it too; and of 16 bits, where a right result has no more."""
     if seen.value is None or record.expected.value is None:
         return None
     double = in_double(record)
-    for (path, one), (_, two) in zip(record.expected.value.leaves(), seen.value.leaves(), strict=False):
-        want, got = (np.asarray(_leaf(*each)) for each in ((one, record.expected.value), (two, seen.value)))
-        if "a" not in two or got.dtype.kind != "f":
+    for (path, want), (_, got) in zip(record.expected.value.leaves(), seen.value.leaves(), strict=False):
+        if not isinstance(got, ArrayNode) or got.content.dtype.kind != "f":
             continue
-        if double and got.dtype.itemsize < 8:
+        dtype = got.content.dtype
+        if double and dtype.itemsize < 8:
             return Mismatch(
-                "dtype", f"expected float64 entries, as the inputs have, got {got.dtype}: was a tensor made without `dtype`", path
+                "dtype", f"expected float64 entries, as the inputs have, got {dtype}: was a tensor made without `dtype`", path
             )
-        if want.dtype == np.float16 and got.dtype.itemsize > 2:
-            return Mismatch("dtype", f"expected entries of 16 bits, as the inputs have, got {got.dtype}", path)
+        if dtype.itemsize > 2 and isinstance(want, ArrayNode) and want.content.dtype == np.float16:
+            return Mismatch("dtype", f"expected entries of 16 bits, as the inputs have, got {dtype}", path)
     return None
 
 
 def in_double(record: CaseRecord) -> bool:
     """Whether the case hands tensors over in double precision."""
-    held = record.probe.inputs
-    return any(leaf.get("k") == "tensor" and held.arrays[leaf["a"]].dtype == np.float64 for _, leaf in held.leaves())
+    return any(leaf.kind == "tensor" and leaf.content.dtype == np.float64 for leaf in record.probe.inputs.flat())
 
 
 def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:
@@ -99,10 +98,7 @@ def compare(
         return Mismatch("runs", "nothing was returned")
     if (problem := _structure(expected.value, seen.value)) is not None:
         return problem
-    pairs = [
-        (path, _leaf(a, expected.value), _leaf(b, seen.value))
-        for (path, a), (_, b) in zip(expected.value.leaves(), seen.value.leaves(), strict=True)
-    ]
+    pairs = [(path, a.content, b.content) for (path, a), (_, b) in zip(expected.value.leaves(), seen.value.leaves(), strict=True)]
     for path, want, got in pairs:
         if (problem := _shape_and_dtype(path, want, got)) is not None:
             return problem
@@ -160,66 +156,40 @@ def _failure_text(failure: Failure) -> str:
     }.get(failure.kind, f"{failure.type}: {failure.message}{where}")
 
 
-def _leaf(spec: Spec, tree: EncodedValue) -> Any:
-    if "a" in spec:
-        return tree.arrays[spec["a"]]
-    if "f" in spec:
-        return float(spec["f"])
-    return spec.get("s")
+def _type_name(node: EncodedValue) -> str:
+    if node.entries is not None:
+        return f"{node.kind} of {len(node.entries)}"
+    if isinstance(node, ArrayNode):
+        return "torch.Tensor" if node.kind == "tensor" else "numpy array"
+    if isinstance(node, ObjectNode) or node.content is None:
+        return node.name if isinstance(node, ObjectNode) else node.kind or "None"
+    return type(node.content).__name__
 
 
-def _type_name(spec: Spec) -> str:
-    if "a" in spec:
-        return "torch.Tensor" if spec["k"] == "tensor" else "numpy array"
-    if "o" in spec:
-        return str(spec["o"])
-    for tag, name in (("l", "list"), ("t", "tuple"), ("d", "dict"), ("f", "float")):
-        if tag in spec:
-            return name + (f" of {len(spec[tag])}" if tag in "lt" else "")
-    return "None" if spec.get("s") is None else type(spec["s"]).__name__
+def _structure(a: EncodedValue, b: EncodedValue, path: str = "") -> Mismatch | None:
+    """Where the second value is not of the kind of the first: a list counts as a tuple, an array of no axes as its number."""
+    if not isinstance(a, Container):
+        return None if _fits(a, b) else Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
+    if a.entries is None:
+        other = b.items()
+        if b.kind != "dict" or set(other) != set(a.keys):
+            return Mismatch("kind", f"expected a dict with keys {sorted(a.keys)}, got {_type_name(b)}", path)
+        steps = [(f"{path}[{key!r}]", part, other[key]) for key, part in a.items().items()]
+    else:
+        if b.entries is None or len(b.entries) != len(a.entries):
+            return Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
+        steps = [(f"{path}[{i}]", x, y) for i, (x, y) in enumerate(zip(a.entries, b.entries, strict=True))]
+    return next((problem for step, x, y in steps if (problem := _structure(x, y, step))), None)
 
 
-def _is_number(spec: Spec) -> bool:
-    return "f" in spec or (isinstance(spec.get("s"), int | float) and not isinstance(spec.get("s"), bool))
-
-
-def _structure(expected: EncodedValue, got: EncodedValue) -> Mismatch | None:
-    def walk(a: Spec, b: Spec, path: str) -> Mismatch | None:
-        for tag in ("l", "t"):
-            if tag in a:
-                items = b.get("l", b.get("t"))
-                if items is None or len(items) != len(a[tag]):
-                    return Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
-                return next(
-                    (p for i, (x, y) in enumerate(zip(a[tag], items, strict=True)) if (p := walk(x, y, f"{path}[{i}]"))), None
-                )
-        if "d" in a:
-            if "d" not in b or {k for k, _ in a["d"]} != {k for k, _ in b["d"]}:
-                return Mismatch("kind", f"expected a dict with keys {sorted(k for k, _ in a['d'])}, got {_type_name(b)}", path)
-            other = dict(b["d"])
-            return next((p for k, x in a["d"] if (p := walk(x, other[k], f"{path}[{k!r}]"))), None)
-        zero_d = ("a" in a and expected.arrays[a["a"]].ndim == 0 and _is_number(b)) or (
-            _is_number(a)
-            and "a" in b
-            and b["k"] == "array"
-            and got.arrays[b["a"]].ndim == 0
-            and got.arrays[b["a"]].dtype.kind in "iuf"
-        )
-        if zero_d or (_is_number(a) and _is_number(b)) or ("a" in a and "a" in b and a["k"] == b["k"]):
-            return None
-        if "s" in a and "s" in b and type(a["s"]) is type(b["s"]):
-            return None
-        if (
-            "s" in a
-            and isinstance(a["s"], bool)
-            and "a" in b
-            and got.arrays[b["a"]].shape == ()
-            and got.arrays[b["a"]].dtype.kind == "b"
-        ):
-            return None
-        return Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
-
-    return walk(expected.spec, got.spec, "")
+def _fits(a: EncodedValue, b: EncodedValue) -> bool:
+    if isinstance(a, ArrayNode):
+        return a.kind == b.kind if isinstance(b, ArrayNode) else a.content.ndim == 0 and b.is_number
+    if isinstance(b, ArrayNode):
+        wanted = "iuf" if a.is_number and b.kind == "array" else "b" if isinstance(a.content, bool) else ""
+        return b.content.ndim == 0 and b.content.dtype.kind in wanted
+    same = isinstance(a, PlainNode) and isinstance(b, PlainNode) and type(a.content) is type(b.content)
+    return same or (a.is_number and b.is_number)
 
 
 def _shape_and_dtype(path: str, want: Any, got: Any) -> Mismatch | None:

@@ -35,7 +35,7 @@ class Observation:
         return sum(array.nbytes for array in arrays if array is not None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Probe:
     """The input of one case as data: everything `observe` needs and nothing that it must not know."""
 

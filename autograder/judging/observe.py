@@ -19,7 +19,7 @@ from typing import Any
 from autograder.judging import limits
 from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
-from autograder.judging.values import Array, EncodedValue, as_array, decode, encode
+from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, ObjectNode, as_array, decode, encode
 
 MAX_NOTES = 5
 _OWN = (__file__, limits.__file__)
@@ -107,15 +107,16 @@ def observe_within(
 def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
     """`answer` on the probe's inputs in the room that it has, after others of their kind: it cannot have kept the result."""
     room = int(probe.room * sum(array.nbytes for array in given.arrays))
-    others = EncodedValue(probe.inputs.spec, [_turned(array) for array in probe.inputs.arrays])
-    copies = iter([decode(each, dtype=dtype) for each in (others, probe.inputs)])
-    tensors = any(leaf.get("k") == "tensor" for _, leaf in given.leaves())
+    copies = iter([decode(each, dtype=dtype) for each in (probe.inputs.map(_turned), probe.inputs)])
+    tensors = any(leaf.kind == "tensor" for leaf in given.flat())
     return limits.within(room, lambda: _run(answer, next(copies)), tensors=tensors)
 
 
-def _turned(array: Array) -> Array:
+def _turned(leaf: EncodedValue) -> EncodedValue:
     """Other numbers of the same kind, and size; what counts or says where stays as it is."""
-    return array.ravel()[::-1].reshape(array.shape) if array.dtype.kind in "fc" else array
+    if not isinstance(leaf, ArrayNode) or leaf.content.dtype.kind not in "fc":
+        return leaf
+    return ArrayNode(leaf.content.ravel()[::-1].reshape(leaf.content.shape), leaf.kind)
 
 
 class _UnusableError(Exception):
@@ -190,8 +191,8 @@ def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Obs
 def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[str, ...]:
     if not isinstance(values, dict):
         return ()
-    now, gone = after.items(), EncodedValue({})
-    return tuple(name for name, old in before.items().items() if not same(old, now.get(name, gone)))
+    now = after.items()
+    return tuple(name for name, old in before.items().items() if name not in now or not same(old, now[name]))
 
 
 def same(one: EncodedValue, two: EncodedValue) -> bool:
@@ -199,17 +200,13 @@ def same(one: EncodedValue, two: EncodedValue) -> bool:
     left, right = list(one.leaves()), list(two.leaves())
     if [path for path, _ in left] != [path for path, _ in right]:
         return False
-    for (_, a), (_, b) in zip(left, right, strict=True):
-        if "c" in a or "o" in a:
-            continue
-        if ("a" in a) != ("a" in b):
-            return False
-        if "a" in a:
-            if _bits(one.arrays[a["a"]]) != _bits(two.arrays[b["a"]]):
-                return False
-        elif a != b:
-            return False
-    return True
+    return all(_alike(a, b) for (_, a), (_, b) in zip(left, right, strict=True))
+
+
+def _alike(a: EncodedValue, b: EncodedValue) -> bool:
+    if isinstance(a, ArrayNode) and isinstance(b, ArrayNode):
+        return _bits(a.content) == _bits(b.content)
+    return isinstance(a, Code | ObjectNode) or a == b or repr(a) == repr(b)  # NaN equals NaN in writing
 
 
 def _bits(array: Array) -> tuple[str, tuple[int, ...], bytes]:
@@ -229,7 +226,12 @@ def _describe(error: BaseException, answer: Any) -> Failure:
 
 
 def _is_stub(frame: traceback.FrameSummary, answer: Any, cell: str | None) -> bool:
-    """Whether the frame that says "not implemented" is the answer's own, and not that of a function that it calls."""
+    """Whether the frame that says "not implemented" is the answer's own, and not that of a function that it calls.
+
+    PyTorch says so too, of an operation that it has not for a type of numbers.
+    """
+    if frame.line and "raise" not in frame.line:
+        return False
     return cell is None or (frame.filename == cell and (isinstance(answer, type) or frame.name == answer.__name__))
 
 

@@ -26,7 +26,7 @@ from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
 from autograder.judging.record_json import from_json, to_json
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
-from autograder.judging.values import Array, EncodedValue, encode
+from autograder.judging.values import Array, ArrayNode, EncodedValue, encode
 
 FORMAT = 2
 PAIR = "+"  # joins the ids of two mistakes that are made at once
@@ -109,7 +109,7 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     made = case.make(draw)
     inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
     if exercise.tensors:
-        inputs = _as_tensors(inputs, np.float64 if case.double else np.float32)
+        inputs = inputs.map(lambda leaf: _tensor(leaf, np.float64 if case.double else np.float32))
     probe = Probe(inputs, room=case.room, by_hand=case.by_hand)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
@@ -120,7 +120,7 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
         expected = _expected_failure(where, expected, case.raises)
     elif expected.failure is not None:
         raise ValueError(f"{where}: the reference itself failed: {expected.failure.type}: {expected.failure.message}.")
-    if expected.value is not None and (strange := next((x["o"] for _, x in expected.value.leaves() if "o" in x), None)):
+    if expected.value is not None and (strange := expected.value.strange):
         raise ValueError(
             f"{where}: the reference returns a {strange}, which cannot be compared. "
             "Return numbers (integers below 2**63), text, arrays, or lists, tuples and dicts of them."
@@ -170,15 +170,15 @@ def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Toleran
     return True
 
 
-def _as_tensors(tree: EncodedValue, dtype: type[np.float32 | np.float64]) -> EncodedValue:
-    single = [a.astype(dtype) if a.dtype.kind == "f" else a for a in tree.arrays]
-    return EncodedValue(tree.of_kind("tensor").spec, single)
+def _tensor(leaf: EncodedValue, dtype: type[np.float32 | np.float64]) -> EncodedValue:
+    if not isinstance(leaf, ArrayNode):
+        return leaf
+    return ArrayNode(leaf.content.astype(dtype) if leaf.content.dtype.kind == "f" else leaf.content, "tensor")
 
 
 def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:
-    first = next(spec for _, spec in value.leaves())
-    shape = value.arrays[first["a"]].shape
-    return EncodedValue({"a": 0, "k": "tensor"}, [draw.normal(*shape).astype(np.float32)])
+    _, first = next(value.leaves())
+    return ArrayNode(draw.normal(*first.content.shape).astype(np.float32), "tensor")
 
 
 # ---------------------------------------------------------------------------------------------- files

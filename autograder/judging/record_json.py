@@ -11,14 +11,14 @@ from autograder.judging.fingerprint import LENGTH
 from autograder.judging.near import programs as nearby
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
-from autograder.judging.values import Array, EncodedValue, encode, fetch, store
+from autograder.judging.values import Array, ArrayNode, fetch, store
 
 
 def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
     failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
     return {
         "value": store(seen.value, arrays),
-        "grads": {name: None if g is None else store(encode(g), arrays) for name, g in sorted(seen.grads.items())},
+        "grads": {name: store(None if g is None else ArrayNode(g), arrays) for name, g in sorted(seen.grads.items())},
         "mutated": list(seen.mutated),
         "failure": failure,
     }
@@ -35,15 +35,15 @@ def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: 
         return None
     lost = np.full(LENGTH, np.nan, np.float32)
     rows = [*(case.pairs.get(name, lost) for name in pairs), *(case.near.get(name, lost) for name in near)]
-    return store(EncodedValue({"a": 0}, [np.stack(rows).T]), arrays)  # a column of like numbers packs better
+    arrays.append(np.stack(rows).T)  # a column of like numbers packs better
+    return [{"a": 0}, len(arrays) - 1, 1]
 
 
 def _rows(stored: Any, places: Sequence[int], arrays: list[Array]) -> dict[int, Array]:
     """The fingerprints of one case by the places of their programs."""
-    table = None if stored is None else fetch(stored, arrays)
-    if table is None:
+    if stored is None:
         return {}
-    rows = np.ascontiguousarray(table.arrays[0].T)
+    rows = np.ascontiguousarray(arrays[stored[1]].T)
     return {place: row for place, row in zip(places, rows, strict=True) if not np.isnan(row[0])}
 
 
@@ -53,10 +53,7 @@ def _first_near(names: Sequence[str]) -> int:
 
 
 def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
-    grads: dict[str, Array | None] = {}
-    for name, stored in item["grads"].items():
-        tree = fetch(stored, arrays)
-        grads[name] = None if tree is None else tree.arrays[0]
+    grads = {name: None if stored is None else arrays[stored[1]] for name, stored in item["grads"].items()}
     failure = None if item["failure"] is None else Failure(*item["failure"])
     return Observation(fetch(item["value"], arrays), grads, tuple(item["mutated"]), failure)
 

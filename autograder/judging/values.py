@@ -1,103 +1,166 @@
-"""Values as data: nested Python values <-> a JSON-able spec and a flat list of NumPy arrays.
+"""Values as data: nested Python values <-> a few kinds of nodes, and nodes <-> JSON over a flat list of NumPy arrays.
 
 One representation serves the probe packs (on disk), the observations of a learner's function (in memory)
 and the pipe to the sandbox (on the wire), so a value is encoded by one piece of code and compared by another
-that never needs torch, pickle or the object itself.
+that never needs torch, pickle or the object itself. `EncodedValue.fold` is what all that walks through one is made of.
 
-A *spec* is one of
+`store` writes a value as `[spec, first, count]` and `fetch` reads it, believing nothing. A *spec* is one of
 
-====================================  =====================================================
-``{"s": 1.5}``                        a scalar: None, bool, int, float (``{"f": "inf"}`` where JSON has no word), str
-``{"a": 0, "k": "array"}``            ``arrays[0]``, a NumPy array; ``"k": "tensor"`` for a torch tensor
-``{"l": [spec, …]}``                  a list; ``{"t": [...]}`` a tuple
-``{"d": [[key, spec], …]}``           a dict with string keys
-``{"c": "lambda x: x + 1"}``          trusted source of a function argument (packs only, see `exercise.Code`)
-``{"o": "Banana"}``                   anything else: the name of its type
-====================================  =====================================================
+====================================  ===========================================================================
+``{"s": 1.5}``                        `PlainNode`: None, bool, int, float (``{"f": "inf"}`` where JSON has no word), str
+``{"a": 0, "k": "array"}``            `ArrayNode`: a NumPy array, the first of its own; ``"k": "tensor"`` for a torch tensor
+``{"l": [spec, …]}``                  `Container`: a list; ``{"t": [...]}`` a tuple
+``{"d": [[key, spec], …]}``           the same: a dict with string keys
+``{"c": "lambda x: x + 1"}``          `Code`: trusted source of a function argument (packs and probes only)
+``{"o": "Banana"}``                   `ObjectNode`: anything else, the name of its type
+====================================  ===========================================================================
 """
 
+import importlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
-Spec = dict[str, Any]
 Array = np.ndarray[Any, np.dtype[Any]]
+Spec = dict[str, Any]
+T = TypeVar("T")
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 MAX_KEY = 200  # characters: a key is in the path of each leaf below it, and ten thousand long ones fill a memory
 
 
-@dataclass(frozen=True)
-class Code:
+class EncodedValue:
+    """An encoded value: one of the nodes below. What is said here is true of those without parts."""
+
+    __slots__ = ()
+    content: Any = None  # what is compared: an array, or a plain value
+    kind: str = ""  # "array" or "tensor"; "list", "tuple" or "dict"
+    entries: "tuple[EncodedValue, ...] | None" = None  # the values in a list or tuple
+
+    def fold(self, leaf: Callable[["EncodedValue"], T], whole: Callable[["Container", list[T]], T]) -> T:
+        """`leaf` of a leaf; of a container `whole`, given what was made of its parts."""
+        return leaf(self)
+
+    def leaves(self, path: str = "") -> Iterator[tuple[str, "EncodedValue"]]:
+        """Each leaf with its path, `""` for a bare value, `"[0]"` or `"['k']"` inside a container; keys are sorted."""
+        yield path, self
+
+    def flat(self) -> list["EncodedValue"]:
+        """The leaves in the order in which they were written."""
+        return [self]
+
+    def items(self) -> dict[str, "EncodedValue"]:
+        """The values of a dict by their keys; none of anything else."""
+        return {}
+
+    def map(self, change: Callable[["EncodedValue"], "EncodedValue"]) -> "EncodedValue":
+        """The same lists, tuples and dicts, each leaf changed."""
+        return self.fold(change, lambda whole, parts: Container(tuple(parts), whole.kind, whole.keys))
+
+    def of_kind(self, kind: str) -> "EncodedValue":
+        """The same value with its arrays as `kind`, "array" or "tensor"."""
+        return self.map(lambda leaf: ArrayNode(leaf.content, kind) if isinstance(leaf, ArrayNode) else leaf)
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.content, int | float) and not isinstance(self.content, bool)
+
+    @property
+    def arrays(self) -> list[Array]:
+        return [leaf.content for leaf in self.flat() if isinstance(leaf, ArrayNode)]
+
+    @property
+    def strange(self) -> str | None:
+        """The type of the first thing in it that cannot be compared."""
+        return next((leaf.name for leaf in self.flat() if isinstance(leaf, ObjectNode)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainNode(EncodedValue):
+    content: bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayNode(EncodedValue):
+    content: Array
+    kind: str = "array"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectNode(EncodedValue):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code(EncodedValue):
     """A function argument, kept as source text so that a pack stays plain data (`Code("lambda x: 2 * x")`)."""
 
     source: str
 
     def build(self) -> Callable[..., Any]:
         """The function. Only for text from the course's own packs, never for anything a learner sent."""
-        namespace: dict[str, Any] = {"np": np}
-        if "torch" in self.source:
-            import torch
-
-            namespace["torch"] = torch
-        function: Callable[..., Any] = eval(self.source, namespace)
+        torch = {"torch": importlib.import_module("torch")} if "torch" in self.source else {}
+        function: Callable[..., Any] = eval(self.source, {"np": np, **torch})
         return function
 
 
-@dataclass
-class EncodedValue:
-    """An encoded value: its `spec` and the `arrays` the spec points into."""
+@dataclass(frozen=True, slots=True)
+class Container(EncodedValue):
+    """A list, a tuple or a dict of `parts`; `keys` are a dict's."""
 
-    spec: Spec
-    arrays: list[Array] = field(default_factory=list)
+    parts: tuple[EncodedValue, ...]
+    kind: str
+    keys: tuple[str, ...] = ()
 
-    def leaves(self) -> Iterator[tuple[str, Spec]]:
-        """Each leaf with its path, `""` for a bare value, `"[0]"` or `"['k']"` inside a container."""
-        yield from _leaves(self.spec, "")
+    def fold(self, leaf: Callable[[EncodedValue], T], whole: Callable[["Container", list[T]], T]) -> T:
+        return whole(self, [part.fold(leaf, whole) for part in self.parts])
 
-    def map(self, change: Callable[[Spec], Spec], arrays: list[Array] | None = None) -> "EncodedValue":
-        """The same lists, tuples and dicts, each leaf changed; the new leaves point into `arrays` (default: the present ones)."""
-        return EncodedValue(_map(self.spec, change), self.arrays if arrays is None else arrays)
+    def leaves(self, path: str = "") -> Iterator[tuple[str, EncodedValue]]:
+        steps = sorted(self.items().items(), key=itemgetter(0)) if self.kind == "dict" else enumerate(self.parts)
+        for step, part in steps:
+            yield from part.leaves(f"{path}[{step!r}]")
 
-    def of_kind(self, kind: str) -> "EncodedValue":
-        """The same value with its arrays as `kind`, "array" or "tensor"."""
-        return self.map(lambda leaf: {**leaf, "k": kind} if "a" in leaf else leaf)
+    def flat(self) -> list[EncodedValue]:
+        return [leaf for part in self.parts for leaf in part.flat()]
 
-    def items(self) -> dict[str, "EncodedValue"]:
-        """The values of a dict by their keys; none of anything else."""
-        return {key: EncodedValue(item, self.arrays) for key, item in self.spec.get("d", [])}
+    @property
+    def entries(self) -> tuple[EncodedValue, ...] | None:  # type: ignore[override]  # of the others it is known beforehand
+        return None if self.kind == "dict" else self.parts
 
-
-def store(value: EncodedValue | None, arrays: list[Array]) -> Any:
-    """`value` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
-    if value is None:
-        return None
-    arrays.extend(value.arrays)
-    return [value.spec, len(arrays) - len(value.arrays), len(value.arrays)]
+    def items(self) -> dict[str, EncodedValue]:
+        return dict(zip(self.keys, self.parts, strict=True)) if self.kind == "dict" else {}
 
 
-def fetch(stored: Any, arrays: Sequence[Array]) -> EncodedValue | None:
-    """The inverse of `store`, for what this course stored itself: nothing is checked."""
-    if stored is None:
-        return None
-    spec, first, count = stored
-    return EncodedValue(spec, list(arrays[first : first + count]))
+# ------------------------------------------------------------------------------------------ Python's values
 
 
-def encode(value: Any) -> EncodedValue:
-    """`value` as a `EncodedValue`; what has no place in one becomes the name of its type."""
-    tree = EncodedValue({})
-    tree.spec = _encode(value, tree.arrays, 0)
-    return tree
-
-
-def decode(tree: EncodedValue, *, dtype: str | None = None) -> Any:
-    """The value again. Arrays marked as tensors become torch tensors; `dtype` casts the floating ones."""
-    return _decode(tree.spec, tree.arrays, dtype)
+def encode(value: Any, depth: int = 0) -> EncodedValue:
+    """`value` as nodes; what has no place among them becomes the name of its type."""
+    if value is None or type(value) in (bool, float, str) or isinstance(value, str):
+        return PlainNode(value)
+    if type(value) is int:
+        return PlainNode(value) if abs(value) < 2**63 else ObjectNode("int")
+    if isinstance(value, Code):
+        return value
+    if (found := as_array(np.asarray(value) if type(value) is complex else value)) is not None:
+        array, kind = found
+        return ArrayNode(np.ascontiguousarray(array).reshape(array.shape), kind)  # ascontiguousarray makes 0-d arrays 1-d
+    if depth < MAX_DEPTH and isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
+        if not isinstance(value, dict):
+            parts = tuple([encode(item, depth + 1) for item in value])
+            return Container(parts, "list" if isinstance(value, list) else "tuple")
+        if len(keys := dict.fromkeys(map(str, value))) < len(value):
+            return ObjectNode("dict with keys that read the same")
+        if max(map(len, keys), default=0) > MAX_KEY:
+            return ObjectNode(f"dict with a key of more than {MAX_KEY} characters")
+        return Container(tuple([encode(item, depth + 1) for item in value.values()]), "dict", tuple(keys))
+    return ObjectNode(type(value).__name__[:80])
 
 
 def as_array(value: Any) -> tuple[Array, str] | None:
@@ -116,99 +179,125 @@ def as_array(value: Any) -> tuple[Array, str] | None:
     return None
 
 
-def _encode(value: Any, arrays: list[Array], depth: int) -> Spec:
-    if value is None or isinstance(value, bool | str):
-        return {"s": value}
-    if type(value) is int:
-        return {"s": value} if abs(value) < 2**63 else {"o": "int"}
-    if type(value) is float:
-        return {"s": value} if np.isfinite(value) else {"f": str(value)}
-    if type(value) is complex:
-        value = np.asarray(value)
-    if isinstance(value, Code):
-        return {"c": value.source}
-    found = as_array(value)
-    if found is not None:
-        array, kind = found
-        arrays.append(np.ascontiguousarray(array).reshape(array.shape))  # ascontiguousarray makes 0-d arrays 1-d
-        return {"a": len(arrays) - 1, "k": kind}
-    if depth < MAX_DEPTH and isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
-        if isinstance(value, dict):
-            if len({str(key) for key in value}) < len(value):
-                return {"o": "dict with keys that read the same"}
-            if any(len(str(key)) > MAX_KEY for key in value):
-                return {"o": f"dict with a key of more than {MAX_KEY} characters"}
-            return {"d": [[str(key), _encode(item, arrays, depth + 1)] for key, item in value.items()]}
-        return {"l" if isinstance(value, list) else "t": [_encode(item, arrays, depth + 1) for item in value]}
-    return {"o": type(value).__name__[:80]}
+def decode(value: EncodedValue, *, dtype: str | None = None) -> Any:
+    """The value again. Arrays marked as tensors become torch tensors; `dtype` casts the floating ones."""
 
-
-def _decode(spec: Spec, arrays: list[Array], dtype: str | None) -> Any:
-    ((tag, body),) = [(key, spec[key]) for key in spec if key != "k"]
-    if tag == "a":
-        array = arrays[body]
-        if dtype is not None and array.dtype.kind == "f":
-            array = array.astype(dtype)
-        if spec["k"] == "array":
-            return array.copy()
+    def leaf(node: EncodedValue) -> Any:
+        if not isinstance(node, ArrayNode):
+            return node.build() if isinstance(node, Code) else node.content
+        cast = dtype is not None and node.content.dtype.kind == "f"
+        array = node.content.astype(dtype, order="C") if cast else node.content.copy()
+        if node.kind == "array":
+            return array
         import torch
 
-        return torch.from_numpy(array.copy())
-    if tag in "lt":
-        items = [_decode(item, arrays, dtype) for item in body]
-        return items if tag == "l" else tuple(items)
-    if tag == "d":
-        return {key: _decode(item, arrays, dtype) for key, item in body}
-    if tag == "c":
-        return Code(body).build()
-    return float(body) if tag == "f" else body
+        return torch.from_numpy(array)
+
+    return value.fold(leaf, _build)
 
 
-def _map(spec: Spec, change: Callable[[Spec], Spec]) -> Spec:
-    if "d" in spec:
-        return {"d": [[key, _map(item, change)] for key, item in spec["d"]]}
-    tag = next((tag for tag in "lt" if tag in spec), None)
-    return change(spec) if tag is None else {tag: [_map(item, change) for item in spec[tag]]}
+def _build(whole: Container, parts: list[Any]) -> list[Any] | tuple[Any, ...] | dict[str, Any]:
+    if whole.kind == "dict":
+        return dict(zip(whole.keys, parts, strict=True))
+    return parts if whole.kind == "list" else tuple(parts)
 
 
-def _leaves(spec: Spec, path: str) -> Iterator[tuple[str, Spec]]:
-    for tag in "lt":
-        if tag in spec:
-            for index, item in enumerate(spec[tag]):
-                yield from _leaves(item, f"{path}[{index}]")
-            return
-    if "d" in spec:
-        for key, item in sorted(spec["d"], key=lambda pair: str(pair[0])):
-            yield from _leaves(item, f"{path}[{key!r}]")
-        return
-    yield path, spec
-
-
-def show(tree: EncodedValue) -> str:
+def show(value: EncodedValue) -> str:
     """The value as Python source that can be pasted: `np.array([[1., 2.]])`."""
-    return _show(tree.spec, tree.arrays)
+    return value.fold(_show_leaf, _show_whole)
 
 
-def _show(spec: Spec, arrays: list[Array]) -> str:
-    if "a" in spec:
-        array = arrays[spec["a"]]
-        maker = "torch.tensor" if spec["k"] == "tensor" else "np.array"
-        if array.size == 0:
-            return f"{'torch' if spec['k'] == 'tensor' else 'np'}.empty({array.shape})"
-        body = np.array2string(array, separator=", ", precision=4, suppress_small=False, threshold=10**6, max_line_width=110)
+def _show_leaf(node: EncodedValue) -> str:
+    if isinstance(node, ArrayNode):
+        name, maker = ("torch", "tensor") if node.kind == "tensor" else ("np", "array")
+        if node.content.size == 0:
+            return f"{name}.empty({node.content.shape})"
+        body = np.array2string(
+            node.content, separator=", ", precision=4, suppress_small=False, threshold=10**6, max_line_width=110
+        )
         for word in ("nan", "inf"):
             body = body.replace(word, f'float("{word}")')
-        return f"{maker}({body})"
-    if "s" in spec:
-        return repr(spec["s"])
-    if "f" in spec:
-        return f"float({spec['f']!r})"
-    if "c" in spec:
-        return str(spec["c"])
-    if "d" in spec:
-        return "{" + ", ".join(f"{key!r}: {_show(item, arrays)}" for key, item in spec["d"]) + "}"
-    if "o" in spec:
-        return f"<{spec['o']}>"
-    tag = "l" if "l" in spec else "t"
-    inner = ", ".join(_show(item, arrays) for item in spec[tag])
-    return f"[{inner}]" if tag == "l" else f"({inner}{',' if len(spec[tag]) == 1 else ''})"
+        return f"{name}.{maker}({body})"
+    if isinstance(node, Code | ObjectNode):
+        return node.source if isinstance(node, Code) else f"<{node.name}>"
+    value = node.content
+    return repr(value) if not _endless(value) else f"float({str(value)!r})"
+
+
+def _show_whole(whole: Container, parts: list[str]) -> str:
+    if whole.kind == "dict":
+        return "{" + ", ".join(f"{key!r}: {part}" for key, part in zip(whole.keys, parts, strict=True)) + "}"
+    return f"[{', '.join(parts)}]" if whole.kind == "list" else f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _endless(value: Any) -> bool:
+    """Whether JSON has no word for it."""
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+# ------------------------------------------------------------------------------------------ stored
+
+
+def store(value: EncodedValue | None, arrays: list[Array]) -> Any:
+    """`value` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
+    if value is None:
+        return None
+    first = len(arrays)
+
+    def leaf(node: EncodedValue) -> Spec:
+        if isinstance(node, ArrayNode):
+            arrays.append(node.content)
+            return {"a": len(arrays) - 1 - first, "k": node.kind}
+        if isinstance(node, Code | ObjectNode):
+            return {"c": node.source} if isinstance(node, Code) else {"o": node.name}
+        return {"f": str(node.content)} if _endless(node.content) else {"s": node.content}
+
+    return [value.fold(leaf, _spec), first, len(arrays) - first]
+
+
+def _spec(whole: Container, parts: list[Spec]) -> Spec:
+    if whole.kind == "dict":
+        return {"d": [[key, part] for key, part in zip(whole.keys, parts, strict=True)]}
+    return {"l" if whole.kind == "list" else "t": parts}
+
+
+def fetch(stored: Any, arrays: Sequence[Array], *, code: bool = True) -> EncodedValue | None:
+    """The inverse of `store`. Raises ValueError for all that `store` does not make; `code` allows ``{"c": …}``."""
+    if stored is None:
+        return None
+    if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):
+        raise ValueError("expected [spec, first, count].")
+    spec, first, count = stored
+    if first + count > len(arrays):
+        raise ValueError(f"expected a tree within {len(arrays)} arrays, got {first} + {count}.")
+    return _fetch(spec, arrays[first : first + count], code, 0)
+
+
+def _fetch(spec: Any, arrays: Sequence[Array], code: bool, depth: int) -> EncodedValue:
+    if not isinstance(spec, dict) or depth > MAX_DEPTH or (len(spec) != 1 and spec.keys() != {"a", "k"}):
+        raise ValueError(f"expected a tree spec of one tag, at most {MAX_DEPTH} deep.")
+    if len(spec) == 2:
+        at, kind = spec["a"], spec["k"]
+        if type(at) is int and 0 <= at < len(arrays) and kind in ("array", "tensor"):
+            return ArrayNode(arrays[at], kind)
+        raise ValueError("expected the index of an array that is there, and its kind.")
+    ((tag, body),) = spec.items()
+    if tag == "s" and (body is None or type(body) in (bool, str, float) or (type(body) is int and abs(body) < 2**63)):
+        return PlainNode(body)
+    if tag in ("l", "t") and isinstance(body, list):
+        return Container(tuple([_fetch(item, arrays, code, depth + 1) for item in body]), "list" if tag == "l" else "tuple")
+    if tag == "d" and isinstance(body, list):
+        if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in body):
+            raise ValueError("expected a dict as a list of [text, spec].")
+        if len(items := dict(body)) != len(body):
+            raise ValueError("expected a dict without repeated keys.")
+        if max(map(len, items), default=0) > MAX_KEY:
+            raise ValueError(f"expected keys of at most {MAX_KEY} characters.")
+        return Container(tuple([_fetch(item, arrays, code, depth + 1) for item in items.values()]), "dict", tuple(items))
+    if tag == "f" and body in ("inf", "-inf", "nan"):
+        return PlainNode(float(body))
+    if tag == "o" and isinstance(body, str) and len(body) <= 80:
+        return ObjectNode(body)
+    if tag == "c" and code and isinstance(body, str):
+        return Code(body)
+    raise ValueError(f"expected a tree leaf, got tag {tag!r} with a {type(body).__name__}.")

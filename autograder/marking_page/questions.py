@@ -8,8 +8,8 @@ from pathlib import Path
 import nbformat
 
 from autograder.authoring.course import CourseError
-from autograder.grading.reports.feedback import markdown
 from autograder.marking_page.rubric import Item, items
+from autograder.notebooks.html_page import markdown
 from autograder.notebooks.roles import grade_id, grader, is_answer, is_grade
 from autograder.plugins.sanitise import clean
 

@@ -1,11 +1,20 @@
-"""What the pages of the project share: formulas as MathML, coloured code, and one style sheet. No script, no network."""
+"""What the pages of the project share: Markdown, formulas as MathML, coloured code, one style sheet. No script, no network."""
 
 import functools
 import html
 import re
 from collections.abc import Callable
+from typing import Any
 
 _MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\n))+?)\$(?!\d)", re.DOTALL)
+# what follows a fence names a language, and some of those take hours to colour a page of text
+_SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
+# "](" and "]:" before anything but such an address alone; "](" stands for "] (", which links nothing
+_LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
+_FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
+# what opens a tag or a picture, or makes MathJax write HTML
+_LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
+
 _CSS = """
 :root { color-scheme: light dark; --ink: #1f1f1f; --faint: #5f6368; --paper: #fff; --line: #d8d8d8; --code: #f5f5f5; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --faint: #a8a8a8; --paper: #161616; --line: #444; --code: #222; } }
@@ -51,6 +60,45 @@ def maths_to_mathml(text: str) -> str:
         return re.sub(r"([*_])", lambda m: f"&#{ord(m[1])};", made)  # or markdown would read emphasis into it
 
     return _MATHS.sub(one, text)
+
+
+def markdown(source: str, *, trusted: bool) -> str:
+    """Markdown as HTML with formulas. Of a learner's, tags are text, formulas stay TeX, and links lead nowhere but to pages."""
+    made: str = _renderer(trusted)(maths_to_mathml(source) if trusted else source)
+    return made
+
+
+@functools.cache
+def _renderer(trusted: bool) -> Any:
+    """mistune's; nbconvert brings the same one, with half a second of imports."""
+    import mistune
+
+    class Renderer(mistune.HTMLRenderer):
+        def block_code(self, code: str, info: str | None = None) -> str:
+            """Python in colour; some other languages take Pygments hours."""
+            return coloured(code) if info and info.split()[:1] == ["python"] else super().block_code(code)
+
+        def inline_math(self, text: str) -> str:
+            return html.escape(f"${text}$")
+
+        def block_math(self, text: str) -> str:
+            return f"<p>{html.escape(f'$${text}$$')}</p>"
+
+    plugins = ["strikethrough", "table", "url", "task_lists", "def_list", "math"]
+    return mistune.create_markdown(renderer=Renderer(escape=not trusted), plugins=plugins)
+
+
+def prose(text: str) -> str:
+    """A learner's Markdown as Markdown without HTML and pictures, with links to plain web addresses alone: a space parts what
+    would be live, and a dot a fence from its language, but Python.
+
+    Markdown decodes `&#106;` and a backslash in an address long after a filter has looked for `javascript:`, so what is let
+    through is named, not what is kept out: http, https, mailto or # and no character that means anything to Markdown or HTML.
+
+    >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](&#106;avascript:x) [b](https://example.org)")
+    'a< b, < script>x< /script> ! [](http://example.org/x.png) [a] (&#106;avascript:x) [b](https://example.org)'
+    """
+    return _LINK.sub(r"\g<0> ", _LIVE.sub(r"\g<0> ", _FENCE.sub(r"\g<0>.", text)))
 
 
 def coloured(source: str) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import nbformat
 
 from autograder.notebooks import matching, pictures
+from autograder.notebooks.html_page import prose
 from autograder.notebooks.roles import grade_id, is_answer
 
 MAX_BYTES = 20 * 2**20
@@ -28,15 +29,8 @@ MAX_CELLS = 2000
 MAX_PARTS = 500_000  # brackets of a file: three million empty lists, which fit in it, take seconds to parse
 MAX_SOURCE = 200_000  # characters of a code cell
 MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
-# what follows a fence names a language, and some of those take hours to colour a page of text
-_SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
-# "](" and "]:" before anything but such an address alone; "](" stands for "] (", which links nothing
-_LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
-_FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
 _ELSEWHERE = re.compile(r"!\[[^\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
 MAX_TEXT = 1 << 20  # of all cells together
-# what opens a tag or a picture, or makes MathJax write HTML
-_LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
 
 
 @dataclass(frozen=True)
@@ -188,19 +182,6 @@ def cell_of(item: Mapping[str, Any]) -> Cell:
 def _whole(text: str) -> str:
     """`text` with a question mark for each half of a surrogate pair: JSON can spell one, no file can hold it."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def prose(text: str) -> str:
-    """A learner's Markdown as Markdown without HTML and pictures, with links to plain web addresses alone: a space parts what
-    would be live, and a dot a fence from its language, but Python.
-
-    Markdown decodes `&#106;` and a backslash in an address long after a filter has looked for `javascript:`, so what is let
-    through is named, not what is kept out: http, https, mailto or # and no character that means anything to Markdown or HTML.
-
-    >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](&#106;avascript:x) [b](https://example.org)")
-    'a< b, < script>x< /script> ! [](http://example.org/x.png) [a] (&#106;avascript:x) [b](https://example.org)'
-    """
-    return _LINK.sub(r"\g<0> ", _LIVE.sub(r"\g<0> ", _FENCE.sub(r"\g<0>.", text)))
 
 
 def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:

@@ -22,9 +22,8 @@ from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from autograder.notebooks.html_page import POLICY, maths_to_mathml
+from autograder.notebooks.html_page import POLICY, maths_to_mathml, prose
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.submission import prose
 
 _META = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
 _MATHML = {"math", "mrow", "mi", "mo", "mn", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "mstyle", "msub", "msup"}

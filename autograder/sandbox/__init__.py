@@ -6,11 +6,23 @@ In: cells and questions of a submission. Out: its outputs and observations, made
 May import `judging`, `notebooks`.
 """
 
-from autograder.sandbox.budget import Budget, Purse
-from autograder.sandbox.client import Sandbox
-from autograder.sandbox.process import SandboxUnavailable
-from autograder.sandbox.submission import REPLY_BYTES, Cell, CellOutput, Question, Submission
-from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder.sandbox.budget import Budget, Purse
+    from autograder.sandbox.client import Sandbox
+    from autograder.sandbox.process import SandboxUnavailable
+    from autograder.sandbox.submission import REPLY_BYTES, Cell, CellOutput, Question, Submission
+    from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
+
+_HOME = {  # looked up when asked for: who needs the clock or a wall alone starts without NumPy
+    **dict.fromkeys(("Budget", "Purse"), "budget"),
+    "Sandbox": "client",
+    "SandboxUnavailable": "process",
+    **dict.fromkeys(("REPLY_BYTES", "Cell", "CellOutput", "Question", "Submission"), "submission"),
+    **dict.fromkeys(("Limits", "Tier", "available_tiers", "choose_tier", "likely_tier"), "tiers"),
+}
 
 __all__ = [
     "REPLY_BYTES",
@@ -28,3 +40,9 @@ __all__ = [
     "choose_tier",
     "likely_tier",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'autograder.sandbox' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"autograder.sandbox.{_HOME[name]}"), name)

@@ -4,71 +4,34 @@ Probes go from the trusted process to the sandbox and may hold source text (`{"c
 observations come back and may not.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import MAX_DEPTH, MAX_KEY, Array, EncodedValue, Spec, fetch, store
+from autograder.judging.values import Array, EncodedValue, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
 MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
 
 
-def check_spec(spec: Any, arrays: int, *, code: bool) -> Spec:
-    """`spec`, proven to be one of the forms in `autograder.judging.values` over `arrays` arrays. Raises WireError.
-
-    `code` allows ``{"c": …}`` leaves: from the course's packs to the sandbox, never in the other direction.
-    """
-    _check(spec, arrays, code, 0)
-    checked: Spec = spec
-    return checked
-
-
-def _check(spec: Any, arrays: int, code: bool, depth: int) -> None:
-    tags = [key for key in spec if key != "k"] if isinstance(spec, dict) else []
-    if len(tags) != 1 or ("k" in spec) != (tags == ["a"]) or depth > MAX_DEPTH:
-        raise WireError(f"expected a tree spec of one tag, at most {MAX_DEPTH} deep.")
-    tag, body = tags[0], spec[tags[0]]
-    if tag in ("l", "t") and isinstance(body, list):
-        for item in body:
-            _check(item, arrays, code, depth + 1)
-        return
-    if tag == "d" and isinstance(body, list):
-        if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in body):
-            raise WireError("expected a dict as a list of [text, spec].")
-        if len({pair[0] for pair in body}) != len(body):
-            raise WireError("expected a dict without repeated keys.")
-        if any(len(pair[0]) > MAX_KEY for pair in body):
-            raise WireError(f"expected keys of at most {MAX_KEY} characters.")
-        for pair in body:
-            _check(pair[1], arrays, code, depth + 1)
-        return
-    fine = {
-        "a": type(body) is int and 0 <= body < arrays and spec.get("k") in ("array", "tensor"),
-        "s": body is None or type(body) in (bool, str, float) or (type(body) is int and abs(body) < 2**63),
-        "f": body in ("inf", "-inf", "nan"),
-        "o": isinstance(body, str) and len(body) <= 80,
-        "c": code and isinstance(body, str),
-    }
-    if not (fine.get(tag, False) if isinstance(tag, str) else False):
-        raise WireError(f"expected a tree leaf, got tag {tag!r} with a {type(body).__name__}.")
-
-
 def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> EncodedValue | None:
-    """The inverse of `values.store`, with everything checked."""
-    if stored is None:
-        return None
-    if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):
-        raise WireError("expected [spec, first, count].")
-    spec, first, count = stored
-    if first + count > len(arrays):
-        raise WireError(f"expected a tree within {len(arrays)} arrays, got {first} + {count}.")
-    check_spec(spec, count, code=code)
-    return fetch(stored, arrays)
+    """The inverse of `values.store`, with everything checked. Raises WireError.
+
+    `code` allows source text: from the course's packs to the sandbox, never in the other direction.
+    """
+    try:
+        found = fetch(stored, arrays, code=code)
+    except ValueError as error:
+        raise WireError(str(error)) from None
+    if found is not None and not code and len({id(array) for array in found.arrays}) < len(found.arrays):
+        raise WireError("expected each array in one place: many places for a large one would fill a memory.")
+    return found
 
 
+@functools.lru_cache(maxsize=4096)
 def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
-    """A `Probe` as header and arrays (trusted process -> sandbox)."""
+    """A `Probe` as header and arrays (trusted process -> sandbox), made once for a whole class."""
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
     how = {"room": probe.room, "by_hand": probe.by_hand}

@@ -208,8 +208,7 @@ class Submission:
                 for name in names:
                     reply, arrays = _ask(channel, "value", {"name": name}, [], clock.now() + GRACE_S)
                     tree = codec.fetch_tree(reply.get("value"), arrays)
-                    plain = tree is not None and not arrays and all("o" not in spec for _, spec in tree.leaves())
-                    found[name] = tree if plain else None
+                    found[name] = None if tree is None or arrays or tree.strange else tree
         except WireError:
             pass
         return found

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import Spec
+from autograder.judging.values import EncodedValue, ObjectNode
 from autograder.sandbox.codec import MAX_OUTPUTS, outputs_from_wire
 from autograder.sandbox.wire import WireError
 
@@ -141,8 +141,8 @@ def clean_hidden(seen: Observation) -> Observation:
     return seen
 
 
-def _clean_leaf(leaf: Spec, written: Written) -> Spec:
-    return {"o": _known(leaf["o"], TYPES, "object", written)} if "o" in leaf else leaf
+def _clean_leaf(leaf: EncodedValue, written: Written) -> EncodedValue:
+    return ObjectNode(_known(leaf.name, TYPES, "object", written)) if isinstance(leaf, ObjectNode) else leaf
 
 
 def _known(name: str, names: frozenset[str], otherwise: str, written: Written) -> str:

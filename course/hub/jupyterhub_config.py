@@ -22,8 +22,8 @@ EXCHANGE = os.environ.get("ATTN_EXCHANGE", "/srv/nbgrader/exchange")  # exists, 
 c.JupyterHub.bind_url = "http://127.0.0.1:8000"
 
 # A UNIX account for each name, checked by PAM, and each server runs as its user: this is what keeps students' files apart,
-# and what makes the owner of a submission its author. Another sign-on (OAuth, LTI) gives names without accounts: change the
-# spawner with it (containers), or make an account for each name first: a server of a name without one does not start.
+# and what makes the owner of a submission its author. Another sign-on gives names without accounts, and a
+# server of a name without one does not start: `jupyterhub_lti_config.py` makes them; elsewhere use a spawner of containers.
 c.JupyterHub.authenticator_class = "pam"
 c.JupyterHub.spawner_class = "localprocess"
 c.Authenticator.allowed_users = {*INSTRUCTORS, *STUDENTS}

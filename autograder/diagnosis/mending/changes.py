@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autograder.diagnosis.mending.calls import of_call
+from autograder.diagnosis.mending.members import of_members
 from autograder.diagnosis.mending.operations import of_operand, of_operation
 from autograder.diagnosis.mending.parts import Names, Put, exchanged, expression, filled, names_of, plus, with_fields
 from autograder.judging.near.edits import edits
@@ -22,12 +23,13 @@ def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
     nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
     torch = any(isinstance(node, ast.Name) and node.id in ("torch", "F", "Tensor", "nn") for node in nodes)
     torch = torch or any(isinstance(node, ast.Attribute) and node.attr == "mT" for node in nodes)
-    torch = torch or any(leaf.get("k") == "tensor" for _, leaf in inputs.leaves())
+    torch = torch or any(leaf.kind == "tensor" for leaf in inputs.flat())
     for name, tree in source.trees.items():
         names = names_of(tree, inputs, torch)
         inside = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for node in ast.walk(tree):
             found += [Edit(name, node, change, "", rank) for rank, change in _of(node, inside, names)]
+        found += [Edit(name, method, change, "", rank) for method, rank, change in of_members(tree)]
         for one, two in _alike(names):
             says = f"take `{one}` for `{two}` and `{two}` for `{one}`"
             found.append(Edit(name, tree, lambda n, one=one, two=two: _Swap(one, two).visit(_deep(n)), says, 2))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.judging.near.source import Change
-from autograder.judging.values import EncodedValue
+from autograder.judging.values import ArrayNode, EncodedValue
 
 Put = tuple[int, Change]  # how rare it is to be needed (0: often), and what is done to a node
 
@@ -35,8 +35,8 @@ def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
     """The names of one function; parameters that are no inputs of the case count as arrays."""
     given = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    numbers = [name for name, value in inputs.items().items() if isinstance(value.spec.get("s"), int | float)]
-    arrays = [name for name in dict.fromkeys(given) if name not in inputs.items() or "a" in inputs.items()[name].spec]
+    numbers = [name for name, value in inputs.items().items() if isinstance(value.content, int | float)]
+    arrays = [name for name in dict.fromkeys(given) if name not in inputs.items() or isinstance(inputs.items()[name], ArrayNode)]
     return Names(list(dict.fromkeys(given)), [n for n in numbers if n in given], arrays, list(dict.fromkeys(stored)), torch)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close
-from autograder.judging.values import Array, EncodedValue
+from autograder.judging.values import Array, ArrayNode, EncodedValue
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ def sizes(inputs: EncodedValue) -> tuple[Size, ...]:
     found: dict[str, float] = {}
     for path, leaf in inputs.leaves():
         name = _name(path)
-        if "a" in leaf:
-            shape = inputs.arrays[leaf["a"]].shape
+        if isinstance(leaf, ArrayNode):
+            shape = leaf.content.shape
             for axis, length in enumerate(shape):
                 found.setdefault(f"the length of axis {axis - len(shape)} of `{name}`", float(length))
-        elif isinstance(leaf.get("s"), int | float) and not isinstance(leaf["s"], bool) and leaf["s"] > 0:
-            found.setdefault(f"`{name}`", float(leaf["s"]))
+        elif leaf.is_number and 0 < leaf.content < np.inf:
+            found.setdefault(f"`{name}`", float(leaf.content))
     return tuple(Size(symbol, value) for symbol, value in found.items() if value != 1)
 
 
@@ -55,14 +55,4 @@ def near(a: Array, b: Array, tolerance: Tolerance) -> bool:
 
 def leaves(value: EncodedValue) -> Mapping[str, Any]:
     """Each leaf of a value by its path: an array, a number, a word."""
-    found: dict[str, Any] = {}
-    for path, leaf in value.leaves():
-        if "a" in leaf:
-            found[path] = value.arrays[leaf["a"]]
-        elif "f" in leaf:
-            found[path] = np.asarray(float(leaf["f"]))
-        elif isinstance(leaf.get("s"), int | float) and not isinstance(leaf.get("s"), bool):
-            found[path] = np.asarray(leaf["s"])
-        else:
-            found[path] = leaf.get("s")
-    return found
+    return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in value.leaves()}

@@ -10,12 +10,14 @@ import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.scopes import KEPT, may_parse, scopes
+
+if TYPE_CHECKING:  # it brings NumPy, and the reader of texts (`bounded`) starts without
+    from autograder.judging.records import ExerciseRecord
 
 _LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
 # what does the same work under another name
@@ -41,7 +43,7 @@ _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2
 _LOOKS_LATIN = re.compile("[\u0400-\u058f\u13a0-\u13ffΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳϹͿ]")
 
 
-def flags(exercises: Mapping[str, ExerciseRecord], notebook: Any, modules: Collection[str] = ()) -> list[str]:
+def flags(exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Collection[str] = ()) -> list[str]:
     """A flag for each name that an exercise forbids: in its answer, the learner's own cells and `modules`, what it leans on."""
     records = [record for record in exercises.values() if record.forbid]
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]

@@ -66,5 +66,4 @@ def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
 
 
 def _plain_text(tree: EncodedValue | None) -> str | None:
-    value = None if tree is None else tree.spec.get("s")
-    return value if isinstance(value, str) else None
+    return tree.content if tree is not None and isinstance(tree.content, str) else None

@@ -1,6 +1,6 @@
 """What a student gets back: their notebook as one page, with panels, marks and comments. Nothing in it is live.
 
-A renderer of our own, not nbconvert's: student content is escaped here, cell by cell, and the lesson's text, which is the
+Pages of our own, not nbconvert's: student content is escaped here, cell by cell, and the lesson's text, which is the
 same for everybody, is made into HTML once for the class.
 """
 
@@ -14,7 +14,7 @@ from autograder.grading import bounded
 from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
 from autograder.notebooks import pictures
-from autograder.notebooks.html_page import POLICY, coloured, document, maths_to_mathml
+from autograder.notebooks.html_page import POLICY, coloured, document, markdown
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
 MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
@@ -29,7 +29,7 @@ class Pages:
         """`contact` is the address for requests to look at a mark again."""
         self._contact = contact
         self._given = {cell.source for cell in released.cells}
-        self._text = functools.cache(markdown)
+        self._text = functools.cache(functools.partial(markdown, trusted=True))
         self._code = functools.cache(coloured)
         self._title = next(
             (c.source.splitlines()[0].lstrip("# ") for c in released.cells if c.source.startswith("# ")), "Feedback"
@@ -63,7 +63,7 @@ class Pages:
         plain = f"<pre>{html.escape(cell.source)}</pre>"
         if cell.cell_type == "markdown":
             own = cell.source not in self._given
-            text = made.get(bounded.Task("markdown", _words(cell)), plain) if own else self._text(cell.source, True)
+            text = made.get(bounded.Task("markdown", _words(cell)), plain) if own else self._text(cell.source)
             text += images
             return f'<section id="{html.escape(name)}">{text}{said}</section>' if name else text
         if exercise_of(cell):
@@ -163,12 +163,3 @@ def _output(output: Any) -> str:
     if picture:
         return f'<img alt="a figure drawn by this cell" src="data:image/png;base64,{html.escape(picture)}">'
     return f"<pre>{html.escape(output.get('data', {}).get('text/plain', ''))}</pre>"
-
-
-def markdown(source: str, trusted: bool) -> str:
-    """Markdown as HTML. Of a learner's, tags are text, and links lead nowhere but to pages."""
-    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-
-    text = maths_to_mathml(source) if trusted else source
-    made: str = MarkdownWithMath(renderer=IPythonRenderer(escape=not trusted)).render(text)
-    return made

@@ -20,7 +20,7 @@ import numpy as np
 
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe
-from autograder.judging.values import Array, EncodedValue, Spec, encode, store
+from autograder.judging.values import Array, ArrayNode, EncodedValue, ObjectNode, encode, store
 from autograder.sandbox import codec, wire
 from autograder.sandbox.inside import cells, confine
 from autograder.sandbox.wire import Header, WireError
@@ -140,7 +140,7 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
         return codec.observation_to_wire(Observation(failure=Failure("missing")))
     seen = observe(namespace[name], codec.probe_from_wire(request, arrays))
     if seen.value is not None:
-        seen.value = _sendable(seen.value)
+        seen.value = seen.value.map(_sendable)
         seen.grads = {key: None if grad is None else _sendable_array(grad) for key, grad in seen.grads.items()}
     try:
         header, body = codec.observation_to_wire(seen)
@@ -150,20 +150,12 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
     return header, body
 
 
-def _sendable(tree: EncodedValue) -> EncodedValue:
-    """`tree` with arrays the wire does not know (float128) named instead of sent."""
-    arrays: list[Array] = []
-
-    def sendable(leaf: Spec) -> Spec:
-        if "a" not in leaf:
-            return leaf
-        array = _sendable_array(tree.arrays[leaf["a"]])
-        if array is None:
-            return {"o": f"array of {tree.arrays[leaf['a']].dtype}"}
-        arrays.append(array)
-        return {**leaf, "a": len(arrays) - 1}
-
-    return tree.map(sendable, arrays)
+def _sendable(leaf: EncodedValue) -> EncodedValue:
+    """`leaf`, where it is no array that the wire does not know (float128): that one is named instead of sent."""
+    if not isinstance(leaf, ArrayNode):
+        return leaf
+    array = _sendable_array(leaf.content)
+    return ObjectNode(f"array of {leaf.content.dtype}") if array is None else ArrayNode(array, leaf.kind)
 
 
 def _sendable_array(array: Array) -> Array | None:

@@ -36,16 +36,16 @@ PREDICT_EIGHT = Exercise(
     },
     holds="a",
     reveal="**a**, 0.28 s, and nearly the quality of 64 groups: 47.1 against 47.2 (Ainslie et al., 2023, table 1). The time lies far below "
-    'the straight line. "Why eight?" below has a reason.',
+    'the straight line. It was taken on eight chips: see "Why eight?".',
 )
 
 EXERCISES = (
     CACHE_BILL,
-    CONVERSATIONS,
     GQA,
     PREDICT_COPY,
     GQA_GROUPED,
     GROUPED_CHUNK,
+    CONVERSATIONS,
     PREDICT_EIGHT,
     MHA_TO_GQA,
 )

@@ -4,7 +4,7 @@ from autograder import Exercise
 from course.exercises.latent.attention import MLA_ABSORBED, MLA_NAIVE
 from course.exercises.latent.cache import GQA_AS_MLA
 from course.exercises.latent.costs import CACHE_PER_GPU, DECODE_COST, PROMPT_RATIO
-from course.exercises.latent.positions import MLA_DECOUPLED, ROPE_BREAKS_ABSORPTION
+from course.exercises.latent.positions import MLA_DECOUPLED
 
 PREDICT_WORK = Exercise(
     "predict_work",
@@ -49,7 +49,6 @@ EXERCISES = (
     DECODE_COST,
     PROMPT_RATIO,
     PREDICT_ROTATION,
-    ROPE_BREAKS_ABSORPTION,
     MLA_DECOUPLED,
     CACHE_PER_GPU,
     GQA_AS_MLA,

@@ -10,7 +10,7 @@ PREDICT_ENTROPY = Exercise(
     "predict_entropy",
     title="Predict: what does the scale do to the weights?",
     points=0.5,
-    minutes=2,
+    minutes=1,
     choices={
         "a": "all three stay as they are: the softmax normalises the scale away",
         "b": "raw scores: towards one-hot; divided by √d: no change; divided by d: towards uniform",
@@ -27,7 +27,7 @@ PREDICT_GRADIENT = Exercise(
     "predict_gradient",
     title="Predict: how large is the gradient without the scale?",
     points=0.5,
-    minutes=2,
+    minutes=1,
     choices={
         "a": "smaller than with the scale at d = 64, and smaller still at d = 1024",
         "b": "larger than with the scale at d = 64, much smaller at d = 1024",

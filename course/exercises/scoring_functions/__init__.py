@@ -4,15 +4,14 @@ from course.exercises.scoring_functions.distance import GAUSSIAN_SCORES
 from course.exercises.scoring_functions.gap import PREDICT_DROP
 from course.exercises.scoring_functions.learning import LEARN_STEP
 from course.exercises.scoring_functions.stable import POOL_IN_BLOCKS, SOFTMAX
-from course.exercises.scoring_functions.unequal import ADDITIVE_SCORES, CROSSOVER, PREDICT_TANH
+from course.exercises.scoring_functions.unequal import ADDITIVE_SCORES, PREDICT_TANH
 
 EXERCISES = (
     SOFTMAX,
-    POOL_IN_BLOCKS,
+    LEARN_STEP,
     GAUSSIAN_SCORES,
     PREDICT_DROP,
-    LEARN_STEP,
+    POOL_IN_BLOCKS,
     PREDICT_TANH,
     ADDITIVE_SCORES,
-    CROSSOVER,
 )

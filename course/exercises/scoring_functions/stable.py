@@ -88,7 +88,7 @@ SOFTMAX = Exercise(
     title="A softmax that survives any scores",
     points=2,
     difficulty=2,
-    minutes=11,
+    minutes=9,
     reference=ref.softmax,
     cases=(
         Case("two rows", _two_rows),
@@ -281,7 +281,7 @@ POOL_IN_BLOCKS = Exercise(
     points=2,
     kind="bug",
     difficulty=3,
-    minutes=14,
+    minutes=12,
     reference=ref.pool_in_blocks,
     recipe=_blockwise,
     cases=(

@@ -1,10 +1,10 @@
-"""A score by a small network, and what a layer costs."""
+"""A score by a small network."""
 
 import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
@@ -76,7 +76,7 @@ ADDITIVE_SCORES = Exercise(
     title="Additive scores",
     points=2,
     difficulty=3,
-    minutes=11,
+    minutes=7,
     reference=ref.additive_scores,
     recipe=_additive,
     cases=(
@@ -141,60 +141,4 @@ ADDITIVE_SCORES = Exercise(
         Variant("concatenated_pairs", _additive_concatenated),
         Variant("einsum", lambda Q, K, Wq, Wk, wv: np.einsum("nmh,h->nm", np.tanh(_hidden(Q, K, Wq, Wk)), wv)),
     ),
-)
-
-
-# ------------------------------------------------------------------------------------------------- crossover
-
-
-def _nothing(draw: Draw) -> Inputs:
-    return {}
-
-
-def _constant(value: float):
-    return lambda: value
-
-
-CROSSOVER = Exercise(
-    "crossover",
-    title="The crossover",
-    points=1,
-    kind="estimate",
-    difficulty=2,
-    minutes=6,
-    reference=ref.crossover,
-    cases=(Case("vectors of 512 numbers", _nothing),),
-    tolerance=Tolerance(rtol=0.03, atol=0.0),
-    hints=(
-        "Which of the terms grows with $n$, and which with $n^2$? At the crossover they are equal.",
-        "Set $4 n d^2 = 2 n^2 d$ and solve for $n$.",
-        "Divide both sides by $2 n d$. What is left on the right is $n$; then put $d = 512$ in.",
-    ),
-    misconceptions=(
-        Misconception(
-            "one_product_only",
-            "counted one product of the size $n^2 d$: the scores take one, the weighted sum of the values another",
-            "The table costs $2 n^2 d$.",
-            _constant(2048.0),
-        ),
-        Misconception(
-            "one_projection_against_one_product",
-            "compared one projection, $n d^2$, with one product: that is where *they* are equal",
-            "There are four projections ($W_Q$, $W_K$, $W_V$, $W_O$) and two products.",
-            _constant(512.0),
-        ),
-        Misconception(
-            "one_projection",
-            "counted one projection",
-            "There are four: $W_Q$, $W_K$, $W_V$ and $W_O$.",
-            _constant(256.0),
-        ),
-        Misconception(
-            "three_projections",
-            "left one of the four projections out ($W_O$, which follows the weighted sum?)",
-            "Queries, keys, values *and* outputs are projected: $4 n d^2$.",
-            _constant(768.0),
-        ),
-    ),
-    variants=(Variant("a_number", lambda: 1024), Variant("from_d", lambda: 2 * 512.0)),
 )

@@ -1,4 +1,4 @@
-"""What lesson 08 is given: heads split and merged (lesson 05), one decode step by the builtin, and a stopwatch.
+"""What lessons 08 and 09 are given: heads split and merged (lesson 05), one decode step by the builtin, and a stopwatch.
 
 `python -m attention_course.head_sets` times lesson 05's heads: one after another, and all at once.
 """

@@ -210,12 +210,12 @@ def fast_and_slow() -> Drawing:
     """A key whose fast pairs turn and whose slow pairs stand still."""
     d = Drawing(
         alt="A key of 32 pairs of features, fast pairs left, slow pairs right. The 16 fast ones turn and must be "
-        "cached rotated. The 16 slow ones stand still, so they come out of the latent, and their part of W_UK "
+        "cached rotated or made again. The 16 slow ones stand still, so they come out of the latent, and their part of W_UK "
         "is absorbed into the query."
     )
     fast = d.vector(16, "16 fast pairs turn", role="position", cell=18)
     slow = d.vector(16, "16 slow pairs stand still", role="key", cell=18, gap=0)
-    kept = d.box("cached rotated", role="position", below=fast, gap=64)
+    kept = d.box("cached rotated, or made again", role="position", below=fast, gap=64)
     absorbed = d.box("out of the latent, W_{UK} absorbed", role="cache", below=slow, gap=64)
     d.arrow(fast, kept)
     d.arrow(slow, absorbed)
