@@ -65,7 +65,7 @@ def grade_assignment(
         if again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
             pool.start()  # at once, to import while we do, where somebody is surely not graded yet
             bounded.start()
-        api = nbgrader_api(root, config=root / "nbgrader_config.py")
+        api = nbgrader_api(root)
         ensure_assignment(api, root, assignment)
         book = stack.enter_context(Gradebook(api, assignment))
         writer = Writer(root, api, assignment, book, feedback=feedback)
@@ -100,7 +100,7 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
     """
     from sqlalchemy.exc import SAWarning
 
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     ensure_assignment(api, root, assignment)
     pages = Pages(_released(root, assignment), settings().contact)
     written = []

@@ -246,7 +246,7 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
     from sqlalchemy.exc import SAWarning
 
     graded = ledger.load(root, lesson.name)
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     roster = read(root)
     facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
     url = api.coursedir.db_url
