@@ -21,6 +21,10 @@ def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
     if name in _REDUCES and "keepdim" not in keys and "keepdims" not in keys:
         yield from _of_reduction(node, name, keys, names)
     for number, keyword in enumerate(node.keywords):
+        if keyword.arg in ("attn_mask", "mask", "keep"):
+            yield 0, lambda n, number=number: _with_value(n, number, ast.UnaryOp(ast.Invert(), n.keywords[number].value))
+        if keyword.arg == "dtype":
+            yield 2, lambda n, number=number: _with_value(n, number, expression("torch.bool" if names.torch else "bool"))
         if keyword.arg in ("axis", "dim"):
             for word in [word for word in names.given if word in ("axis", "dim") and ast.unparse(keyword.value) != word]:
                 yield 1, lambda n, number=number, word=word: with_keyword(n, number, ast.Name(word, ast.Load()))

@@ -32,7 +32,7 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         yield 1, lambda n, other=other: _renamed(n, other), f"took `{other}` where `{name}` belongs, in {quote(node)}"
     module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES
     if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
-        yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out"
+        yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out of {quote(node.func.value)}"
     if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
         method = isinstance(node.func, ast.Attribute) and not module
         if method or node.args:
@@ -40,7 +40,7 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         yield from _of_triangle(node, 0 if method else 1)
     if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys", "masked_fill"):
         yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
-    elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):
+    elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)) and not _of_a_list(node):
         yield 1, lambda n: n.args[0], f"left out `{name}`, in {quote(node)}"
     if name == "scaled_dot_product_attention" and node.args and not any(keyword.arg == "scale" for keyword in node.keywords):
         yield 0, lambda n: _with_scale(n, "1.0"), "left out the scale: the scores are not divided by the root of the width"
@@ -170,6 +170,11 @@ def _causal(node: ast.Call) -> ast.Call:
     ).body
     call: Any = masked.value  # type: ignore[attr-defined]  # an expression statement
     return ast.Call(node.func, [ast.Call(call.func, [node.args[0]], []), *node.args[1:]], node.keywords)
+
+
+def _of_a_list(node: ast.Call) -> bool:
+    """Whether it makes an array of pieces: without it a list is returned, which is seen for what it is."""
+    return isinstance(node.args[0], ast.List | ast.ListComp | ast.GeneratorExp)
 
 
 def _renamed(node: ast.Call, name: str) -> ast.Call:
