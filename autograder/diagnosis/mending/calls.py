@@ -22,9 +22,9 @@ def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
         yield from _of_reduction(node, name, keys, names)
     for number, keyword in enumerate(node.keywords):
         if keyword.arg in ("attn_mask", "mask", "keep"):
-            yield 0, lambda n, number=number: _with_value(n, number, ast.UnaryOp(ast.Invert(), n.keywords[number].value))
+            yield 0, lambda n, number=number: with_keyword(n, number, ast.UnaryOp(ast.Invert(), n.keywords[number].value))
         if keyword.arg == "dtype":
-            yield 2, lambda n, number=number: _with_value(n, number, expression("torch.bool" if names.torch else "bool"))
+            yield 2, lambda n, number=number: with_keyword(n, number, expression("torch.bool" if names.torch else "bool"))
         if keyword.arg in ("axis", "dim"):
             for word in [word for word in names.given if word in ("axis", "dim") and ast.unparse(keyword.value) != word]:
                 yield 1, lambda n, number=number, word=word: with_keyword(n, number, ast.Name(word, ast.Load()))
