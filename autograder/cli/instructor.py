@@ -148,12 +148,10 @@ def _grade(arguments: argparse.Namespace) -> int:
 
 def _mark(arguments: argparse.Namespace) -> int:
     import getpass
-    import warnings
-
-    from sqlalchemy.exc import SAWarning
 
     from autograder import marking_page
     from autograder.authoring.course import course_root, find_lesson
+    from autograder.grading.gradebook import tables_unwarned
 
     def ready(addresses: dict[str, str]) -> None:
         for marker, address in addresses.items():
@@ -163,8 +161,7 @@ def _mark(arguments: argparse.Namespace) -> int:
             stack.enter_context(marking_page.opened(next(iter(addresses.values()))))
 
     name, options = find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
+    with tables_unwarned(), contextlib.ExitStack() as stack:
         if arguments.trail:
             print(marking_page.trail(course_root(), name), end="")
             return 0

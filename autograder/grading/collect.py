@@ -26,7 +26,7 @@ from traitlets import Unicode
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError
 from autograder.grading.gradebook import known_students
-from autograder.grading.intake import is_ours
+from autograder.grading.intake import folded, is_ours
 from autograder.grading.ledger import bounded
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
@@ -79,7 +79,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
 
     if not source.exists():
         raise CourseError(f"expected a file or a folder at {source}, found none. Download it from your learning platform.")
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     extracted = root / "downloaded" / assignment / "extracted"
     intake = survey(source, assignment, known_students(api.coursedir.db_url))
     _keep_what_is_there(intake, root, assignment, force)
@@ -208,8 +208,8 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
     copied = _COPY.search(name)
     if copied is None:
         return Hit(file, student, (file.time, 0, attempt), late, written)
-    named = _folded(assignment) in _folded(name)
-    if not named and (other := _LESSON.search(name)) and not _folded(assignment).startswith(_folded(other[0])):
+    named = folded(assignment) in folded(name)
+    if not named and (other := _LESSON.search(name)) and not folded(assignment).startswith(folded(other[0])):
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
     return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named)
 
@@ -221,10 +221,6 @@ def _whose(top: str) -> str:
         return "/"  # nobody's: `_hit` refuses them, and no one else is to pay for them
     match = moodle or canvas
     return f"/{match['id']}" if match else top
-
-
-def _folded(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _slug(name: str) -> str:

@@ -6,7 +6,9 @@ class and is committed batch by batch; `tests/test_grade.py` holds its rows agai
 
 import os
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -23,6 +25,15 @@ class Mark(NamedTuple):
     by_hand: float | None = None
     comment: str = ""
     extra: float = 0.0
+
+
+@contextmanager
+def tables_unwarned() -> Iterator[None]:
+    """Without what SQLAlchemy 2.1 warns about nbgrader's own tables."""
+    from sqlalchemy.exc import SAWarning
+
+    with warnings.catch_warnings(action="ignore", category=SAWarning):
+        yield
 
 
 def ensure_assignment(api: Any, root: Path, assignment: str) -> None:

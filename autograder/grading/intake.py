@@ -53,13 +53,13 @@ def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> H
     renamed = [path for path in paths if path.suffix.lower() in (".txt", ".json")][:MAX_READ]
     notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or (path in renamed and _is_json_notebook(path))]
     if notebooks:
-        named = [path for path in notebooks if _folded(assignment) in _folded(path.name)] or notebooks
+        named = [path for path in notebooks if folded(assignment) in folded(path.name)] or notebooks
         chosen = max(named, key=lambda path: (_time(path), path.name))
         others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
         return _notebook(chosen, paths, (f"read from {shown(chosen.name)}{others}: expected {expected}", *closed))
     scripts = [path for path in paths if path.suffix.lower() == ".py"]
     if scripts:
-        named = [path for path in scripts if _folded(assignment) in _folded(path.name)] or scripts
+        named = [path for path in scripts if folded(assignment) in folded(path.name)] or scripts
         chosen = max(named, key=lambda path: (path.stat().st_size, path.name))
         note = f"read from the script {shown(chosen.name)}, answers to questions in words are not in it: expected {expected}"
         return _notebook(chosen, paths, (note, *closed), script=True)
@@ -135,5 +135,6 @@ def _time(path: Path) -> float:
         return 0.0
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """A file's name as names are compared: its letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

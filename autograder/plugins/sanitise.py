@@ -82,20 +82,24 @@ def _allowed(tag: str, name: str, value: str) -> bool:
     return name in {"style", "class", "alt", "title", "open", "colspan", "rowspan", "start", "role"}
 
 
-class PageExporter(HTMLExporter):
-    """What formgrader shows: nbconvert's page, in which the HTML of Markdown and of outputs has passed the allow-list.
-
-    After rendering, when every entity and backslash of an address is decoded, and not before.
-    """
+class _CleanExporter(HTMLExporter):
+    """nbconvert's page, in which the HTML of Markdown and of outputs passes the allow-list."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
-        self.sanitize_html = True
+        self.sanitize_html = True  # drops script outputs and widgets, and has HTML outputs pass `clean_html`
 
     def default_filters(self) -> Any:
         yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
         yield "markdown2html", self.markdown2html
         yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
+
+
+class PageExporter(_CleanExporter):
+    """What formgrader shows: nbconvert's page, in which the HTML of Markdown and of outputs has passed the allow-list.
+
+    After rendering, when every entity and backslash of an address is decoded, and not before.
+    """
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **named: Any) -> tuple[str, Any]:  # type: ignore[override]  # as in nbconvert
         self._spent_s = 0.0  # on what a learner may have written: whoever asks for another page waits for this one
@@ -146,19 +150,13 @@ def _slow(source: str, *, code: bool = False) -> bool:
     return len(source) > _LONG or re.search(r"\s{300}|`{60}|\[{30}|(?:[*_]\w?){300}", source) is not None
 
 
-class FeedbackExporter(HTMLExporter):
+class FeedbackExporter(_CleanExporter):
     """nbgrader's feedback page, sanitised; readable without a network."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         # nbgrader's template loads MathJax from a network: formulas are MathML here
         named["extra_loaders"] = [DictLoader({"mathjax.html.j2": '{% macro mathjax(url="") %}{% endmacro %}'})]
-        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
-        self.sanitize_html = True  # drops script outputs and widgets, and has HTML outputs pass `clean_html`
-
-    def default_filters(self) -> Any:
-        yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
-        yield "markdown2html", self.markdown2html
-        yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
+        super().__init__(*arguments, **named)
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
