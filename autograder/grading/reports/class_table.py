@@ -9,7 +9,8 @@ from autograder.grading.reports.class_report import Facts, View
 
 HEAD = ("student", "name", "section", "marker", "handed_in", "total", "points", "marks", "extra_credit", "late_hours", "penalty")
 # some spreadsheets read the full-width and the small ones alike; where a comma stands in numbers, cells end at a semicolon
-_FORMULA = re.compile(r"(?:\A|(?<=[;\t]))(?=\s*[=+\-@\t\r\n＝＋－＠﹦﹢﹣﹫])")
+_SIGNS = r"\s*[=+\-@\t\r\n＝＋－＠﹦﹢﹣﹫]"
+_FORMULA, _BEHIND = re.compile(_SIGNS), re.compile(rf"(?<=[;\t])(?={_SIGNS})")
 
 
 def cell(text: str | float | None) -> str:
@@ -21,7 +22,9 @@ def cell(text: str | float | None) -> str:
     if text is None:
         return ""
     if isinstance(text, str):
-        return _FORMULA.sub("'", text)
+        rest = text.lstrip()
+        inside = text.removesuffix(rest) + _BEHIND.sub("'", rest)
+        return f"'{inside}" if _FORMULA.match(text) else inside
     return f"{round(text, 4):g}"
 
 

@@ -227,7 +227,8 @@ def _put_off() -> int:
 
 
 def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float, most: float) -> str:
-    fired, line = [], _Line(seconds, most)
+    fired: list[bool] = []
+    line = _Line(seconds, most)
 
     def interrupt(*_: object) -> None:
         __tracebackhide__ = True  # IPython then shows the learner's line last
