@@ -79,6 +79,17 @@ def test_a_cell_that_does_not_compile_is_named_instead_of_an_old_verdict(lesson:
     assert check_in(names, "average_pool") == 1
 
 
+def test_a_copy_that_was_not_renamed_is_said_and_an_older_answer_is_not_judged_in_its_place(lesson: Path) -> None:
+    asked, copy = 'check("average_pool")', RIGHT.replace("average_pool", "average_pool_as_shown")
+    names = cells("def average_pool(V):\n    return V.sum(axis=0)")
+    names["_ih"] += [copy, asked]
+    with pytest.raises(CourseError, match=r"defines 'average_pool_as_shown', so an older .*Rename"):
+        check_in(names, "average_pool")
+    names = cells()
+    names["_ih"] += [copy, asked]
+    assert check_in(names, "average_pool") == 1  # what is right stays so
+
+
 def test_a_loop_that_nothing_stops_is_said_to_keep_a_core_busy(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = dataclasses.replace(find_record("average_pool"), timeout_s=0.2)
     monkeypatch.setattr(in_cells_check, "find_record", lambda exercise: record)
@@ -190,7 +201,7 @@ def test_the_index_follows_progress_and_leaves_the_learners_cells(lesson: Path) 
     assert table.count("\n| [") == len(workspace.names(home))
     assert "| lesson | state | checks passed | in words | points by checks |" in table
     assert "*state*: begun or done. *in words*: questions that you answer in words" in notebook.cells[0].source
-    assert "*appendix.md*, in the list of files: Appendix: more errata; the lessons lead to it." in notebook.cells[0].source
+    assert "stands *appendix.md* (Appendix: more wrong claims, refuted), to which the lessons lead." in notebook.cells[0].source
     notebook.cells.append(nbformat.v4.new_markdown_cell("My notes."))
     workspace.save(notebook, page)
     check_in(cells(), "average_pool")

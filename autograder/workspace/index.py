@@ -14,11 +14,11 @@ CELL = "lessons"  # the id of the cell whose output is written
 TEXT = """# {title}
 
 A link opens its lesson. When you come back, run the cell below (Shift+Enter): it shows how far you are, as `attn status` does
-in a terminal.
+in a terminal. In a lesson choose *Run > Run All Above Selected Cell* first: what you wrote is kept, but Python starts empty.
 
 *state*: begun or done. *in words*: questions that you answer in words, and then compare with our answer; a person gives their
 points, no check does, so they are not in the last column.{page}"""
-PAGE = " *{name}*, in the list of files: {title}; the lessons lead to it."
+PAGE = " In the list of files stands *{name}* ({title}), to which the lessons lead."
 CODE = "from autograder import status\n\nstatus()"
 
 
