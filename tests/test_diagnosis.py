@@ -113,7 +113,7 @@ def test_a_mistake_in_one_case_and_another_in_the_next_are_both_named() -> None:
     assert found is None or not found.certain, "both mistakes show in every case: neither may be said for certain"
 
 
-def test_a_known_mistake_transposed_is_hedged_and_not_recorded() -> None:
+def test_a_known_mistake_transposed_is_said_for_certain() -> None:
     exercise = Exercise(
         "scores",
         title="Scores",
@@ -124,8 +124,12 @@ def test_a_known_mistake_transposed_is_hedged_and_not_recorded() -> None:
         misconceptions=(Misconception("cosine", "took cosines", "Keep the norms.", _cosine),),
     )
     report = make_report(judged(exercise, lambda Q, K, V: _cosine(Q, K, V).T))
-    assert report.headline.startswith("This looks as if you took cosines; and beside that")
-    assert "transposed" in report.headline
+    assert report.headline.startswith("You took cosines; and beside that, what comes out is what that gives, but transposed")
+    assert report.recorded == "cosine"
+    report = make_report(judged(exercise, lambda Q, K, V: np.exp(_cosine(Q, K, V))))
+    assert report.headline.startswith("This looks as if you took cosines; and beside that"), (
+        "other numbers may have other reasons"
+    )
     assert report.recorded is None
 
 

@@ -80,6 +80,17 @@ def test_a_cell_that_does_not_compile_is_named_instead_of_an_old_verdict(lesson:
     assert check_in(names, "average_pool") == 1
 
 
+def test_a_copy_that_was_not_renamed_is_said_and_an_older_answer_is_not_judged_in_its_place(lesson: Path) -> None:
+    asked, copy = 'check("average_pool")', RIGHT.replace("average_pool", "average_pool_as_shown")
+    names = cells("def average_pool(V):\n    return V.sum(axis=0)")
+    names["_ih"] += [copy, asked]
+    with pytest.raises(CourseError, match=r"defines 'average_pool_as_shown', so an older .*Rename"):
+        check_in(names, "average_pool")
+    names = cells()
+    names["_ih"] += [copy, asked]
+    assert check_in(names, "average_pool") == 1  # what is right stays so
+
+
 def test_a_loop_that_nothing_stops_is_said_to_keep_a_core_busy(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = dataclasses.replace(find_record("average_pool"), timeout_s=0.2)
     monkeypatch.setattr(in_cells_check, "find_record", lambda exercise: record)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.diagnose import diagnose
-from autograder.diagnosis.exact import refused
+from autograder.diagnosis.exact import partly, refused
 from autograder.diagnosis.mending.search import mend
 from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe_within
-from autograder.judging.records import ExerciseRecord, Result
+from autograder.judging.records import Diagnosis, ExerciseRecord, Result
 
 MAX_PARTS = 1000
 
@@ -47,7 +47,12 @@ def mended(result: Result, answer: Any) -> None:
     if result.passed or result.exercise.choices or (found is not None and found.certain and found.known):
         return
     with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
-        result.diagnosis = mend(result.exercise, answer, result.cases) or refused(result.cases) or found
+        result.diagnosis = _sought(result, answer) or found
+
+
+def _sought(result: Result, answer: Any) -> Diagnosis | None:
+    exercise, cases = result.exercise, result.cases
+    return mend(exercise, answer, cases) or refused(cases) or partly(exercise, cases)
 
 
 def judge_missing(record: ExerciseRecord) -> Result:

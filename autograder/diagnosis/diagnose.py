@@ -10,8 +10,8 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.exact import exact, unknown_name
-from autograder.diagnosis.mistakes import composed, here_and_there, most, near, one
+from autograder.diagnosis.exact import Aside, aside, exact, without
+from autograder.diagnosis.mistakes import alone, composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.wrapping import unwrapped
 from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord
@@ -19,27 +19,31 @@ from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord
 
 def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """What explains the failing cases of an answer, or None."""
-    changed = sorted({name for result in results for name in result.observation.mutated})
     found = _explained(exercise, results)
-    if changed and (found is None or not found.certain):
-        kept = [replace(result, observation=replace(result.observation, mutated=())) for result in results]
-        inner = _explained(exercise, kept)
-        if inner is not None and inner.certain and inner.known:
-            names = " and ".join(f"`{name}`" for name in changed)
-            return replace(
-                inner,
-                headline=f"{inner.headline} And you changed your input {names} in place.",
-                advice=f"{inner.advice} Work on a copy of what you change.",
-            )
+    parts = list(aside(exercise, results))
+    if found is None or not found.certain or not found.known:
+        kept = without(exercise, results, parts)
+        inner = _explained(*kept) if parts else None
+        if inner is not None and inner.certain and len(list(alone(kept[0], list(zip(kept[0].cases, kept[1], strict=True))))) <= 1:
+            return _beside(inner, parts)  # in fewer cases two names may do the same
+    else:
+        found = _beside(found, [part for part in parts if not part.told_by(exercise, results, found.known)])
     if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
         found = exact(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
 
 
+def _beside(found: Diagnosis, parts: Sequence[Aside]) -> Diagnosis:
+    """The name, and what it leaves unsaid."""
+    headline = " ".join((found.headline, *(f"And you {part.said.says}." for part in parts)))
+    advice = " ".join((found.advice, *(part.said.fix for part in parts)))
+    return replace(found, headline=headline, advice=advice, known=found.known or tuple(part.said for part in parts))
+
+
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
-    if not failing or any(unknown_name(result) for _, result in failing):  # a name that is not there comes before all else
+    if not failing or any(result.unknown_name for _, result in failing):  # a name that is not there comes before all else
         return None
     tolerance = exercise.tolerance
     found = (
@@ -50,7 +54,12 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
         or near(exercise, cases, alone=False)
     )
     if found is None and all(case[1].observation.failure is None for case in failing):
-        found = two_terms(exercise, failing) or by_output(exercise, cases) or mistake_and_relation(exercise, failing, tolerance)
+        found = (
+            two_terms(exercise, failing)
+            or by_output(exercise, cases)
+            or mistake_and_relation(exercise, cases, tolerance)
+            or by_output(exercise, cases, vague=True)
+        )
     return found or most(exercise, cases)
 
 

@@ -1,15 +1,20 @@
 """What the checks themselves say for certain, because it can come about in one way only.
 
 In: an exercise and the judged cases. Out: a `Diagnosis` where every failing case says the same: an input changed in place, no
-gradient, another exception than the one asked for, a name that NumPy or PyTorch does not have; or None.
+gradient, another exception than the one asked for, a name that NumPy or PyTorch does not have; or None. `aside` are the parts
+of what fails that say so for themselves, beside which a name may be looked for.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from autograder.diagnosis import slips
-from autograder.judging.observation import Failure
-from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord, Known
+from autograder.diagnosis.outcome import reason, same_in
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import imprecise
+from autograder.judging.observation import Failure, Observation
+from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, ExerciseRecord, Known
 
 EXACT = "~exact"
 _ERROR = r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)"
@@ -20,7 +25,7 @@ _AS_A_RESULT = re.compile(rf"expected a ({_ERROR}) to be raised, (?:but (somethi
 def exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """What can be said without any known mistake."""
     failing = [result for result in results if not result.passed]
-    if (unknown := [result for result in failing if unknown_name(result)]) and (said := _python(unknown)) is not None:
+    if (unknown := [result for result in failing if result.unknown_name]) and (said := _python(unknown)) is not None:
         return said
     checks = {result.mismatch.check for result in failing if result.mismatch is not None}
     if "inputs unchanged" in checks and all(_is_in_place(result) for result in failing):
@@ -34,16 +39,97 @@ def exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis 
     if checks == {"gradients"}:
         return _no_gradient(failing)
     if checks == {"values"}:
-        return _other_exception(exercise, failing)
+        return _other_exception(failing)
     if checks == {"runs"}:
         return _python(failing)
     return None
 
 
-def unknown_name(result: CaseResult) -> bool:
-    """Whether a case ended at a name that is not there."""
-    failure = result.observation.failure
-    return failure is not None and failure.type == "NameError"
+@dataclass(frozen=True)
+class Aside:
+    """A part of what is wrong that says so for itself, and the cases, by their places, in which that is all that is seen."""
+
+    said: Known
+    places: frozenset[int]
+
+    def told_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Known]) -> bool:
+        """Whether one of the mistakes in `names` does this too, and so needs no words of its own."""
+        ids = {known.id for known in names}
+        return any(
+            self._does(record, stored, result, exercise.tolerance)
+            for place, (record, result) in enumerate(zip(exercise.cases, results, strict=True))
+            for name, stored in record.mistakes.items()
+            if name.partition("#")[0] in ids and (place in self.places or not self.places)
+        )
+
+    def _does(self, record: CaseRecord, stored: Observation, result: CaseResult, tolerance: Tolerance) -> bool:
+        if self.places:
+            return same_in(record, stored, result.observation, tolerance)
+        return imprecise(record, stored) is not None if self.said is _IMPRECISE else bool(stored.mutated)
+
+
+_IMPRECISE = Known(EXACT, "returned another precision than that of the inputs", "Make new tensors with `dtype=x.dtype`.")
+
+
+def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[Aside]:
+    """What can be said of some of the failing cases, or of all, and leaves room for another mistake."""
+    failing = {place for place, result in enumerate(results) if not result.passed}
+    refusing = {place for place in failing if exercise.cases[place].expected.failure is not None}
+    if any(result.observation.mutated for result in results):
+        said = _changed([result for result in results if result.observation.mutated])
+        yield Aside(said.known[0], frozenset())
+    if any(imprecise(record, result.observation) for record, result in zip(exercise.cases, results, strict=True)):
+        yield Aside(_IMPRECISE, frozenset())
+    groups = (
+        (refusing, _other_exception),
+        ({place for place in failing if _kind(results[place]) == "weights"}, _other_parameters),
+        ({place for place in failing - refusing if _kind(results[place]) == "raised"}, _stopped),
+    )
+    for places, says in groups:
+        if places and (found := says([results[place] for place in sorted(places)])) is not None:
+            yield Aside(found.known[0], frozenset(places))
+
+
+def _stopped(failing: Sequence[CaseResult]) -> Diagnosis | None:
+    """The exception that some of the cases end with, and where it says nothing by itself, in which cases that is."""
+    if (plain := _python(failing)) is not None:
+        return plain
+    failure = failing[0].observation.failure
+    if failure is None or len({reason(each.observation.failure.message) for each in failing if each.observation.failure}) != 1:
+        return None
+    where = " and ".join(f"“{result.name}”" for result in failing)
+    line = f" in your line {failure.line[0]}" if failure.line else ""
+    article = "an" if failure.type[:1] in "AEIOU" else "a"
+    return _said(f"stop with {article} {failure.type}{line} on {where}", "Look at that case by itself: what is special about it?")
+
+
+def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """Where nothing explains all that is seen: the part of it that says so for itself."""
+    said = [part.said for part in aside(exercise, results) if not part.said.says.startswith("stop with")]
+    if not said:
+        return None
+    headline = f"You {', and you '.join(known.says for known in said)}. That is not all that is wrong."
+    return Diagnosis(headline, " ".join(dict.fromkeys(known.fix for known in said)), (said[0],))
+
+
+def without(
+    exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[Aside]
+) -> tuple[ExerciseRecord, list[CaseResult]]:
+    """The exercise and the verdicts without what `parts` say."""
+    gone = frozenset[int]().union(*(part.places for part in parts))
+    kept = [place for place in range(len(results)) if place not in gone]
+    cases: list[CaseRecord] = [exercise.cases[place] for place in kept]
+    left = []
+    for place in kept:
+        result, mismatch = results[place], results[place].mismatch
+        if mismatch is not None and mismatch.check == "inputs unchanged":
+            mismatch = None
+        left.append(replace(result, mismatch=mismatch, observation=replace(result.observation, mutated=())))
+    return replace(exercise, cases=cases), left
+
+
+def _kind(result: CaseResult) -> str:
+    return "" if result.observation.failure is None else result.observation.failure.kind
 
 
 def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
@@ -134,7 +220,7 @@ def _no_gradient(failing: Sequence[CaseResult]) -> Diagnosis | None:
     return _said(f"cut the way back: no gradient reaches {names}", fix, "The values are right, but you")
 
 
-def _other_exception(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Diagnosis | None:
+def _other_exception(failing: Sequence[CaseResult]) -> Diagnosis | None:
     found = set()
     for result in failing:
         message = result.mismatch.message if result.mismatch else ""

@@ -1,13 +1,14 @@
 """Known mistakes, and programs near a right one, that do what was seen: alone, two at once, one here and another there.
 
 In: an exercise with what its mistakes do, and the judged cases. Out: a `Diagnosis`, or None. A name is certain only where it
-explains every case, and where so much was seen that it can be no coincidence.
+explains every case, and where so much was seen that it can be no coincidence. One number is little: it is named only where it
+is met far more nearly than the exercise asks, and never tells two mistakes for certain.
 """
 
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,16 +25,33 @@ from autograder.judging.values import Array
 
 NEARLY = Tolerance(1e-4, 1e-6)
 MOST_OTHERS = 3
+NUMBER = Tolerance(1e-4, 1e-9)  # how near a number has to be to what a mistake gives
 LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
 
 
 def one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """A known mistake that does in every case what was seen."""
+    found = next(alone(exercise, cases), None)
+    return named(cases, found) if found is not None else None
+
+
+def alone(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
+    """Every known mistake that does in every case what was seen."""
+    tolerance = exercise.tolerance
+    if one_number(exercise):
+        tolerance = Tolerance(min(tolerance.rtol, NUMBER.rtol), min(tolerance.atol, NUMBER.atol))
     for known in exercise.known:
         programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
-        if any(_explains(name, cases, exercise.tolerance) for name in programs):
-            return named(cases, known)
-    return None
+        if any(_explains(name, cases, tolerance) for name in programs):
+            yield known
+
+
+def one_number(exercise: ExerciseRecord) -> bool:
+    """Whether all that is asked for is one number, which many ways of reckoning hit by accident."""
+    if exercise.kind == "estimate":
+        return True
+    asked = [(record.probe.inputs, record.expected.value) for record in exercise.cases]
+    return len(asked) == 1 and not any(True for _ in asked[0][0].leaves()) and (asked[0][1] is None or not asked[0][1].arrays)
 
 
 def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
@@ -43,23 +61,30 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     if not pairs:
         return None
     seen = [fingerprint(result.observation) for _, result in cases]
-    matching = [name for name in pairs if _pair_explains(name, cases, seen, exercise.tolerance)]
+    matching = [name for name in pairs if _pair_explains(name, cases, seen, _exact(cases, exercise.tolerance))]
     if not matching:
         return None
-    both = [set(name.split(PAIR)) for name in matching]
+    if one_number(exercise):
+        return named(cases, *(by_id[name] for name in _parts(matching[0])), certain=False)
+    both = [set(_parts(name)) for name in matching]
     common = set.intersection(*both)
-    first = matching[0].split(PAIR)
+    first = _parts(matching[0])
     if all(pair == both[0] for pair in both):  # one pair, perhaps in either order
         return named(cases, *(by_id[name] for name in first))
     if not common:
         return named(cases, *(by_id[name] for name in first), certain=False)
     shared = [by_id[name] for name in first if name in common]  # what all of them share is sure, and what it may be beside it
-    others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in pair.split(PAIR)) if name not in common]
+    others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in _parts(pair)) if name not in common]
     found = named(cases, *shared)
     if len(others) > MOST_OTHERS or not found.certain:
         return found
     either = ", or ".join(other.says for other in others)
     return replace(found, headline=f"{found.headline.removesuffix('.')}; and beside that you either {either}.")
+
+
+def _parts(pair: str) -> list[str]:
+    """The ids of the two mistakes, whichever of their programs it is."""
+    return [name.partition("#")[0] for name in pair.split(PAIR)]
 
 
 def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
@@ -99,7 +124,8 @@ def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Dia
     if left < LIKELY:
         return None
     by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
-    return named(cases, *(by_id[part] for part in names[found[0]].split(PAIR)), certain=left >= SURE)
+    sure = left >= SURE and not (one_number(exercise) and not alone)
+    return named(cases, *(by_id[part] for part in names[found[0]].split(PAIR)), certain=sure)
 
 
 def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
@@ -117,14 +143,14 @@ def evidence(cases: Sequence[Case]) -> float:
         if not result.passed:
             want, got = values(record.expected), values(result.observation)
             wrong = [value for path, value in got.items() if not _right(want.get(path), value)]
-            bits += sum(_bits(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
+            bits += sum(worth(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
     return bits
 
 
 def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> float:
     """How many bits the right results of the failing cases are worth: so much does it take to hit them."""
     failing = [record for record, result in zip(exercise.cases, results, strict=True) if not result.passed]
-    return sum(_bits(value) for record in failing for value in values(record.expected).values() if isinstance(value, np.ndarray))
+    return sum(worth(value) for record in failing for value in values(record.expected).values() if isinstance(value, np.ndarray))
 
 
 def _right(want: object, got: object) -> bool:
@@ -132,7 +158,10 @@ def _right(want: object, got: object) -> bool:
     return len(kinds) == 1 and same_value(want, got, NEARLY)
 
 
-def _bits(value: Array) -> float:
+def worth(value: object) -> float:
+    """How many bits an array is worth, roughly; 0 for what is none."""
+    if not isinstance(value, np.ndarray):
+        return 0.0
     if value.dtype.kind == "b":
         return value.size / 3
     numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))

@@ -4,11 +4,12 @@ In: an exercise and the judged cases, none of which raised. Out: a `Diagnosis`, 
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from autograder.diagnosis.mistakes import named
+from autograder.diagnosis.mistakes import SURE, evidence, named, worth
 from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
 from autograder.diagnosis.related.relation import Relation, sizes
 from autograder.diagnosis.related.relations import relations
@@ -19,16 +20,18 @@ from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Kn
 from autograder.judging.values import Array
 
 ENOUGH = 4  # that many entries cannot agree by chance
+PLACES = ("is right but transposed", "is the right one backwards", "is the right one rolled", "is right, but only the")
+RELATIONS = 60  # so many are tried, about
 VAGUE = ("is the right one times a number", "differs from the right one", "holds exactly", "is right along", "is the same")
 
 
-def by_output(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = False) -> Diagnosis | None:
     """A known mistake or a relation for each wrong part of the result; gradients only where all parts are right."""
     parts: list[tuple[str, Known | Relation]] = []
     paths = dict.fromkeys(path for record, _ in cases for path in values(record.expected))
     wrong_paths = [path for path in paths if any(wrong_at(path, case, exercise.tolerance) for case in cases)]
     for path in wrong_paths:
-        part = _part(exercise, path, cases)
+        part = _part(exercise, path, cases, vague)
         if part is None:
             return None
         parts.append((path, part))
@@ -52,7 +55,7 @@ def _output(path: str) -> str:
     return f"output `{path}`" if path else "your result"
 
 
-def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case]) -> Known | Relation | None:
+def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case], vague: bool) -> Known | Relation | None:
     """What explains the part of the result at `path` in every case in which it is wrong."""
     wrong = [case for case in cases if wrong_at(path, case, exercise.tolerance)]
     many_paths = len(values(cases[0][0].expected)) > 1
@@ -60,11 +63,14 @@ def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case]) -> Known |
         for known in exercise.known:
             if all(_known_at(known.id, path, case, exercise.tolerance) for case in cases):
                 return known
+    if many_paths and sum(worth(values(result.observation).get(path)) for _, result in wrong) < SURE:
+        return None  # a small number is many a number times 2
     return _common(
         [
             _related(values(record.expected).get(path), values(result.observation).get(path), record, exercise)
             for record, result in wrong
-        ]
+        ],
+        vague=vague,
     )
 
 
@@ -82,12 +88,13 @@ def _related(want: object, got: object, record: CaseRecord, exercise: ExerciseRe
         yield from relations(got, want, sizes(record.probe.inputs), exercise.tolerance)
 
 
-def _common(each: Sequence[Iterator[Relation]]) -> Relation | None:
-    """The first relation of the first case that holds in all of them."""
+def _common(each: Sequence[Iterator[Relation]], *, vague: bool) -> Relation | None:
+    """The first relation of the first case that holds in all of them; one that says little only where it is asked for."""
     if not each:
         return None
     first, *others = (list(dict.fromkeys(found)) for found in each)
-    return next((relation for relation in first if all(relation in other for other in others)), None)
+    told = [relation for relation in first if vague or not relation.says.startswith(VAGUE)]
+    return next((relation for relation in told if all(relation in other for other in others)), None)
 
 
 def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
@@ -102,7 +109,7 @@ def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | No
         wrong = [(want, got, record) for want, got, record in both if not same_value(want, got, exercise.tolerance)]
         if not wrong:
             continue
-        relation = _common([_related(want, got, record, exercise) for want, got, record in wrong])
+        relation = _common([_related(want, got, record, exercise) for want, got, record in wrong], vague=True)
         if relation is None:
             return None
         said.append(f"Your values are right, but the gradient with respect to `{name}` {relation.says}.")
@@ -151,17 +158,28 @@ def _all(
     wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
     with np.errstate(all="ignore"):
         return all(
-            bool(close(join(a, b), join(g, w), wide).all()) and bool(np.isfinite(join(g, w)).all())
+            bool(close(join(a, b), join(g, w), wide).all())
+            and bool(np.isfinite(join(g, w)).all())
+            and not (join is np.add and _twice_the_same(w, a, b, wide))
             for want, got, options in rows
             for w, g, a, b in zip(want, got, options[one.id], options[two.id], strict=True)
         )
 
 
-def mistake_and_relation(exercise: ExerciseRecord, failing: Sequence[Case], tolerance: Tolerance) -> Diagnosis | None:
-    """A known mistake, and beyond it a simple relation to what it does."""
+def _twice_the_same(want: Array, one: Array, two: Array, tolerance: Tolerance) -> bool:
+    """Whether both mistakes take the same summand away somewhere: nobody can do that twice."""
+    touched = ~close(want, one, tolerance) & ~close(want, two, tolerance)
+    return bool((touched & close(one, two, tolerance)).any())
+
+
+def mistake_and_relation(exercise: ExerciseRecord, cases: Sequence[Case], tolerance: Tolerance) -> Diagnosis | None:
+    """A known mistake, and beyond it a simple relation to what it does: certain where that is a matter of places alone."""
     fits: list[tuple[Known, Relation]] = []
+    failing = [case for case in cases if not case[1].passed]
     for known in exercise.known:
         each = []
+        if any(result.passed and known.id in record.mistakes for record, result in cases):
+            continue
         for record, result in failing:
             mistake = record.mistakes.get(known.id)
             would, got = (values(mistake) if mistake else {}), values(result.observation)
@@ -173,11 +191,15 @@ def mistake_and_relation(exercise: ExerciseRecord, failing: Sequence[Case], tole
             each.append(_related(want, seen, record, exercise))
         if len(each) != len(failing):
             continue
-        relation = _common(each)
-        if relation is not None and not relation.says.startswith(VAGUE):
+        relation = _common(each, vague=False)
+        if relation is not None:
             fits.append((known, relation))
     if len(fits) != 1:
         return None
     known, relation = fits[0]
-    head = f"This looks as if you {known.says}; and beside that, what comes out {relation.says.replace('the right one', 'what that gives')}."
-    return Diagnosis(head, f"{known.fix} {relation.fix}", (known,), certain=False)
+    sure = relation.says.startswith(PLACES) and evidence(failing) - math.log2(RELATIONS * len(exercise.known)) >= SURE
+    head = "You" if sure else "This looks as if you"
+    beside = relation.says.replace("the right one", "what that gives").replace("is right but", "is what that gives, but")
+    return Diagnosis(
+        f"{head} {known.says}; and beside that, what comes out {beside}.", f"{known.fix} {relation.fix}", (known,), sure
+    )

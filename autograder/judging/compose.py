@@ -9,10 +9,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made
 
 MOST_PAIRS = 120
 Answer = Callable[..., Any]
+Named = tuple[str, Any]
 
 
 def answer_of(exercise: Exercise, answer: Any) -> Answer:
@@ -23,18 +24,19 @@ def answer_of(exercise: Exercise, answer: Any) -> Answer:
 def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
     """Each pair of listed mistakes that can be made together: both ids, and a function that makes both."""
     composed = (
-        (one.id, two.id, function)
+        (one[0], two[0], function)
         for first, second in itertools.combinations(exercise.misconceptions, 2)
-        for one, two in _orders(first, second)
-        if (function := _both(exercise, one.answer, two.answer)) is not None
+        for each, other in itertools.product(first.answers().items(), second.answers().items())
+        for one, two in _orders(each, other)
+        if (function := _both(exercise, one[1], two[1])) is not None
     )
     yield from itertools.islice(composed, MOST_PAIRS)
 
 
-def _orders(one: Misconception, two: Misconception) -> Iterator[tuple[Misconception, Misconception]]:
+def _orders(one: Named, two: Named) -> Iterator[tuple[Named, Named]]:
     """The orders in which two steps can be taken: both, where both come before the right computation, or both after it."""
     yield one, two
-    if isinstance(one.answer, Before | After) and type(one.answer) is type(two.answer):
+    if isinstance(one[1], Before | After) and type(one[1]) is type(two[1]):
         yield two, one
 
 
@@ -72,7 +74,9 @@ def _applied(exercise: Exercise, answer: Any, to: Answer | None) -> Answer:
 def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
     steps = [each for each in (one, two) if isinstance(each, Instead | Before | After)]
     whole = [each for each in (one, two) if each not in steps]
-    if len(whole) == 2 or (whole and any(isinstance(step, Instead) for step in steps)):
+    if len(whole) == 2:
+        return _joined(one, two)
+    if whole and any(isinstance(step, Instead) for step in steps):
         return None
     if isinstance(one, Instead) and isinstance(two, Instead):
         if set(one.settings) & set(two.settings):
@@ -82,3 +86,18 @@ def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
     for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
         function = _applied(exercise, step, function)
     return function  # a class is never stepped into: `Before` and `After` are of functions
+
+
+def _joined(one: Any, two: Any) -> Answer | None:
+    """A class with what two classes change in one that both come from, where they change different things."""
+    if not isinstance(one, type) or not isinstance(two, type):
+        return None
+    base = next(each for each in one.__mro__ if issubclass(two, each))
+    if base in (object, one, two):
+        return None
+    changed = [{name for part in each.__mro__[: each.__mro__.index(base)] for name in _own(part)} for each in (one, two)]
+    return type(one.__name__, (one, two), {}) if not changed[0] & changed[1] else None
+
+
+def _own(part: type) -> set[str]:
+    return {name for name in vars(part) if not name.startswith("__") or name in ("__init__", "__call__")}

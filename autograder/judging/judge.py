@@ -43,10 +43,10 @@ def mismatch(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) ->
 
 
 def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
-    return compare(record.expected, seen, exercise.tolerance, exercise.properties) or _precision(record, seen)
+    return compare(record.expected, seen, exercise.tolerance, exercise.properties) or imprecise(record, seen)
 
 
-def _precision(record: CaseRecord, seen: Observation) -> Mismatch | None:
+def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
     """Where tensors come in double precision, the results must have it too; and of 16 bits, where a right result has no more."""
     if seen.value is None or record.expected.value is None:
         return None

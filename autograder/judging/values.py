@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
+MAX_KEY = 200  # characters: a key is in the path of each leaf below it, and ten thousand long ones fill a memory
 
 
 class EncodedValue:
@@ -156,6 +157,8 @@ def encode(value: Any, depth: int = 0) -> EncodedValue:
             return Container(parts, "list" if isinstance(value, list) else "tuple")
         if len(keys := dict.fromkeys(map(str, value))) < len(value):
             return ObjectNode("dict with keys that read the same")
+        if max(map(len, keys), default=0) > MAX_KEY:
+            return ObjectNode(f"dict with a key of more than {MAX_KEY} characters")
         return Container(tuple([encode(item, depth + 1) for item in value.values()]), "dict", tuple(keys))
     return ObjectNode(type(value).__name__[:80])
 
@@ -288,6 +291,8 @@ def _fetch(spec: Any, arrays: Sequence[Array], code: bool, depth: int) -> Encode
             raise ValueError("expected a dict as a list of [text, spec].")
         if len(items := dict(body)) != len(body):
             raise ValueError("expected a dict without repeated keys.")
+        if max(map(len, items), default=0) > MAX_KEY:
+            raise ValueError(f"expected keys of at most {MAX_KEY} characters.")
         return Container(tuple([_fetch(item, arrays, code, depth + 1) for item in items.values()]), "dict", tuple(items))
     if tag == "f" and body in ("inf", "-inf", "nan"):
         return PlainNode(float(body))

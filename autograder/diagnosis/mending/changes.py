@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autograder.diagnosis.mending.calls import of_call
+from autograder.diagnosis.mending.members import of_members
 from autograder.diagnosis.mending.operations import of_operand, of_operation
 from autograder.diagnosis.mending.parts import Names, Put, exchanged, expression, filled, names_of, plus, with_fields
 from autograder.judging.near.edits import edits
@@ -28,6 +29,7 @@ def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
         inside = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for node in ast.walk(tree):
             found += [Edit(name, node, change, "", rank) for rank, change in _of(node, inside, names)]
+        found += [Edit(name, method, change, "", rank) for method, rank, change in of_members(tree)]
         for one, two in _alike(names):
             says = f"take `{one}` for `{two}` and `{two}` for `{one}`"
             found.append(Edit(name, tree, lambda n, one=one, two=two: _Swap(one, two).visit(_deep(n)), says, 2))

@@ -43,6 +43,8 @@ def of_operand(node: ast.expr, above: ast.AST, names: Names) -> Iterator[Put]:
     if isinstance(called, ast.Attribute | ast.Name) and ast.unparse(called).endswith("sqrt"):
         for width in names.widths():
             yield 2, lambda n, width=width: width
+    if isinstance(node, ast.Name) and isinstance(above, ast.Call) and node in above.args:
+        yield 3, lambda n: ast.UnaryOp(ast.Invert(), n)
     if isinstance(node, ast.Name) and isinstance(above, ast.Call) and node.id in names.arrays:
         yield 3, lambda n: filled("x[..., None, :, :]", x=n)
         yield 3, lambda n: filled("x[..., None]", x=n)

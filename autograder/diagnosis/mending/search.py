@@ -22,7 +22,7 @@ import numpy as np
 from autograder.diagnosis.mending.changes import changes
 from autograder.diagnosis.mending.told import told
 from autograder.diagnosis.mending.written import written
-from autograder.diagnosis.mistakes import SURE, asked_for, evidence, near, one
+from autograder.diagnosis.mistakes import SURE, asked_for, evidence, near, one, one_number
 from autograder.diagnosis.outcome import values
 from autograder.judging.behaviour import shown
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
@@ -132,7 +132,7 @@ class _Search:
 
 def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
     """The change, or the two changes, that make a wrong answer right."""
-    if exercise.choices or _one_number(exercise):
+    if exercise.choices or one_number(exercise):
         return None
     failures = [result.observation.failure for result in results if result.observation.failure is not None]
     if any(failure.kind not in ("raised", "unfit") for failure in failures):
@@ -144,14 +144,6 @@ def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -
         warnings.simplefilter("ignore")
         with np.errstate(all="ignore"):
             return _found(exercise, source, results)
-
-
-def _one_number(exercise: ExerciseRecord) -> bool:
-    """Whether all that is asked for is one number, which one of hundreds of changes hits by accident, and which would be told."""
-    if exercise.kind == "estimate":
-        return True
-    asked = [(record.probe.inputs, record.expected.value) for record in exercise.cases]
-    return len(asked) == 1 and not any(True for _ in asked[0][0].leaves()) and (asked[0][1] is None or not asked[0][1].arrays)
 
 
 def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]) -> Diagnosis | None:
@@ -174,7 +166,9 @@ def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResul
             if search.mends((*first, *second), alone=False):
                 return told(source, [first, second], _left(search, first))
     for _, first in helping:
-        if _is_factor(first, inputs) and (left := _left(search, first)) is not None and not left.known[0].id.startswith(NEW):
+        if not _is_factor(first, inputs) or _repeated(source, first):
+            continue
+        if (left := _left(search, first)) is not None and not left.known[0].id.startswith(NEW):
             both = list(zip(exercise.cases, results, strict=True))
             if evidence(both) - math.log2(len(tried)) >= SURE:
                 return told(source, [first], left)
@@ -192,12 +186,21 @@ def _is_factor(made: Change, inputs: EncodedValue) -> bool:
             if after.id not in numbers:
                 return False
             continue
+        if not isinstance(after, ast.AST):
+            return False  # several steps
         larger = after if len(ast.dump(after)) > len(ast.dump(edit.node)) else edit.node
         if not (
             isinstance(larger, ast.BinOp) and isinstance(larger.op, ast.Mult | ast.Div) and _scalar(larger.right, numbers, arrays)
         ):
             return False
     return True
+
+
+def _repeated(source: Source, made: Change) -> bool:
+    """Whether a change is made within a loop: a factor that comes in each round is not one factor."""
+    rounds = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
+    inside = {id(part) for node in rounds for part in ast.walk(node)}
+    return any(id(edit.node) in inside for edit in made)
 
 
 def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) -> bool:

@@ -33,6 +33,8 @@ def relations(got: Array, want: Array, known_sizes: Iterable[Size], tolerance: T
     got, want = got.astype(np.float64), want.astype(np.float64)
     if want.size == 1:  # near many others: a tolerance as wide as that of an estimate would find a relation by accident
         tolerance = Tolerance(min(tolerance.rtol, 1e-6), min(tolerance.atol, 1e-9))
+    if got.shape == want.shape and near(got, want, tolerance):
+        return
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # medians of nothing but NaN
         if got.shape == want.shape:

@@ -150,6 +150,10 @@ def _with_result(result: Any) -> Iterator[Slip]:
                     name = f"output `[{place}]`"
                     said = says.replace("the result", name) if "the result" in says else f"{says}, in {name}"
                     yield Slip(After(_at(place, change)), said, rank + 1, name if letters in _EACH else "")
+        for letters, says, change, rank in _DONE:
+            if letters.startswith("a") and "the result" in says and all(_applies(letters, part) for part in result):
+                said = says.replace("the result", "each output")
+                yield Slip(After(lambda out, change=change, **_: tuple(change(part) for part in out)), said, rank + 1)
         yield Slip(After(lambda out, **_: tuple(reversed(out))), "returned the results in the opposite order", 0)
         for place in range(len(result)):
             yield Slip(After(lambda out, place=place, **_: out[place]), f"returned result number {place + 1} alone", 1)
@@ -189,20 +193,38 @@ def _with_inputs(inputs: dict[str, Any]) -> Iterator[Slip]:
                 yield Slip(Before(_swap(one, two)), f"took `{one}` for `{two}` and `{two}` for `{one}`", 3)
     for name, value in inputs.items():
         if isinstance(value, bool):
-            yield Slip(Before(lambda name=name, **given: {name: not given[name]}), f"did the opposite of what `{name}` says", 1)
+            yield Slip(_changed(name, lambda x: not x), f"did the opposite of what `{name}` says", 1)
         elif _is_array(value) and _kind(value) == "b":
-            yield Slip(
-                Before(lambda name=name, **given: {name: ~given[name]}),
-                f"took `{name}` the wrong way round: True where False belongs",
-                0,
-            )
-            yield Slip(
-                Before(lambda name=name, **given: {name: given[name] | True}),
-                f"did not look at `{name}`: as if it were True everywhere",
-                1,
-            )
+            yield Slip(_changed(name, lambda x: ~x), f"took `{name}` the wrong way round: True where False belongs", 0)
+            yield Slip(_changed(name, lambda x: x | True), f"did not look at `{name}`: as if it were True everywhere", 1)
         elif _is_array(value) and _kind(value) == "f" and value.ndim >= 2:
-            yield Slip(Before(lambda name=name, **given: {name: given[name].swapaxes(-1, -2)}), f"used `{name}` transposed", 2)
+            yield Slip(_changed(name, lambda x: x.swapaxes(-1, -2)), f"used `{name}` transposed", 2)
+    for count in ("H", "G"):
+        wide = [name for name, value in inputs.items() if _is_cut_in(value, inputs.get(count), name)]
+        for some in dict.fromkeys([tuple(wide), *((name,) for name in wide), tuple(wide[1:])]):
+            if some:
+                which = " and ".join(f"`{name}`" for name in some)
+                says = f"dealt the columns of {which} out like cards, every `{count}`-th to one head, and not in runs"
+                yield Slip(Before(lambda some=some, count=count, **given: _dealt(some, given[count], given)), says, 1)
+
+
+def _changed(name: str, change: Callable[[Any], Any]) -> Before:
+    """`change` of the input `name`, in the cases that have it."""
+    return Before(lambda **given: {name: change(given[name])} if given.get(name) is not None else {})
+
+
+def _is_cut_in(value: Any, count: Any, name: str) -> bool:
+    """Whether an input is a matrix whose columns are cut into `count` runs, for the heads."""
+    if not isinstance(count, int) or count < 2 or name[:1] != "W" or name[-1] in "oO":
+        return False
+    return _is_array(value) and value.ndim == 2 and value.shape[-1] % count == 0
+
+
+def _dealt(names: tuple[str, ...], count: int, given: dict[str, Any]) -> dict[str, Any]:
+    """The matrices with the columns that `count` heads get when every head takes each `count`-th."""
+    return {
+        name: given[name].reshape(given[name].shape[0], -1, count).swapaxes(-1, -2).reshape(given[name].shape) for name in names
+    }
 
 
 def _swap(one: str, two: str) -> Callable[..., dict[str, Any]]:
@@ -211,7 +233,7 @@ def _swap(one: str, two: str) -> Callable[..., dict[str, Any]]:
 
 def _with_number(name: str, value: Any) -> Iterator[Slip]:
     def change(function: Callable[[Any], Any]) -> Before:
-        return Before(lambda **given: {name: function(given[name])})
+        return _changed(name, function)
 
     if isinstance(value, int):
         yield Slip(change(lambda x: x + 1), f"counted one too many of `{name}`", 1)

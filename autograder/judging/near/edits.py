@@ -202,9 +202,10 @@ def _of_name(node: ast.Name, inside: dict[int, ast.AST], names: Sequence[str]) -
     if node.id not in names or (isinstance(parent, ast.Call) and parent.func is node):
         return
     around = f", in {quote(parent)}" if isinstance(parent, ast.expr) else ""
+    rank = 2 if isinstance(parent, ast.Attribute) and parent.attr == "shape" else 4  # the width of another array
     for other in names:
         if other != node.id:
-            yield 4, lambda n, other=other: ast.Name(other, ast.Load()), f"took `{other}` where `{node.id}` belongs{around}"
+            yield rank, lambda n, other=other: ast.Name(other, ast.Load()), f"took `{other}` where `{node.id}` belongs{around}"
 
 
 def _of_slice(node: ast.Slice, inside: dict[int, ast.AST]) -> Iterator[Slip]:

@@ -40,7 +40,7 @@ SHARES = ((0.004, 1.0), (0.008, 0.5), (0.016, 0.25), (0.03, 0.12), (0.06, 0.06),
 SLOW = 0.02  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
-ADVICE = "Made in a right program, that gives what you return in every case here. Find the place in yours."
+ADVICE = "A right program with this one slip returns what yours does, in every case here. Find it in yours."
 
 Answer = Callable[..., Any]
 
@@ -130,7 +130,7 @@ def _found(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, l
     found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
     _add_known(found, cases)
     ids: dict[str, str] = {}  # what is said -> id
-    anywhere = [Try(slip.rank, slip.says, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases[0])]
+    anywhere = [Try(slip.rank, slip.says, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases)]
     right = [start for start in starts if start.listed is None]
     candidates = [
         Try(edit.rank, edit.says, start, edit)
@@ -240,11 +240,16 @@ def _set(recipe: Any, program: Any, step: Instead) -> Answer:
     return made
 
 
-def _steps(exercise: Exercise, record: CaseRecord) -> list[Any]:
-    inputs = decode(record.probe.inputs, dtype="float64")
-    if isinstance(exercise.reference, type) or not isinstance(inputs, dict) or record.expected.value is None:
+def _steps(exercise: Exercise, cases: Sequence[CaseRecord]) -> list[Any]:
+    """What can be done to any inputs like these, of which some come in later cases only, and to any result like the first."""
+    inputs: dict[str, Any] = {}
+    for record in cases:
+        given = decode(record.probe.inputs, dtype="float64")
+        if isinstance(given, dict):
+            inputs |= {name: value for name, value in given.items() if inputs.get(name) is None}
+    if isinstance(exercise.reference, type) or cases[0].expected.value is None:
         return []
-    return list(slips(inputs, decode(record.expected.value)))
+    return list(slips(inputs, decode(cases[0].expected.value)))
 
 
 def _program(exercise: Exercise, *slips: Try) -> Answer:

@@ -153,6 +153,7 @@ GQA_GROUPED = Exercise(
             "aligned the mask at the upper left: with a past in the cache, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
             Instead(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
+            also=(Instead(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m).repeat(r, 1)),),
         ),
         Misconception(
             "unscaled",
@@ -273,6 +274,7 @@ GROUPED_CHUNK = Exercise(
             "gave each head a mask of its own, but aligned to the first keys: with a past, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
             _by_sdpa(lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
+            also=(_by_sdpa(lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m).repeat(r, 1)),),
         ),
         Misconception(
             "mask_interleaved",

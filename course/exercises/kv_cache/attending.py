@@ -15,11 +15,13 @@ def _new_and_all(*lead, new, n):
     return make
 
 
-def _masked(shift):
+def _masked(shift, *, refuses=True):
     """Attention whose mask lets query i see key j where j <= i + shift(new, n)."""
 
     def answer(q, K, V):
         new, n = q.shape[-2], K.shape[-2]
+        if refuses and new > n:
+            raise ValueError("more queries than keys")
         return ref.attention(q, K, V, torch.ones(new, n, dtype=torch.bool).tril(shift(new, n)))
 
     return answer
@@ -85,6 +87,7 @@ ATTEND_CACHED = Exercise(
             "aligned the causal mask with the **first** keys, so the new tokens see the oldest keys and not themselves",
             "Align it at the lower right: `.tril(n - new)`. Beware `is_causal=True` of PyTorch's builtin: it starts at the upper left.",
             _masked(lambda new, n: 0),
+            also=(_masked(lambda new, n: 0 if new > 1 else n),),  # `is_causal=new > 1`
         ),
         Misconception(
             "mask_skipped",
@@ -108,7 +111,7 @@ ATTEND_CACHED = Exercise(
             "more_queries_than_keys",
             "took more queries than there are keys without a word: whoever forgets to append first gets an answer, and a wrong one",
             "Raise a ValueError where `q` has more rows than `K`.",
-            _masked(lambda new, n: n - new),
+            _masked(lambda new, n: n - new, refuses=False),
         ),
         Misconception(
             "own_chunk_only",

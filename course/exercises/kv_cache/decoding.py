@@ -175,6 +175,12 @@ class _Stale(_Decoder):
         return logits[:, -1]
 
 
+class _DropsTheRest(_Decoder):
+    def prefill(self, ids, chunk):
+        whole = max(1, ids.shape[1] // chunk) * chunk
+        return super().prefill(ids[:, :whole], chunk)
+
+
 class _Unrotated(_Decoder):
     def rotate_key(self, k, pos):
         return k
@@ -297,6 +303,12 @@ CACHED_MODEL = Exercise(
             "kept the last sequence in the caches when a new prompt came",
             "`prefill` begins anew: call `reset()` on the cache of **every** layer first.",
             _Stale,
+        ),
+        Misconception(
+            "rest_dropped",
+            "dropped the end of a prompt that is no multiple of `chunk`",
+            "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
+            _DropsTheRest,
         ),
         Misconception(
             "keys_not_rotated",

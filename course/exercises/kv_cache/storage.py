@@ -151,6 +151,13 @@ class _RewindsTo(_Cat):
         self.K, self.V = self.K[..., :n, :] if n else self.K, self.V[..., :n, :] if n else self.V
 
 
+class _CropsTo(_Cat):
+    def rewind(self, n):
+        if n > self.length:
+            raise ValueError("too far back")
+        self.K, self.V = self.K[..., :n, :], self.V[..., :n, :]
+
+
 class _RewindsOldest(_Cat):
     def rewind(self, n):
         self.K, self.V = self.K[..., n:, :], self.V[..., n:, :]
@@ -399,6 +406,7 @@ KV_CACHE = Exercise(
             "kept n tokens where n were to be forgotten",
             "After `rewind(n)` the length is what it was **minus** n.",
             _RewindsTo,
+            also=(_CropsTo,),
         ),
         Misconception(
             "rewound_the_oldest",

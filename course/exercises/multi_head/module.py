@@ -242,6 +242,12 @@ MULTI_HEAD = Exercise(
             "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
             Instead(add_head_axis=lambda keep: None),
         ),
+        Misconception(
+            "mask_inverted",
+            "turned the mask round: your queries look exactly where they may not",
+            "In `keep`, True means *may look*, also for `masked_sdpa`. `nn.MultiheadAttention` has it the other way round.",
+            Instead(add_head_axis=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
+        ),
     ),
     variants=(
         Variant("as_released", ref.MultiHead),

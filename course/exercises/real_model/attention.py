@@ -36,8 +36,12 @@ class _Attention:
         self.keys = self.values = None
 
     @property
-    def length(self):
+    def tokens(self):
         return 0 if self.keys is None else self.keys.shape[2]
+
+    @property
+    def length(self):
+        return self.tokens
 
     def positions(self, n):
         return torch.arange(n) + self.length
@@ -84,6 +88,12 @@ class _Attention:
 
 def _with(**parts):
     return type("Mistaken", (_Attention,), parts)
+
+
+def _resets_a_counter(self):
+    """The count of tokens begins anew, and the cache goes on."""
+    vars(self).update({"keys": None, "values": None} | vars(self))
+    self.begun = self.tokens
 
 
 def _stores_and_forgets(self, name, new):
@@ -209,6 +219,7 @@ GROUPED_ATTENTION = Exercise(
             "aligned the mask at the upper left: with a past, new tokens see only its beginning",
             "The queries are the **last** tokens: `gqa_grouped` does it right if it gets all keys.",
             Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril()),
+            also=(Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)),),
         ),
         Misconception(
             "future_visible",
@@ -221,6 +232,7 @@ GROUPED_ATTENTION = Exercise(
             "kept the old text after `reset`",
             "`reset` must empty the cache.",
             Instead(reset=lambda self: vars(self).update({"keys": None, "values": None} | vars(self))),
+            also=(Instead(reset=_resets_a_counter, length=property(lambda self: self.tokens - self.begun)),),
         ),
     ),
     variants=(Variant("torch_cat_and_einsum", _Attention), Variant("rotates_on_reading", _RotatesOnReading)),

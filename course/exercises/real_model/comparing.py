@@ -42,16 +42,24 @@ def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negativ
     return make
 
 
-def _differs(a, b, close):
-    return not (a - b).abs().max() <= close * b.abs().max()
-
-
-def _first(differs=_differs, *, among=lambda ours, theirs: range(len(theirs)), none=len):
+def _first(
+    differs=None,
+    *,
+    measure=torch.max,
+    size=lambda b, measure: measure(b.abs()),
+    gap=torch.abs,
+    agree=lambda gap, limit: gap <= limit,
+    among=lambda ours, theirs: range(len(theirs)),
+    none=len,
+):
     """The first of some layers that differ by a rule of its own."""
+
+    def differ(a, b, close):
+        return not agree(measure(gap(a - b)), close * size(b, measure))
 
     def answer(ours, theirs, close):
         for i in among(ours, theirs):
-            if differs(ours[i], theirs[i], close):
+            if (differs or differ)(ours[i], theirs[i], close):
                 return i
         return none(theirs)
 
@@ -112,31 +120,31 @@ FIRST_DIFFERENCE = Exercise(
             "absolute",
             "compared the difference with `close` itself: rounding in a layer of large numbers looks like a mistake",
             "Rounding errors grow with the numbers. Allow `close * b.abs().max()`.",
-            Instead(differs=lambda a, b, close: not (a - b).abs().max() <= close),
+            Instead(size=lambda b, measure: 1.0),
         ),
         Misconception(
             "nan_passes",
             "let NaN pass: every comparison with it is False, and so is the question whether the difference is too large",
             "Ask whether they **agree**, `difference <= limit`, and take `not` of that.",
-            Instead(differs=lambda a, b, close: (a - b).abs().max() > close * b.abs().max()),
+            Instead(agree=lambda gap, limit: not gap > limit),
         ),
         Misconception(
             "mean_difference",
             "averaged the differences: one wrong number among many does not show",
             "The **largest** difference. One token may be wrong where all others are right.",
-            Instead(differs=lambda a, b, close: not (a - b).abs().mean() <= close * b.abs().mean()),
+            Instead(measure=torch.mean),
         ),
         Misconception(
             "signed",
             "took no absolute value: where ours are too small, the difference is negative and nothing is seen",
             "`(a - b).abs()`.",
-            Instead(differs=lambda a, b, close: not (a - b).max() <= close * b.abs().max()),
+            Instead(gap=lambda gap: gap),
         ),
         Misconception(
             "signed_limit",
             "took the largest number of `theirs` with its sign: where the large numbers are negative, rounding looks like a mistake",
             "The largest **absolute** value: `b.abs().max()`.",
-            Instead(differs=lambda a, b, close: not (a - b).abs().max() <= close * b.max()),
+            Instead(size=lambda b, measure: measure(b)),
         ),
         Misconception(
             "each_by_its_own_size",

@@ -1,5 +1,7 @@
 """What the trained heads look at."""
 
+import operator
+
 import numpy as np
 import torch
 
@@ -23,8 +25,8 @@ def _even(n):
     return sum(1 / i for i in range(2, n + 1)) / (n - 1)
 
 
-def _strength(share=lambda A: A[..., 1:, 0].mean(-1), even=_even):
-    return lambda A: share(A) / even(A.shape[-1])
+def _strength(share=lambda A: A[..., 1:, 0].mean(-1), even=_even, join=operator.truediv):
+    return lambda A: join(share(A), even(A.shape[-1]))
 
 
 def _loop(A):
@@ -105,7 +107,7 @@ SINK_STRENGTH = Exercise(
             "excess",
             "subtracted the even share instead of dividing by it",
             "How many **times**: divide.",
-            lambda A: A[..., 1:, 0].mean(-1) - _even(A.shape[-1]),
+            Instead(join=operator.sub),
         ),
         Misconception(
             "heads_averaged",

@@ -30,6 +30,10 @@ def _dots(Q, K):
     return Q @ K.transpose(-2, -1)
 
 
+def _cosines(Q, K):
+    return _dots(Q / Q.norm(dim=-1, keepdim=True), K / K.norm(dim=-1, keepdim=True))
+
+
 def _loop(Q, K):
     S = torch.empty(*Q.shape[:-1], K.shape[-2], dtype=Q.dtype)
     for i in range(Q.shape[-2]):
@@ -95,7 +99,8 @@ SCALED_SCORES = Exercise(
             "cosine",
             "divided by the norms of the vectors: these are cosines, which do lie in [-1, 1]",
             "Scaled scores keep the norms of queries and keys. Divide by $\\sqrt{d_k}$ and by nothing else.",
-            lambda Q, K: _dots(Q / Q.norm(dim=-1, keepdim=True), K / K.norm(dim=-1, keepdim=True)),
+            _cosines,
+            also=(lambda Q, K: _cosines(Q, K) / math.sqrt(Q.shape[-1]),),
         ),
         Misconception(
             "single_precision",

@@ -45,8 +45,12 @@ class _Latents:
         self.latents = None
 
     @property
-    def length(self):
+    def stored(self):
         return 0 if self.latents is None else self.latents.shape[1]
+
+    @property
+    def length(self):
+        return self.stored
 
     def rotate(self, x, pos):
         return apply_rope(x, pos, self.W["base"])
@@ -60,7 +64,7 @@ class _Latents:
         return self.rotate(k, self.key_positions(start))
 
     def key_positions(self, start):
-        return torch.arange(self.length)
+        return torch.arange(self.stored)
 
     def scale(self, d):
         return d**-0.5
@@ -81,12 +85,12 @@ class _Latents:
         return c
 
     def averages(self, x):
-        start, n = self.length, x.shape[1]
+        start, n = self.stored, x.shape[1]
         self.store(x)
         of = [self.group(h) for h in range(self.W["H"])]
         scores = self.queries(x, start) @ self.keys(start)[:, of].mT
         scores = scores * self.scale(self.W["W_UK"].shape[1] // self.W["G"])
-        keep = torch.ones(n, self.length, dtype=torch.bool).tril(self.length - n)
+        keep = torch.ones(n, self.stored, dtype=torch.bool).tril(self.stored - n)
         return scores.masked_fill(~keep, -math.inf).softmax(-1) @ self.latents[:, None]
 
     def __call__(self, x):
@@ -95,6 +99,12 @@ class _Latents:
 
 def _with(**parts):
     return type("Mistaken", (_Latents,), parts)
+
+
+def _resets_a_counter(self):
+    """What is said of the length begins anew, and the cache goes on."""
+    self.latents = getattr(self, "latents", None)
+    self.begun = self.stored
 
 
 def _rotated_latents(self, start):
@@ -107,7 +117,7 @@ def _unrotated_keys(self, start):
 
 
 def _rotated_when_stored(self, c):
-    return self.rotate(c, torch.arange(self.length, self.length + c.shape[1]))
+    return self.rotate(c, torch.arange(self.stored, self.stored + c.shape[1]))
 
 
 def _values_averaged(self, x):
@@ -204,13 +214,13 @@ LATENT_ATTENTION = Exercise(
             "keys_and_queries_from_one_place",
             "let queries and keys count from the same position, though the past stands before the new tokens",
             "Keys stand at 0 … stop - 1. Queries stand at the last of these positions: from `self.length`, read before you append.",
-            Instead(key_positions=lambda self, start: torch.arange(start, start + self.length)),
+            Instead(key_positions=lambda self, start: torch.arange(start, start + self.stored)),
         ),
         Misconception(
             "all_keys_at_one_place",
             "rotated all keys to one position, that of the newest token: a position of length 1 is used for every row, and nothing raises",
             "Each key has a position of its own: `torch.arange(stop)` for all cached tokens.",
-            Instead(key_positions=lambda self, start: torch.tensor([self.length - 1])),
+            Instead(key_positions=lambda self, start: torch.tensor([self.stored - 1])),
         ),
         Misconception(
             "base_ignored",
@@ -259,6 +269,7 @@ LATENT_ATTENTION = Exercise(
             "kept the old text after `reset`",
             "`reset` must empty the cache.",
             Instead(reset=lambda self: setattr(self, "latents", getattr(self, "latents", None))),
+            also=(Instead(reset=_resets_a_counter, length=property(lambda self: self.stored - self.begun)),),
         ),
     ),
     variants=(Variant("other_words", _Latents), Variant("head_by_head", _OneByOne)),

@@ -362,8 +362,8 @@ def _residuals(x, y, width):
     return y - ref.normalize(s) @ y
 
 
-def _error(x, y, width, *, itself=False, of=np.square, join=np.mean, end=float):
-    errors = y - ref.nadaraya_watson(x, x, y, width) if itself else _residuals(x, y, width)
+def _error(x, y, width, *, itself=False, residuals=_residuals, of=np.square, join=np.mean, end=float):
+    errors = y - ref.nadaraya_watson(x, x, y, width) if itself else residuals(x, y, width)
     return float(end(join(of(errors))))
 
 
@@ -373,13 +373,22 @@ def _split_in_half(x, y, width):
 
 
 def _same_place_left_out(x, y, width):
-    fits = [ref.nadaraya_watson(x[j : j + 1], x[x != x[j]], y[x != x[j]], width)[0] for j in range(len(x))]
-    return float(np.mean((y - fits) ** 2))
+    return y - [ref.nadaraya_watson(x[j : j + 1], x[x != x[j]], y[x != x[j]], width)[0] for j in range(len(x))]
 
 
 def _past_only(x, y, width):
-    errors = [y[j] - ref.nadaraya_watson(x[j : j + 1], x[:j], y[:j], width)[0] for j in range(1, len(x))]
-    return float(np.mean(np.square(errors)))
+    return y[1:] - [ref.nadaraya_watson(x[j : j + 1], x[:j], y[:j], width)[0] for j in range(1, len(x))]
+
+
+def _past_only_or_nothing(x, y, width):
+    return np.append(y[0], _past_only(x, y, width))
+
+
+def _value_hidden(x, y, width):
+    """The point stays in the table, with 0 for its value."""
+    return np.array(
+        [y[j] - ref.nadaraya_watson(x[j : j + 1], x, np.where(np.arange(len(x)) == j, 0.0, y), width)[0] for j in range(len(x))]
+    )
 
 
 def _by_deletion(x, y, width):
@@ -458,7 +467,7 @@ LEAVE_ONE_OUT = Exercise(
             "same_place_left_out",
             "left out every point that stands at the same place, and not only point `j`",
             "Compare the *numbers* of the points, `np.arange(len(x)) != j`, not their places.",
-            _same_place_left_out,
+            Instead(residuals=_same_place_left_out),
         ),
         Misconception(
             "shortcut_of_nothing",
@@ -470,7 +479,14 @@ LEAVE_ONE_OUT = Exercise(
             "past_only",
             "fitted each point from those before it only",
             "All *other* points belong to the table, the later ones as well.",
-            _past_only,
+            Instead(residuals=_past_only),
+            also=(Instead(residuals=_past_only_or_nothing),),
+        ),
+        Misconception(
+            "value_hidden",
+            "left the point in the table with its value set to 0: it still draws the fit at its own place, towards 0",
+            "Take the point out, key and value: then the others alone share the weight.",
+            Instead(residuals=_value_hidden),
         ),
         Misconception(
             "width_ignored",

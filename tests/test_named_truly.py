@@ -1,0 +1,453 @@
+"""No name that is not true: what a name leaves unsaid is said beside it, and where a name could be chance it is a guess."""
+
+import dataclasses
+import linecache
+import math
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import After, Before, Call, Case, Draw, Exercise, Misconception, Script
+from autograder.authoring.verify import grade
+from autograder.diagnosis.attempt import check_answer
+from autograder.diagnosis.explain import Report, make_report
+from autograder.judging import pack
+from autograder.judging.compose import pairs
+from autograder.judging.exercise import Tolerance
+from tests.drawn import tables
+
+HINTS = ("a", "b", "c")
+
+
+def told(exercise: Exercise, answer: Callable[..., Any], naming: Any = "pairs") -> Report:
+    return make_report(grade(pack.make_record("a_lesson", exercise, 0, naming=naming), answer))
+
+
+# ------------------------------------------------------------------------------------------ beside a name
+
+
+def scores(Q: Any, K: Any, V: Any) -> Any:
+    return Q @ K.mT / math.sqrt(Q.shape[-1])
+
+
+def _refusing(Q: Any, K: Any, V: Any) -> Any:
+    if len(K) != len(V):
+        raise ValueError("keys without values")
+    return scores(Q, K, V)
+
+
+def _lost_value(draw: Draw) -> dict[str, Any]:
+    found = tables(draw)
+    return {**found, "V": found["V"][:-1]}
+
+
+SCORES = Exercise(
+    "scores",
+    title="Scores",
+    points=1,
+    reference=_refusing,
+    tensors=True,
+    cases=(
+        Case("one", tables),
+        Case("two", tables),
+        Case("double", tables, double=True, edge=0.1),
+        Case("a value too few", _lost_value, raises=ValueError, edge=0.1),
+    ),
+    hints=HINTS,
+    misconceptions=(
+        Misconception("by_d", "divided by d", "By its root.", After(lambda out, Q, K, V: out / math.sqrt(Q.shape[-1]))),
+        Misconception("single", "computed in single precision", "Keep it.", After(lambda out, **_: out.float())),
+    ),
+)
+
+
+def test_beside_a_known_mistake_lost_precision_is_said() -> None:
+    report = told(SCORES, lambda Q, K, V: (_refusing(Q, K, V) / math.sqrt(Q.shape[-1])).float())
+    assert report.headline == "You divided by d. And you returned another precision than that of the inputs."
+    assert report.recorded == "by_d"
+
+
+def test_a_known_mistake_that_loses_precision_itself_is_said_once() -> None:
+    assert told(SCORES, lambda Q, K, V: _refusing(Q, K, V).float()).headline == "You computed in single precision."
+
+
+def test_beside_a_known_mistake_a_changed_input_is_said() -> None:
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        found = _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
+        Q += 1
+        return found
+
+    assert told(SCORES, answer).headline == "You divided by d. And you changed your input `Q` in place."
+
+
+def test_beside_a_known_mistake_an_error_that_is_not_raised_is_said() -> None:
+    report = told(SCORES, lambda Q, K, V: scores(Q, K, V) / math.sqrt(Q.shape[-1]))
+    assert report.headline == "You divided by d. And you raise nothing where a ValueError is asked for."
+
+
+def test_beside_a_slip_that_nobody_listed_an_error_that_is_not_raised_is_said() -> None:
+    report = told(SCORES, lambda Q, K, V: (scores(Q, K, V)).mT, naming="near")
+    assert report.headline.endswith(" And you raise nothing where a ValueError is asked for.")
+    assert "transpose" in report.headline
+
+
+def test_a_part_that_says_so_for_itself_is_said_where_the_rest_has_no_name() -> None:
+    record = pack.make_record("a_lesson", SCORES, 0)
+    report = make_report(check_answer(record, lambda Q, K, V: torch.cos(Q @ K.mT) ** 3))
+    assert report.headline == "You raise nothing where a ValueError is asked for. That is not all that is wrong."
+    assert report.recorded == "~exact"
+
+
+def test_an_error_in_some_cases_is_said_beside_the_name_of_the_others() -> None:
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        if Q.dtype == torch.float64:
+            raise IndexError("no such place")
+        return _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
+
+    headline = told(SCORES, answer).headline
+    assert headline.startswith("You divided by d. And you stop with an IndexError")
+    assert headline.endswith("on “double”.")
+
+
+def test_two_names_for_the_cases_that_are_left_are_none() -> None:
+    """Where an error hides the case that tells two mistakes apart, neither is said for certain."""
+    twice = Misconception("also_single", "divided by d, and lost precision", "No.", After(_by_d_and_single))
+    both = dataclasses.replace(SCORES, misconceptions=(*SCORES.misconceptions, twice))
+
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        if Q.dtype == torch.float64:
+            raise IndexError("no such place")
+        return _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
+
+    assert told(both, answer).recorded is None
+
+
+def _by_d_and_single(out: Any, Q: Any, K: Any, V: Any) -> Any:
+    return (out / math.sqrt(Q.shape[-1])).float()
+
+
+def test_an_answer_whose_only_fault_is_a_missing_error_has_one_name() -> None:
+    assert told(SCORES, scores).headline == "You raise nothing where a ValueError is asked for."
+
+
+# ------------------------------------------------------------------------------------------ one number
+
+
+def _nothing(draw: Draw) -> dict[str, Any]:
+    return {}
+
+
+BYTES = Exercise(
+    "bytes",
+    title="How many bytes?",
+    points=1,
+    kind="estimate",
+    tolerance=Tolerance(0.02, 0.0),
+    reference=lambda: 2.0 * 37 * 511 * 1.7,
+    cases=(Case("your estimate", _nothing),),
+    hints=HINTS,
+    misconceptions=(
+        Misconception("keys_only", "counted the keys alone", "Values too.", After(lambda out: out / 2)),
+        Misconception("four", "counted 4.4 bytes for 1.7", "Count 1.7.", After(lambda out: out * 4.4 / 1.7)),
+    ),
+)
+
+
+def _bytes(factor: float) -> Callable[[], float]:
+    return lambda: factor * 2 * 37 * 511 * 1.7
+
+
+def test_a_number_is_named_where_it_is_met() -> None:
+    assert told(BYTES, _bytes(0.5)).recorded == "keys_only"
+
+
+def test_a_number_that_comes_as_near_as_a_right_one_may_be_off_is_a_guess() -> None:
+    report = told(BYTES, _bytes(0.505))
+    assert report.recorded is None
+    assert report.headline == "This looks as if you counted the keys alone."
+
+
+@pytest.mark.parametrize("naming", ["pairs", "near"])
+def test_one_number_tells_no_two_mistakes_for_certain(naming: str) -> None:
+    assert told(BYTES, _bytes(0.5 * 4.4 / 1.7), naming=naming).recorded is None
+
+
+# ------------------------------------------------------------------------------------------ coincidences
+
+
+def _softmax(s: Any) -> Any:
+    e = np.exp(s - s.max())
+    return e / e.sum()
+
+
+def _jacobian(s: Any) -> Any:
+    a = _softmax(s)
+    return np.diag(a) - np.outer(a, a)
+
+
+JACOBIAN = Exercise(
+    "jacobian",
+    title="Jacobian",
+    points=1,
+    reference=_jacobian,
+    cases=tuple(Case(name, lambda draw: {"s": draw.normal(draw.integer(3, 7))}) for name in ("one", "two")),
+    hints=HINTS,
+    misconceptions=(
+        Misconception("diagonal", "kept the diagonal matrix alone", "Subtract.", lambda s: np.diag(_softmax(s))),
+        Misconception("sigmoid", "used the rule of a sigmoid", "Subtract.", lambda s: np.diag(_softmax(s) * (1 - _softmax(s)))),
+    ),
+)
+
+
+def test_nobody_takes_the_same_summand_away_twice() -> None:
+    """The sum of both changes is what is seen, and yet neither was made: off the diagonal each takes all away."""
+
+    def answer(s: Any) -> Any:
+        a = _softmax(s)
+        return np.where(np.eye(len(s), dtype=bool), a, np.outer(a, a))
+
+    wrong = lambda s: np.diag(_softmax(s)) + np.diag(_softmax(s) * (1 - _softmax(s))) - _jacobian(s)  # noqa: E731
+    drawn = np.arange(4.0)
+    assert np.allclose(answer(drawn), wrong(drawn))
+    assert told(JACOBIAN, answer).recorded is None
+
+
+def test_a_relation_that_a_right_case_contradicts_is_none() -> None:
+    def answer(s: Any) -> Any:
+        return np.diag(_softmax(s)) if len(s) == lengths[0] else _jacobian(s)
+
+    record = pack.make_record("a_lesson", JACOBIAN, 0)
+    lengths = [case.probe.inputs.arrays[0].size for case in record.cases]
+    assert lengths[0] != lengths[1]
+    report = make_report(grade(record, answer))
+    assert "and beside that" not in report.headline
+
+
+class Store:
+    """Holds numbers, at most three."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.held: list[float] = []
+
+    def put(self, x: float) -> int:
+        self.held = [*self.held, x]
+        return len(self.held)
+
+    def total(self) -> float:
+        return sum(self.held)
+
+
+class _KeepsOld(Store):
+    def reset(self) -> None:
+        self.held = getattr(self, "held", [])
+
+
+class _CountsOneLess(Store):
+    def put(self, x: float) -> int:
+        return super().put(x) - 1
+
+
+class _CountsTwice(Store):
+    def put(self, x: float) -> int:
+        return 2 * super().put(x)
+
+
+def _calls(draw: Draw) -> Script:
+    put = [Call("put", {"x": float(draw.normal())}) for _ in range(3)]
+    return Script({}, None, (put[0], put[1], Call("total"), Call("reset"), put[2], Call("total")))
+
+
+STORE = Exercise(
+    "Store",
+    title="Store",
+    points=1,
+    reference=Store,
+    cases=(Case("one", _calls), Case("two", _calls)),
+    hints=HINTS,
+    misconceptions=(
+        Misconception("keeps_old", "kept what was there before", "Forget it.", _KeepsOld),
+        Misconception("one_less", "counted one too few", "Count all.", _CountsOneLess),
+        Misconception("twice", "counted twice", "Once.", _CountsTwice),
+    ),
+)
+
+
+def test_two_classes_that_change_different_things_are_made_one() -> None:
+    made = {(one, two) for one, two, _ in pairs(STORE)}
+    assert made == {("keeps_old", "one_less"), ("keeps_old", "twice")}, "one method cannot be wrong in two ways"
+
+    class Answer:
+        def __init__(self) -> None:
+            self.numbers: list[float] = []
+
+        def put(self, x: float) -> int:
+            self.numbers.append(x)
+            return len(self.numbers) - 1
+
+        def total(self) -> float:
+            return sum(self.numbers)
+
+        def reset(self) -> None:
+            pass
+
+    assert told(STORE, Answer).recorded == "keeps_old+one_less"
+
+
+# ------------------------------------------------------------------------------------------ slips anywhere
+
+
+def _heads(X: Any, Wq: Any, Wk: Any, H: int, keep: Any = None) -> Any:
+    q, k = (np.moveaxis((X @ W).reshape(len(X), H, -1), 1, 0) for W in (Wq, Wk))
+    S = q @ k.swapaxes(-1, -2)
+    return S if keep is None else np.where(keep, S, -1e3)
+
+
+def _sentence(masked: bool) -> Callable[[Draw], dict[str, Any]]:
+    def make(draw: Draw) -> dict[str, Any]:
+        found = {"X": draw.normal(5, 4), "Wq": draw.normal(4, 6), "Wk": draw.normal(4, 6), "H": 2}
+        return {**found, "keep": np.tri(5, dtype=bool)} if masked else found
+
+    return make
+
+
+HEADS = Exercise(
+    "heads",
+    title="Heads",
+    points=1,
+    reference=_heads,
+    cases=(Case("all", _sentence(False)), Case("masked", _sentence(True))),
+    hints=HINTS,
+)
+
+
+def test_columns_dealt_like_cards_are_known_in_every_exercise_with_heads() -> None:
+    def answer(X: Any, Wq: Any, Wk: Any, H: int, keep: Any = None) -> Any:
+        S = np.stack([(X @ Wq)[:, h::H] @ (X @ Wk)[:, h::H].T for h in range(H)])
+        return S if keep is None else np.where(keep, S, -1e3)
+
+    report = told(HEADS, answer, naming="near")
+    assert "dealt the columns of `Wq` and `Wk` out like cards, every `H`-th to one head" in report.headline
+    assert report.known
+
+
+def test_a_slip_is_made_with_inputs_that_only_later_cases_have() -> None:
+    report = told(HEADS, lambda keep=None, **given: _heads(**given, keep=None if keep is None else ~keep), naming="near")
+    assert "`keep` the wrong way round" in report.headline
+
+
+def test_a_step_that_a_case_does_not_have_is_not_taken_in_it() -> None:
+    report = told(HEADS, lambda keep=None, **given: _heads(**given), naming="near")
+    assert "`keep`" in report.headline
+
+
+# ------------------------------------------------------------------------------------------ the learner's own code
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.n = 0
+
+    def add(self, k: int) -> int:
+        self.n += k
+        return self.n
+
+    def reset(self) -> None:
+        self.n = 0
+
+
+class Pair:
+    def __init__(self) -> None:
+        self.counters = [Counter(), Counter()]
+
+    def add(self, k: int) -> int:
+        return self.counters[0].add(k) * self.counters[1].add(2 * k)
+
+    def reset(self) -> None:
+        for counter in self.counters:
+            counter.reset()
+
+
+PAIR = Exercise(
+    "Pair",
+    title="Pair",
+    points=1,
+    reference=Pair,
+    cases=(
+        Case("once", lambda draw: Script({}, None, (Call("add", {"k": draw.integer(300, 900)}),))),
+        Case("again", lambda draw: Script({}, None, (Call("add", {"k": 3}), Call("reset"), Call("add", {"k": 557})))),
+    ),
+    hints=HINTS,
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "added", "line"),
+    [
+        ("self.inner = Given()", "self.inner.add(k)", "self.inner.reset()"),
+        ("self.both = [Counter() for _ in range(2)]", "self.both[0].add(k) * self.both[1].add(2 * k)", "for each in self.both:"),
+    ],
+)
+def test_a_reset_that_leaves_the_parts_as_they_are_is_found(made: str, added: str, line: str) -> None:
+    text = textwrap.dedent(f"""
+        class Pair:
+            def __init__(self):
+                {made}
+                self.steps = 0
+
+            def add(self, k):
+                self.steps += 1
+                return {added}
+
+            def reset(self):
+                self.steps = 0
+        """).lstrip()
+    place = f"<cell {hash(text)}>"
+    linecache.cache[place] = (len(text), None, text.splitlines(True), place)
+    home: dict[str, Any] = {"Counter": Counter, "Given": Pair, "__name__": "__main__"}
+    exec(compile(text, place, "exec"), home)
+    report = make_report(check_answer(pack.make_record("a_lesson", PAIR, 0), home["Pair"]))
+    assert report.recorded == "~mended"
+    assert "lack a step in the function of line" in report.headline
+    assert line in report.headline
+
+
+def test_a_factor_that_comes_in_every_round_is_not_one_factor() -> None:
+    """A running mean that is halved is no sum that was not divided, though that is left when the half is taken away."""
+    mean = Exercise(
+        "mean",
+        title="Mean",
+        points=1,
+        reference=lambda V: V.sum(0) / len(V),
+        cases=tuple(Case(name, lambda draw: {"V": draw.normal(*draw.sizes(2, low=3))}) for name in ("one", "two")),
+        hints=HINTS,
+        misconceptions=(Misconception("sum", "did not divide", "Divide.", lambda V: V.sum(0)),),
+    )
+    text = "def mean(V):\n    o = V[0]\n    for v in V[1:]:\n        o = (o + v) / 2\n    return o\n"
+    linecache.cache["<a running mean>"] = (len(text), None, text.splitlines(True), "<a running mean>")
+    home: dict[str, Any] = {"np": np, "torch": torch, "__name__": "__main__"}
+    exec(compile(text, "<a running mean>", "exec"), home)
+    assert make_report(check_answer(pack.make_record("a_lesson", mean, 0), home["mean"])).recorded is None
+
+
+def test_a_known_step_before_the_computation_is_no_part_of_the_test() -> None:
+    """`Before` and `After` compose as they did."""
+    doubled = Exercise(
+        "doubled",
+        title="Doubled",
+        points=1,
+        reference=lambda x: 2 * x,
+        cases=(Case("one", lambda draw: {"x": draw.normal(5)}),),
+        hints=HINTS,
+        misconceptions=(
+            Misconception("squared", "squared first", "Do not.", Before(lambda x: {"x": x**2})),
+            Misconception("negative", "lost the sign", "Keep it.", After(lambda out, x: -out)),
+        ),
+    )
+    assert told(doubled, lambda x: -2 * x**2).recorded == "squared+negative"
