@@ -145,6 +145,10 @@ def find_record(exercise: str) -> ExerciseRecord:
         for found in map(pack.load, _released_packs()):
             if exercise in found.exercises:
                 return found.exercises[exercise]
+    else:
+        from autograder.workspace.folder import say_if_in_words
+
+        say_if_in_words(Path.cwd().parent, Path.cwd().name, exercise)
     names = [name for found in packs for name in found.exercises]
     raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
 
