@@ -202,7 +202,7 @@ def _template(folder: Path) -> Path:
         shutil.copytree(ROOT / "course" / kind / LESSON, root / kind / LESSON)
         suite._shorten(root / kind / LESSON / f"{LESSON}.ipynb")
     shutil.copyfile(ROOT / "course" / "nbgrader_config.py", root / "nbgrader_config.py")
-    outcome = nbgrader_api(root, config=root / "nbgrader_config.py").generate_assignment(LESSON, force=True, create=True)
+    outcome = nbgrader_api(root).generate_assignment(LESSON, force=True, create=True)
     assert outcome["success"], outcome
     return root
 

@@ -155,7 +155,7 @@ def make(root: Path, names: Sequence[str], *, lesson: str = LESSON, seconds: flo
     """A course at `root` with a submission for each of `names`, kinds or `HONEST`; the students."""
     found, changes = find_lesson(lesson), kinds(seconds)
     twin.make(root, [found])
-    outcome = nbgrader_api(root, config=root / "nbgrader_config.py").generate_assignment(found.name, force=True, create=True)
+    outcome = nbgrader_api(root).generate_assignment(found.name, force=True, create=True)
     assert outcome["success"], outcome
     students = []
     for number, name in enumerate(names):

@@ -31,7 +31,7 @@ SAID = (
 
 def api(root: Path) -> Any:
     """nbgrader's interface to the course at `root`."""
-    return nbgrader_api(root, config=root / "nbgrader_config.py")
+    return nbgrader_api(root)
 
 
 def make(root: Path, answers: Mapping[str, str | Mapping[str, str]]) -> Path:

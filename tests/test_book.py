@@ -81,6 +81,10 @@ def test_hints_and_solutions_are_folded_at_each_exercise_and_formulas_need_no_sc
         assert "tex-mml" not in text
         prose = re.sub(r"<(pre|code|style|script)\b.*?</\1>", "", text, flags=re.DOTALL)
         assert not re.search(r"\$[^$<>]{1,80}\$|\\(frac|sqrt|sum|mathbb)\b", prose), lesson.name
+        assert "once you have written" not in prose  # the model answer stands there
+    shown = re.sub(r"<details.*?</details>", "", texts(site)["01_soft_lookup"], flags=re.DOTALL)
+    assert "The Gaussian score of each key" in shown  # the task; the answer is folded
+    assert "np.linalg.norm(K" not in html.unescape(re.sub(r"<[^>]+>", "", shown))
     assert "<math" in texts(site)["01_soft_lookup"]
     assert '<details class="figure">' in texts(site)["01_soft_lookup"]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 
 from autograder import check, hint, solution, status
@@ -79,6 +80,17 @@ def test_a_cell_that_does_not_compile_is_named_instead_of_an_old_verdict(lesson:
     assert check_in(names, "average_pool") == 1
 
 
+def test_a_copy_that_was_not_renamed_is_said_and_an_older_answer_is_not_judged_in_its_place(lesson: Path) -> None:
+    asked, copy = 'check("average_pool")', RIGHT.replace("average_pool", "average_pool_as_shown")
+    names = cells("def average_pool(V):\n    return V.sum(axis=0)")
+    names["_ih"] += [copy, asked]
+    with pytest.raises(CourseError, match=r"defines 'average_pool_as_shown', so an older .*Rename"):
+        check_in(names, "average_pool")
+    names = cells()
+    names["_ih"] += [copy, asked]
+    assert check_in(names, "average_pool") == 1  # what is right stays so
+
+
 def test_a_loop_that_nothing_stops_is_said_to_keep_a_core_busy(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = dataclasses.replace(find_record("average_pool"), timeout_s=0.2)
     monkeypatch.setattr(in_cells_check, "find_record", lambda exercise: record)
@@ -130,6 +142,15 @@ def test_hints_in_a_cell_come_one_by_one(lesson: Path) -> None:
         hint("average_pol")
 
 
+def test_what_has_no_name_or_no_check_says_what_to_call_instead(lesson: Path) -> None:
+    for call in (hint, solution):
+        with pytest.raises(CourseError, match=rf'{call.__name__}\(\): .* Say which: {call.__name__}\("predict_shape"\)'):
+            call()
+    for say in (hint, lambda name: check_in({}, name)):
+        with pytest.raises(CourseError, match=r"is answered in words.* `solution\(\"written_average\"\)`"):
+            say("written_average")
+
+
 def test_the_solution_comes_after_a_pass_or_after_three_hints_and_is_noted(lesson: Path) -> None:
     with pytest.raises(CourseError, match="your own answer comes first"):
         solution("average_pool", sure=True)
@@ -168,6 +189,15 @@ def test_a_wrong_prediction_keeps_its_marks_and_is_not_green() -> None:
     assert ACCENT["pass"] in to_html(right)
     assert ACCENT["pass"] not in to_html(wrong)
     assert to_text(wrong).startswith("• Predict the shape of an average · noted")
+
+
+def test_a_prediction_may_be_in_capitals_and_what_is_no_text_is_named_by_its_type() -> None:
+    record = find_record("predict_shape")
+    assert [judge_choice(record, choice).chosen for choice in ("B", " b ", "a", "ab", "")] == ["b", "b", "a", None, None]
+    assert make_report(judge_choice(record, "ab")).headline == "No prediction yet (got 'ab')."
+    no_text = make_report(judge_choice(record, np.zeros(3)))
+    assert no_text.headline == "No prediction yet (got a value of type ndarray, no letter in quotation marks)."
+    assert make_report(judge_choice(record, None)).headline == "No prediction yet."
 
 
 def test_status_in_a_cell_names_this_lesson(lesson: Path) -> None:

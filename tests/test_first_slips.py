@@ -98,3 +98,31 @@ def test_a_tick_says_which_properties_were_looked_at() -> None:
     assert dict(whole.checks)["properties (not negative, at most 1)"] == "pass"
     assert "properties" not in dict(whole.checks)
     assert dict(whole.checks)["values"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("line", "headline"),
+    [
+        ("return (Q^2) @ K.mT", "`^` is no power in Python."),
+        ("return Q @ K.mT / math.sqrt(K)", "A tensor stands where a plain number is asked for."),
+        ("return Q.shape[-1].float()[0]", "A `int` has no `float`."),
+        ("return Q @ K.mT / torch.tensor(3.0)[0]", "A plain number is indexed as if it were an array."),
+    ],
+)
+def test_slips_of_those_who_come_from_mathematics_have_a_sentence(line: str, headline: str, tmp_path: Path) -> None:
+    assert make_report(_typed(tmp_path, line, math=math, torch=torch)).headline == headline
+
+
+def test_the_error_that_is_told_is_that_of_the_case_that_is_shown(tmp_path: Path) -> None:
+    line = "return undefined(Q) if Q.shape[0] > 2 else math.sqrt(Q)"
+    report = make_report(_typed(tmp_path, line, math=math, torch=torch))
+    assert ("NameError" in report.detail) == ("`undefined`" in report.headline)
+
+
+def test_where_nothing_is_known_of_the_case_that_is_shown_another_case_may_say_it() -> None:
+    def answer(x: Any, axis: int = -1) -> Any:
+        return x**3 + 1 if calls.append(0) or len(calls) > 1 else None
+
+    calls: list[int] = []
+    report = make_report(judged(SOFTMAX, answer))
+    assert "returns nothing" in report.headline

@@ -88,7 +88,7 @@ def test_perfect_is_full_marks_and_blank_is_zero_by_our_grader_and_by_plain_nbgr
     _answer_all(_submission(scratch_course, "perfect", lesson), lesson, set_answer)
     _submission(scratch_course, "blank", lesson)
     points = sum(exercise.points for exercise in find_lesson(lesson).exercises())
-    ensure_assignment(nbgrader_api(scratch_course, config=scratch_course / "nbgrader_config.py"), scratch_course, lesson)
+    ensure_assignment(nbgrader_api(scratch_course), scratch_course, lesson)
     other = shutil.copytree(scratch_course, scratch_course.with_name("plain"))
     with ThreadPoolExecutor() as both:  # at once, on two cores: half the time
         plain = both.submit(_nbgrader, other, "autograde", lesson, "--force")

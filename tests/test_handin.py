@@ -119,6 +119,26 @@ def test_submit_of_finished_work_has_nothing_to_say(
     assert str(work / f"{LESSON}-ada.zip") in shown
 
 
+@pytest.mark.parametrize("written", ['predict_shape = "d"', "predict_shape = 2", "predict_shape = b'b'", "predict_shape = ("])
+def test_submit_counts_a_prediction_that_is_no_choice_as_not_answered(
+    written: str, work: Path, path: Path, set_answer: SetAnswer
+) -> None:
+    set_answer(path, "average_pool", RIGHT)
+    set_answer(path, "predict_shape", written)
+    assert "not answered yet: predict_shape." in submit.examine(work, LESSON)
+    set_answer(path, "predict_shape", "predict_shape = ' B'")
+    assert not any("predict_shape" in remark for remark in submit.examine(work, LESSON))
+
+
+def test_submit_names_an_answer_that_its_last_check_took_for_none(work: Path, path: Path, set_answer: SetAnswer) -> None:
+    set_answer(path, "predict_shape", "predict_shape = choice")  # what it comes to, only a kernel knows
+    progress.record(work / LESSON, "predict_shape", Report("todo", "t", 0, 0.5, "No prediction yet."))
+    progress.record(work / LESSON, "average_pool", Report("todo", "t", 0, 1, "Not started yet."))
+    said = submit.examine(work, LESSON)
+    assert "not right at their last check: predict_shape. `attn check 00` checks again." in said
+    assert "not answered yet: average_pool." in said
+
+
 def test_submit_without_a_login_asks_for_a_name(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> str:
         raise OSError("No username set in the environment")

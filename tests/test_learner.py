@@ -34,6 +34,18 @@ def test_an_exercise_may_be_named_alone_where_one_lesson_has_it(work: Path) -> N
         workspace.resolve(work, "averge_pool")
     with pytest.raises(CourseError, match="status --all"):
         workspace.resolve(work, "zzzzzz")
+    for word in ("written_average", "00.written_average"):  # `attn check` and `attn hint` of a question in words
+        with pytest.raises(CourseError, match="`written_average` is answered in words: it has no check and no hints"):
+            workspace.resolve(work, word)
+
+
+def test_from_another_folder_the_way_is_to_the_workspace_before_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["status"]) == 2
+    said = capsys.readouterr().err
+    assert said.index("Go to the course's folder first (the one with `work` in it)") < said.index("`attn lab`")
 
 
 def test_an_exercise_that_two_lessons_have_must_be_said_with_its_lesson(work: Path) -> None:
@@ -86,6 +98,8 @@ def test_figures_of_the_lesson_are_not_drawn_but_a_learners_edit_of_one_runs(
     def change(notebook: Any) -> None:
         figure = next(cell for cell in notebook.cells if "figure" in cell.metadata.get("tags", []))
         figure.source = "answer = 'b'"
+        notebook.cells.remove(figure)
+        notebook.cells.insert(1, figure)  # above the prediction that it gives away
 
     set_answer(path, "predict_shape", "predict_shape = answer")
     edit(path, change)
@@ -252,7 +266,15 @@ def test_check_of_a_lesson_counts_its_questions_in_words(
     set_answer(path, "average_pool", RIGHT)
     set_answer(path, "predict_shape", 'predict_shape = "b"')
     assert attn(work, "check", "00") == 0
-    assert "1 question in words is open: 00.written_average" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "1 question in words is open: 00.written_average" in shown
+    assert shown.count("2 of 2 exercises of this lesson done · next lesson: 01 ") == 1
+    assert "all lessons" not in shown  # no link here
+    set_answer(path, "predict_shape", "predict_shape = 2")
+    assert attn(work, "check", "00") == 1
+    shown = capsys.readouterr().out
+    assert "\n  No prediction yet (got a value of type int, no letter in quotation marks).\n\n" in shown
+    assert "next: `predict_shape`" in shown
 
 
 def test_status_of_one_lesson_shows_each_of_its_exercises_and_no_other(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,6 +285,13 @@ def test_status_of_one_lesson_shows_each_of_its_exercises_and_no_other(work: Pat
     assert "written_average · in words, open · Exercise 00.2: In words" in out
     assert "1 question in words is open." in out
     assert "01 " not in out
+    for name in workspace.answer_ids(work, LESSON, written=False):
+        progress.record(work / LESSON, name, Report("pass", "t", 1, 1, "Correct."))
+    answer_in_words(work)
+    assert attn(work, "status", "0") == 0
+    out = capsys.readouterr().out
+    assert "This lesson is done. Next: lesson 01 (`attn lab 01`)." in out
+    assert "All done" not in out
     assert attn(work, "status", "start_her") == 2
     assert "Did you mean '00_start_here'" in capsys.readouterr().err
 

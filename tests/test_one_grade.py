@@ -146,7 +146,7 @@ class Course:
 
     def __init__(self, root: Path):
         self.root, self.oracle = root, Oracle()
-        self.api = nbgrader_api(root, config=root / "nbgrader_config.py")
+        self.api = nbgrader_api(root)
         self.pages = Pages(notebook({"q1": 0, "q2": 0}))
         self.move(dict.fromkeys(LESSONS, 24.0))
 

@@ -22,6 +22,7 @@ from autograder.authoring.course import CourseError, find_lesson
 from autograder.cli import main
 from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
+from autograder.grading.marking.scheme import read_release
 from autograder.grading.trials import demo, twin
 from autograder.sandbox import Limits, available_tiers
 
@@ -49,13 +50,13 @@ def make_course(root: Path) -> Path:
         if number % 3 == 1:
             demo.set_answer(notebook, exercise.id, f"def {exercise.id}(*given, **named):\n    return 0.0")
         elif number % 3 == 2:
-            notebook = demo.released(root, lesson)
+            notebook = read_release(root, lesson.name)
         demo.submit(root, lesson, f"s{number}", notebook)
     return root
 
 
 def make_gradebook(root: Path) -> Path:
-    outcome = nbgrader_api(root, config=root / "nbgrader_config.py").generate_assignment(LESSON, force=True, create=True)
+    outcome = nbgrader_api(root).generate_assignment(LESSON, force=True, create=True)
     assert outcome["success"], outcome["log"]
     return root
 

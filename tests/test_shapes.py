@@ -12,6 +12,7 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
+from autograder.grading.marking.scheme import read_release
 from autograder.grading.trials import demo, twin
 from autograder.notebooks.submission import parse, rebuild
 from autograder.sandbox import available_tiers
@@ -32,8 +33,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
 
     root, lesson = tmp_path_factory.mktemp("shapes") / "course", find_lesson(LESSON)
     twin.make(root, [lesson])
-    ensure_assignment(nbgrader_api(root, config=root / "nbgrader_config.py"), root, LESSON)
-    perfect, released = nbformat.writes(demo.perfect(root, lesson)), nbformat.writes(demo.released(root, lesson))
+    ensure_assignment(nbgrader_api(root), root, LESSON)
+    perfect, released = nbformat.writes(demo.perfect(root, lesson)), nbformat.writes(read_release(root, LESSON))
     other = (course_root() / "release" / "00_start_here" / "00_start_here.ipynb").read_text(encoding="utf-8")
     for name, shape in SHAPES.items():
         folder = root / "submitted" / name / LESSON

@@ -23,16 +23,18 @@ import nbformat
 
 from autograder.authoring.course import CourseError, Lesson, course_root, lessons, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
+from autograder.authoring.workload import COMPARE
+from autograder.diagnosis.panel import HINT
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
 
 NEEDS = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo", "sphinx_copybutton": "sphinx-copybutton"}
-HINTS = ("Hint 1: where to look", "Hint 2: what to do", "Hint 3: nearly the code")
 FENCE = "`" * 8  # longer than any run of backticks in a lesson
 _STATIC = Path(__file__).with_name("book_static")
 _LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
+_COMPARE = re.compile(rf" · \*{re.escape(COMPARE)}\*.*$", re.MULTILINE)  # the model answer stands on the page
 _CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SCROLLED = '<div class="output" tabindex="0" role="group" aria-label="output">'
@@ -194,7 +196,7 @@ def _filled(released: str, shown: dict[str, list[Any]]) -> str:
 def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str:
     """A cell as MyST text; `solved` where it holds the reference's answers."""
     if cell.cell_type == "markdown":
-        text = _LESSON.sub(r"](\1.md)", cell.source)
+        text = _COMPARE.sub("", _LESSON.sub(r"](\1.md)", cell.source))
         if not is_answer(cell):
             return text
         return _folded("Model answer", text, "solution") if solved else ""
@@ -203,12 +205,14 @@ def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str
     name = grade_id(cell)
     if is_answer(cell):
         record = records.get(str(name))
-        hints = [_folded(HINTS[i], hint, "hint") for i, hint in enumerate(record.hints if record else ())]
+        hints = [
+            _folded(f"Hint {i}: {HINT[i - 1].lower()}", hint, "hint") for i, hint in enumerate(record.hints if record else (), 1)
+        ]
         if not solved:
             return "\n\n".join([_code(cell.source), *hints])
         lines = [line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END)]
         solution = _folded("Solution", _code("\n".join(lines)), "solution")
-        return "\n\n".join([*hints, solution, *_outputs(cell)])
+        return "\n\n".join([*_task(injected(cell)), *hints, solution, *_outputs(cell)])
     if exercise_of(cell):
         said = "\n\n".join([_code(cell.source), *_outputs(cell)])
         return _folded("What the check says to this solution", said, "check") if solved else ""
@@ -217,6 +221,13 @@ def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str
         drawn = any(kind != "text/plain" for output in cell.get("outputs", []) for kind in output.get("data", {}))
         code = _folded("Code of the figure" if drawn else "Code", code, "figure")
     return "\n\n".join([code, *_outputs(cell)])
+
+
+def _task(source: str) -> list[str]:
+    """What a learner finds in the answer cell of a function or class: the signature and what it has to do."""
+    if not re.search(r"^(?:def|class) ", source, re.MULTILINE):
+        return []
+    return [_code(re.sub(rf"^( *){BEGIN}\n.*?{END}$", r"\1...", source, flags=re.MULTILINE | re.DOTALL))]
 
 
 def _folded(summary: str, text: str, kind: str) -> str:

@@ -60,7 +60,7 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
             notebook.metadata["attn"] = wanted
             _write(notebook, target)
             yield f"{lesson.name}: its text renewed"
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     for lesson in lessons:
         _generate(api, lesson.name)
         yield f"{lesson.name}: released"
@@ -228,8 +228,9 @@ def _plain_cells(notebook: Any) -> list[Any]:
     return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
 
 
-def nbgrader_api(root: Path, *, config: Path) -> Any:
-    """An `NbGraderAPI` for the course at `root` with the settings of `config`."""
+def nbgrader_api(root: Path, *, config: Path | None = None) -> Any:
+    """An `NbGraderAPI` for the course at `root` with its settings, or those of `config`."""
+    config = config or root / "nbgrader_config.py"
     spare_grammars()
     # nbgrader starts `alembic` by its bare name, which an environment that was not activated does not have on PATH
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])

@@ -15,11 +15,9 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
     """A markdown table: lesson, checks, their points, named misconceptions."""
     lines = ["| lesson | | checks | points by checks | mistakes it names |", "|---|---|---|---|---|"]
     for lesson in lessons:
-        exercises = lesson.exercises()
-        points = sum(exercise.points for exercise in exercises)
-        mistakes = sum(len(exercise.misconceptions) for exercise in exercises)
+        checks, points, mistakes = _counts(lesson)
         link = f"[{lesson.title}](course/release/{lesson.name}/{lesson.name}.ipynb)"
-        lines.append(f"| {lesson.number:02d} | {link} | {len(exercises)} | {points:g} | {mistakes} |")
+        lines.append(f"| {lesson.number:02d} | {link} | {checks} | {points:g} | {mistakes} |")
     return "\n".join(lines)
 
 
@@ -30,14 +28,18 @@ def syllabus_table(lessons: Sequence[Lesson]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for lesson in lessons:
-        exercises = lesson.exercises()
-        points = sum(exercise.points for exercise in exercises)
-        mistakes = sum(len(exercise.misconceptions) for exercise in exercises)
+        checks, points, mistakes = _counts(lesson)
         link = f"[{lesson.number:02d} {lesson.title}](release/{lesson.name}/{lesson.name}.ipynb)"
         solved = f"[answers](source/{lesson.name}/{lesson.name}.ipynb)"
         goals = "; ".join(objectives(lesson))
-        lines.append(f"| {link} | {goals} | {len(exercises)} | {points:g} | {mistakes} | {minutes(lesson)} | {solved} |")
+        lines.append(f"| {link} | {goals} | {checks} | {points:g} | {mistakes} | {minutes(lesson)} | {solved} |")
     return "\n".join(lines)
+
+
+def _counts(lesson: Lesson) -> tuple[int, float, int]:
+    """The checks of a lesson, their points, the mistakes that they name."""
+    exercises = lesson.exercises()
+    return len(exercises), sum(each.points for each in exercises), sum(len(each.misconceptions) for each in exercises)
 
 
 def term_table(lessons: Sequence[Lesson]) -> str:

@@ -1,6 +1,7 @@
 """`attn init`: a small course; `attn new-lesson`: the four files of a lesson. Both complete: they build before the first edit."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
@@ -120,6 +121,10 @@ def init(folder: Path, title: str) -> list[Path]:
         references / "__init__.py": f'"""The answers of the course, {title}: a module for each lesson."""\n',
         **_lesson_files(root, references, "01_first"),
     }
+    return _written(files)
+
+
+def _written(files: Mapping[Path, str]) -> list[Path]:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -149,7 +154,4 @@ def new_lesson(name: str) -> list[Path]:
     files = _lesson_files(course_root(), references_folder(), name)
     if there := [path for path in files if path.exists()]:
         raise CourseError(f"expected no file {there[0]}, but it is there. Move it away first.")
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return list(files)
+    return _written(files)

@@ -114,8 +114,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"taken": sorted(found.taken), "remarks": found.remarks, "refused": refused}))
     else:
-        lines = [*found.remarks, *(f"✗ {path}: {reason}" for path, reason in refused.items())]
-        print("\n".join([*lines, f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
+        print("\n".join([*collect.told(found), f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
     return 1 if refused or not found.taken else 0
 
 
@@ -149,12 +148,10 @@ def _grade(arguments: argparse.Namespace) -> int:
 
 def _mark(arguments: argparse.Namespace) -> int:
     import getpass
-    import warnings
-
-    from sqlalchemy.exc import SAWarning
 
     from autograder import marking_page
     from autograder.authoring.course import course_root, find_lesson
+    from autograder.grading.gradebook import tables_unwarned
 
     def ready(addresses: dict[str, str]) -> None:
         for marker, address in addresses.items():
@@ -164,8 +161,7 @@ def _mark(arguments: argparse.Namespace) -> int:
             stack.enter_context(marking_page.opened(next(iter(addresses.values()))))
 
     name, options = find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
+    with tables_unwarned(), contextlib.ExitStack() as stack:
         if arguments.trail:
             print(marking_page.trail(course_root(), name), end="")
             return 0

@@ -4,12 +4,16 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autograder.authoring.course import CourseError
 from autograder.cli.common import Add
 from autograder.cli.completion import completed, lessons, targets
+
+if TYPE_CHECKING:
+    from autograder.workspace.rerun import Checked
 
 
 def register(add: Add) -> None:
@@ -119,7 +123,8 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _put(rows)
     elif lesson:
-        print_lesson(rows[0])
+        later = next((name for name in workspace.names(folder) if name > lesson), None)
+        print_lesson(rows[0], later=later)
     else:
         print_status(rows, every=arguments.all)
     return 0
@@ -146,8 +151,17 @@ def _check(arguments: argparse.Namespace) -> int:
         _put([dataclasses.asdict(one) for one in checked])
     else:
         whole = [lesson for lesson, only in wanted if only is None]
-        print_checked(checked, [{**one, "lesson": lesson} for lesson in whole for one in standing.questions(folder, lesson)])
+        words = [{**one, "lesson": lesson} for lesson in whole for one in standing.questions(folder, lesson)]
+        print_checked(checked, words, _steps(folder, checked))
     return 0 if all(one.status == "pass" for one in checked) and not problems else 1
+
+
+def _steps(folder: Path, checked: Sequence["Checked"]) -> list[str]:
+    """A line for each lesson of `checked`: how far it is, and what is next."""
+    from autograder.workspace.in_cells.overview import ahead
+
+    last = {one.lesson: one.exercise for one in checked}
+    return [ahead(folder / lesson, exercise) for lesson, exercise in last.items()]
 
 
 def _watch(arguments: argparse.Namespace) -> int:
@@ -161,7 +175,8 @@ def _watch(arguments: argparse.Namespace) -> int:
     try:
         for lesson, exercises in watch.saves(folder, lessons):
             print(f"\n{lesson}: {', '.join(sorted(exercises))}", flush=True)
-            print_checked(rerun.run(folder, lesson, exercises))
+            checked = rerun.run(folder, lesson, exercises)
+            print_checked(checked, steps=_steps(folder, checked))
             sys.stdout.flush()
     except KeyboardInterrupt:
         print("\nStopped watching.")

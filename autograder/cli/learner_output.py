@@ -50,8 +50,11 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
     _next(console, rows)
 
 
-def print_lesson(row: Mapping[str, Any]) -> None:
-    """Where one lesson stands: each exercise with its title, its points and how often it was checked; each question in words."""
+def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
+    """Where one lesson stands: each exercise with its title, its points and how often it was checked; each question in words.
+
+    `later` is the lesson after it, which is next once this one is done.
+    """
     console = console_for()
     head = Text.assemble(
         (SYMBOL[_lesson_status(row)], COLOUR[_lesson_status(row)]), f" {row['lesson'][:2]} ", (row["title"], "bold")
@@ -68,7 +71,12 @@ def print_lesson(row: Mapping[str, Any]) -> None:
         console.print(Padding(_question(question), (0, 0, 0, 5), expand=False))
     if said := open_words(row["questions"]):
         console.print(f"{said[:1].upper()}{said[1:]}.")
-    _next(console, [row])
+    done = (
+        f"This lesson is done. Next: lesson {later[:2]} (`attn lab {later[:2]}`)."
+        if later
+        else "This lesson is done, the last one."
+    )
+    _next(console, [row], done)
 
 
 def _lesson_status(row: Mapping[str, Any]) -> str:
@@ -95,7 +103,7 @@ def _question(question: Mapping[str, Any]) -> Text:
     return Text.assemble((f"{symbol} {question['id']}", COLOUR[status]), f" · in words, {word} · {question['title']}")
 
 
-def _next(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def _next(console: Console, rows: Sequence[Mapping[str, Any]], done: str = "All done.") -> None:
     console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started   • answered in words")
     for row in rows:
         for exercise in row["exercises"]:
@@ -106,11 +114,11 @@ def _next(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             if not question["answered"]:
                 console.print(f"Next: the question in words {question['id']} in lesson {row['lesson'][:2]} (`attn lab`).")
                 return
-    console.print("All done.")
+    console.print(done)
 
 
-def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any]] = ()) -> None:
-    """The panel of each check, its first line in colour, and a line for all; what is open of the questions `words`."""
+def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any]] = (), steps: Sequence[str] = ()) -> None:
+    """The panel of each check, its first line in colour, and a line for all; what is next, and open of the questions `words`."""
     console = console_for()
     for one in checked:
         first, _, rest = one.text.partition("\n")
@@ -119,10 +127,14 @@ def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any
             console.print(Text(f"  Your cell stops with {one.stopped}"), soft_wrap=True)
         if rest and (one.status != "todo" or len(checked) == 1):  # how to begin need not be said each time
             console.print(Text(f"{rest}\n"), soft_wrap=True)
+        elif one.status == "todo" and one.headline.endswith(")."):  # "No prediction yet (got …)."
+            console.print(Text(f"  {one.headline}\n"), soft_wrap=True)
     if len(checked) > 1:
         passed = sum(one.status == "pass" for one in checked)
         score, points = sum(one.score for one in checked), sum(one.points for one in checked)
         console.print(f"{passed} of {len(checked)} checks pass · {score:g} / {points:g} points")
+    for step in filter(None, steps):
+        console.print(step, soft_wrap=True)
     if said := open_words(words):
         where = "; ".join(f"{one['lesson'][:2]}.{one['id']}" for one in words if not one["answered"])
         console.print(f"{said}: {where}", soft_wrap=True)

@@ -10,7 +10,7 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.exact import Aside, aside, exact, unknown_name, without
+from autograder.diagnosis.exact import Aside, aside, exact, without
 from autograder.diagnosis.mistakes import alone, composed, here_and_there, most, near, one
 from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.wrapping import unwrapped
@@ -43,7 +43,7 @@ def _beside(found: Diagnosis, parts: Sequence[Aside]) -> Diagnosis:
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
-    if not failing or any(unknown_name(result) for _, result in failing):  # a name that is not there comes before all else
+    if not failing or any(result.unknown_name for _, result in failing):  # a name that is not there comes before all else
         return None
     tolerance = exercise.tolerance
     found = (

@@ -25,7 +25,7 @@ _AS_A_RESULT = re.compile(rf"expected a ({_ERROR}) to be raised, (?:but (somethi
 def exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """What can be said without any known mistake."""
     failing = [result for result in results if not result.passed]
-    if (unknown := [result for result in failing if unknown_name(result)]) and (said := _python(unknown)) is not None:
+    if (unknown := [result for result in failing if result.unknown_name]) and (said := _python(unknown)) is not None:
         return said
     checks = {result.mismatch.check for result in failing if result.mismatch is not None}
     if "inputs unchanged" in checks and all(_is_in_place(result) for result in failing):
@@ -133,12 +133,6 @@ def without(
 
 def _kind(result: CaseResult) -> str:
     return "" if result.observation.failure is None else result.observation.failure.kind
-
-
-def unknown_name(result: CaseResult) -> bool:
-    """Whether a case ended at a name that is not there."""
-    failure = result.observation.failure
-    return failure is not None and failure.type == "NameError"
 
 
 def refused(results: Sequence[CaseResult]) -> Diagnosis | None:

@@ -166,7 +166,8 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
         then = _say(replace(result, below=None), mismatch, reveal).headline
         seen = "" if then == UNKNOWN else f" What is seen here: {then}"
         return replace(first, advice=f"Mend `{result.below}` first, then check this one again.{seen}")
-    found, failure = result.diagnosis, result.failure
+    found = result.diagnosis
+    failure = result.worst[1].observation.failure if result.worst else result.failure  # of the case that is shown
     if found is not None and (reveal or found.known):
         return found
     if mismatch.check == "runs":
@@ -195,6 +196,8 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
         return Diagnosis(f"{exact[0]}: {mismatch.message}.".replace("?.", "?"), exact[1])
     if mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0:
         return off(float(mismatch.expected), float(mismatch.got), coarse=result.exercise.kind == "estimate")
+    if (slip := slips.in_any(result.cases)) is not None:
+        return Diagnosis(slip.headline, slip.advice)
     place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
     advice = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
     if place:

@@ -4,10 +4,11 @@ In: the mismatch of a case, or the exception that an answer ended with. Out: a h
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from autograder.judging.observation import Failure
-from autograder.judging.records import Mismatch
+from autograder.judging.records import CaseResult, Mismatch
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,16 @@ class Slip:
 
 # (exception type, pattern in its message, headline, advice); the first that matches wins. {0}, {1}: the pattern's groups.
 _RAISED = (
-    ("TypeError", r"missing (\d+ required \S+ arguments?: .*)", "Your function asks for more than it is given: {0}.", "Keep the arguments as the stub has them; give new ones a default."),
-    ("TypeError", r"got an unexpected keyword argument '(\w+)'", "Your function does not take the argument `{0}`.", "Keep the names of the arguments as the stub has them: the check calls them by name."),
+    ("TypeError", r"missing (\d+ required \S+ arguments?: .*)", "Your function asks for more than it is given: {0}.", "Keep the arguments as the cell had them when you opened it; give new ones a default."),
+    ("TypeError", r"got an unexpected keyword argument '(\w+)'", "Your function does not take the argument `{0}`.", "Keep the names of the arguments as the cell had them when you opened it: the check calls them by name."),
     ("TypeError", r"takes (\d+) positional arguments? but (\d+) (?:was|were) given", "Something is called with {1} arguments but takes {0}.", "In a class, is `self` the first parameter?"),
     ("TypeError", r"'(\w+)' object is not callable", "Something that is called is no function but a `{0}`.", "Has a name been given to a value and to a function? Is a `*` missing before a bracket?"),
     ("TypeError", r"'NoneType' object is not (?:subscriptable|iterable)", "Something is None where a value is needed.", "Is it an argument that may be None, or does a function that you call forget its `return`? Methods such as `list.append` return None."),
+    ("TypeError", r"bitwise_xor|for \^: 'float'", "`^` is no power in Python.", "Write `**`: `x ** 2`."),
+    ("NotImplementedError", r"bitwise_xor", "`^` is no power in Python.", "Write `**`: `x ** 2`."),
+    ("TypeError", r"only (?:0-dimensional|length-1|size-1) arrays can be converted", "An array stands where a plain number is asked for.", "A function of `math` takes one number; of an array, `np.exp` and its like (in PyTorch `torch.exp`)."),
+    ("ValueError", r"only one element tensors can be converted", "A tensor stands where a plain number is asked for.", "A function of `math` takes one number; of a tensor, `torch.exp` and its like."),
+    ("RuntimeError", r"Tensor with \d+ elements cannot be converted to Scalar", "A tensor stands where a plain number is asked for.", "A function of `math` takes one number; of a tensor, `torch.exp` and its like."),
     ("TypeError", r"cannot unpack non-iterable (\w+)", "One value is unpacked as if it were several (a `{0}`).", "How many results does the function return that you call?"),
     ("ValueError", r"(?:not enough values|too many values) to unpack \(expected (\d+)", "A result is unpacked into {0} names, and has another number of parts.", "A leading axis more than you expect? Name the axes from the end: `*batch, n, d = x.shape`."),
     ("UnboundLocalError", r"variable '(\w+)'", "`{0}` is read before anything has been stored in it.", "Set it before the loop or the `if`."),
@@ -58,6 +64,7 @@ _RAISED = (
     ("ValueError", r"cannot reshape array of size (\d+) into shape (\(.*?\))", "{0} numbers do not fill the shape {1}.", "Multiply the shape out. Which axis is counted twice, or forgotten?"),
     ("IndexError", r"Dimension out of range|axis (\d+) is out of bounds|too many indices", "An axis is named that is not there.", "The input may have fewer or more axes than in your trial. Count them from the end: -1, -2."),
     ("AxisError", r"", "An axis is named that is not there.", "The input may have fewer or more axes than in your trial. Count them from the end: -1, -2."),
+    ("IndexError", r"invalid index to scalar|invalid index of a 0-dim", "A plain number is indexed as if it were an array.", "Is a number handed over, such as `x[j]`, where an array is wanted, such as `x[j:j+1]`?"),
     ("IndexError", r"", "An index points past the end.", "How long is that axis in the smallest case? Look at the first and the last turn of the loop."),
     ("KeyError", r"(.*)", "The key {0} is not there.", "Print the keys; look at how they are spelled."),
     ("ZeroDivisionError", r"", "Something is divided by zero.", "Which input makes the denominator 0, and what should come out then?"),
@@ -114,7 +121,7 @@ def _rows_paired(failure: Failure) -> Slip | None:
 
 _PLAIN = ("missing (", "unexpected keyword", "is not defined", "variable '", "module '", "ndarray' object", "'Tensor' object",
           "cannot assign module", "truth value", "Boolean value", "view size", "a leaf Variable", "modified by an inplace",
-          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
+          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "bitwise_xor", "arrays can be converted", "tensors can be converted", "cannot be converted to Scalar", "invalid index to scalar", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
 
 
 def _is_plain(kind: str, pattern: str) -> bool:
@@ -168,3 +175,14 @@ def returned(mismatch: Mismatch) -> Slip | None:
     if got in ("function", "builtin_function_or_method", "method"):
         return Slip("A function is returned, not its result.", "The brackets of the call are missing.")
     return Slip(f"Your function returns a {got}{where}, not a {want}.", "Look at what the docstring says is returned.")
+
+
+def in_any(cases: Iterable[CaseResult]) -> Slip | None:
+    """What can be said of the first case that raised an error or returned a wrong kind of result."""
+    for case in cases:
+        if case.mismatch is not None and case.mismatch.check in ("runs", "kind"):
+            failure = case.observation.failure
+            slip = raised(failure) if failure is not None else returned(case.mismatch)
+            if slip is not None:
+                return replace(slip, headline=f"On “{case.name}”: {slip.headline}")
+    return None

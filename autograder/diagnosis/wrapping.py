@@ -66,7 +66,7 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
         if not result.passed and want is not None and got is not None:
             yield from _of_sequence(want, got)
             yield Wrapping(
-                "returned a tensor or an array of no axes where a plain number is asked for",
+                "returned an array (or a tensor) that holds one number, where a plain number is asked for",
                 "Say `float(…)`, or `.item()`.",
                 _plain,
             )

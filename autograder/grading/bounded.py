@@ -145,7 +145,7 @@ class _Server:
             start = f"{own}; serve({theirs.fileno()})"
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-B", "-c", start], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                    [sys.executable, "-P", "-B", "-c", start], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                 )  # fmt: skip
         return self._control

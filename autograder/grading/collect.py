@@ -25,7 +25,9 @@ from traitlets import Unicode
 
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError
-from autograder.grading.intake import is_ours
+from autograder.grading.gradebook import known_students
+from autograder.grading.intake import folded, is_ours
+from autograder.grading.ledger import bounded
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
@@ -45,7 +47,7 @@ class Hit:
     student: str
     order: tuple[datetime, int, int]
     late: bool
-    written: str = ""  # the folder's name as it was, where it alone says who this is
+    written: str = ""  # what says who this is, as it was: the platform's id, else the folder's name
     named: bool = True  # for the assignment
 
     @property
@@ -77,7 +79,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
 
     if not source.exists():
         raise CourseError(f"expected a file or a folder at {source}, found none. Download it from your learning platform.")
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     extracted = root / "downloaded" / assignment / "extracted"
     intake = survey(source, assignment, known_students(api.coursedir.db_url))
     _keep_what_is_there(intake, root, assignment, force)
@@ -106,7 +108,7 @@ def survey(source: Path, assignment: str, known: Mapping[str, str]) -> Intake:
             intake.refused += [Refused(hit.file.path, problem) for hit in hits]
             continue
         notebooks = [hit for hit in hits if hit.name.lower().endswith(".ipynb")]
-        others = [hit for hit in hits if hit not in notebooks]
+        others = [hit for hit in hits if not hit.name.lower().endswith(".ipynb")]
         if notebooks:
             _choose(intake, [hit for hit in notebooks if hit.named] or notebooks)
         else:
@@ -114,6 +116,16 @@ def survey(source: Path, assignment: str, known: Mapping[str, str]) -> Intake:
         if others:
             intake.beside[others[0].student] = others
     return intake
+
+
+def told(intake: Intake) -> list[str]:
+    """What to say of a collection, of each student no more than leaves the others' lines to be read."""
+    lines: dict[str, list[str]] = {}
+    for remark in intake.remarks:
+        lines.setdefault(remark.partition(":")[0], []).append(remark)
+    for each in intake.refused:
+        lines.setdefault(_whose(each.path.partition("/")[0]), []).append(f"✗ {each.path}: {each.reason}")
+    return [line for each in lines.values() for line in bounded(each)]
 
 
 def _refuse(intake: Intake, hits: list[Hit]) -> None:
@@ -181,7 +193,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
     if (moodle and canvas) or top.count("_assignsubmission_file_") > 1:
         return Refused(file.path, "it bears the marks of two students or platforms. Whose is it? Rename it, or ask for it again")
     if match := moodle or canvas:
-        student = known.get(match["id"]) or f"{_slug(match['name'])}-{match['id']}"
+        student, written = known.get(match["id"]) or f"{_slug(match['name'])}-{match['id']}", match["id"]
         groups = match.groupdict()
         late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
         name = name if within else match["file"]
@@ -196,8 +208,8 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
     copied = _COPY.search(name)
     if copied is None:
         return Hit(file, student, (file.time, 0, attempt), late, written)
-    named = _folded(assignment) in _folded(name)
-    if not named and (other := _LESSON.search(name)) and not _folded(assignment).startswith(_folded(other[0])):
+    named = folded(assignment) in folded(name)
+    if not named and (other := _LESSON.search(name)) and not folded(assignment).startswith(folded(other[0])):
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
     return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named)
 
@@ -211,10 +223,6 @@ def _whose(top: str) -> str:
     return f"/{match['id']}" if match else top
 
 
-def _folded(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def _slug(name: str) -> str:
     """A student's name as a folder's: letters, digits, `@`, `+`, dots and single hyphens or underscores.
 
@@ -224,16 +232,6 @@ def _slug(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode() or name.encode("utf-8", "replace").hex()
     lowered = plain if re.fullmatch(r"[\w.@+-]+", plain) else plain.lower()
     return re.sub(r"([-_.])[-_.]+", r"\1", re.sub(r"[^A-Za-z0-9._@+-]+", "-", lowered)).strip("-_.")
-
-
-def known_students(db_url: str) -> dict[str, str]:
-    """Student ids by the learning platform's ids, from the gradebook; empty where there is none yet."""
-    from nbgrader.api import Gradebook
-
-    if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
-        return {}
-    with Gradebook(db_url) as gradebook:
-        return {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
 
 
 def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool) -> None:
@@ -293,7 +291,5 @@ class SafeExtractor(ExtractorPlugin):  # type: ignore[misc]  # nbgrader ships no
         intake = survey(source, coursedir.assignment_id, known_students(coursedir.db_url))
         _keep_what_is_there(intake, Path(coursedir.root), coursedir.assignment_id, self.force)
         write(intake, Path(extracted_path), coursedir.assignment_id, self.zone or None)
-        for remark in intake.remarks:
-            self.log.warning(remark)
-        for refused in intake.refused:
-            self.log.error("Not taken: %s: %s", refused.path, refused.reason)
+        for line in told(intake):
+            self.log.warning("%s", line)

@@ -5,7 +5,6 @@ costs itself; a run that was stopped goes on where it stood (`ledger`).
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ import nbformat
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import CourseError, settings
 from autograder.grading import bounded, ledger, rehearsal, submitted
-from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_release
+from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_release, tables_unwarned
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.marking.mark import Marked
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
@@ -53,19 +52,16 @@ def grade_assignment(
     Raises CourseError where there are no submissions, a named student has none, or the assignment was never released here;
     SandboxUnavailable where nothing isolates.
     """
-    from sqlalchemy.exc import SAWarning
-
     started = time.perf_counter()
     names = submitted.submitters(root, assignment, students)
-    with warnings.catch_warnings(), ExitStack() as stack:
+    with tables_unwarned(), ExitStack() as stack:
         stack.enter_context(ledger.alone(root, assignment))
-        warnings.simplefilter("ignore", SAWarning)  # SQLAlchemy 2.1 warns about nbgrader's own tables
         restore_release(root, assignment)
         pool = Workers(stack, _released(root, assignment), limits or Limits(), unsafe, workers, scheduler)
         if again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
             pool.start()  # at once, to import while we do, where somebody is surely not graded yet
             bounded.start()
-        api = nbgrader_api(root, config=root / "nbgrader_config.py")
+        api = nbgrader_api(root)
         ensure_assignment(api, root, assignment)
         book = stack.enter_context(Gradebook(api, assignment))
         writer = Writer(root, api, assignment, book, feedback=feedback)
@@ -98,15 +94,12 @@ def write_feedback(root: Path, assignment: str) -> list[Path]:
 
     Raises CourseError where nobody is graded.
     """
-    from sqlalchemy.exc import SAWarning
-
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     ensure_assignment(api, root, assignment)
     pages = Pages(_released(root, assignment), settings().contact)
     written = []
     notes = {row.student: row.notes for _, row, _ in ledger.entries(root, assignment)}
-    with warnings.catch_warnings(), Gradebook(api, assignment) as book:
-        warnings.simplefilter("ignore", SAWarning)
+    with tables_unwarned(), Gradebook(api, assignment) as book:
         book.grades.settle_all()
         for student in sorted(book.students()):
             graded = place(api.coursedir, "autograded", student, assignment)

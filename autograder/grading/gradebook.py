@@ -6,7 +6,9 @@ class and is committed batch by batch; `tests/test_grade.py` holds its rows agai
 
 import os
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -23,6 +25,15 @@ class Mark(NamedTuple):
     by_hand: float | None = None
     comment: str = ""
     extra: float = 0.0
+
+
+@contextmanager
+def tables_unwarned() -> Iterator[None]:
+    """Without what SQLAlchemy 2.1 warns about nbgrader's own tables."""
+    from sqlalchemy.exc import SAWarning
+
+    with warnings.catch_warnings(action="ignore", category=SAWarning):
+        yield
 
 
 def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
@@ -49,6 +60,16 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     if not outcome["success"]:
         raise CourseError(f"{assignment}: nbgrader generate_assignment failed.\n{outcome.get('error') or outcome.get('log')}")
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def known_students(db_url: str) -> dict[str, str]:
+    """Student ids by the learning platform's ids, from the gradebook; empty where there is none yet."""
+    from nbgrader.api import Gradebook
+
+    if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
+        return {}
+    with Gradebook(db_url) as gradebook:
+        return {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
 
 
 def restore_release(root: Path, assignment: str) -> None:

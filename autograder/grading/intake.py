@@ -16,6 +16,7 @@ from autograder.notebooks.archives import shown
 from autograder.notebooks.submission import UnreadableError, load
 
 MAX_SEEN = 200  # files of a folder that are looked at
+MAX_READ = 10  # of them, to see whether they are a notebook under another name
 MAX_CLOSED = 5  # folders of which it is said that they cannot be
 _OURS = re.compile(
     r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
@@ -49,15 +50,16 @@ def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> H
     paths = [path for path in found if path.name not in known or path.name == expected]
     if os.path.lexists(folder / expected):
         return _notebook(folder / expected, paths, closed)
-    notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or _is_json_notebook(path)]
+    renamed = [path for path in paths if path.suffix.lower() in (".txt", ".json")][:MAX_READ]
+    notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or (path in renamed and _is_json_notebook(path))]
     if notebooks:
-        named = [path for path in notebooks if _folded(assignment) in _folded(path.name)] or notebooks
+        named = [path for path in notebooks if folded(assignment) in folded(path.name)] or notebooks
         chosen = max(named, key=lambda path: (_time(path), path.name))
         others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
         return _notebook(chosen, paths, (f"read from {shown(chosen.name)}{others}: expected {expected}", *closed))
     scripts = [path for path in paths if path.suffix.lower() == ".py"]
     if scripts:
-        named = [path for path in scripts if _folded(assignment) in _folded(path.name)] or scripts
+        named = [path for path in scripts if folded(assignment) in folded(path.name)] or scripts
         chosen = max(named, key=lambda path: (path.stat().st_size, path.name))
         note = f"read from the script {shown(chosen.name)}, answers to questions in words are not in it: expected {expected}"
         return _notebook(chosen, paths, (note, *closed), script=True)
@@ -119,8 +121,6 @@ def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
 
 def _is_json_notebook(path: Path) -> bool:
     """Whether a `.txt` or `.json` is a notebook that a browser or a mail program renamed."""
-    if path.suffix.lower() not in (".txt", ".json"):
-        return False
     try:
         data = load(path)
     except UnreadableError:
@@ -135,5 +135,6 @@ def _time(path: Path) -> float:
         return 0.0
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """A file's name as names are compared: its letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -70,11 +70,17 @@ def in_double(record: CaseRecord) -> bool:
 
 
 def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:
-    """Score a prediction: full marks for any of the choices, none for anything else."""
-    chosen = value if isinstance(value, str) and value in exercise.choices else None
+    """Score a prediction: full marks for any of the choices, in capitals or small letters, none for anything else."""
+    text = value.strip().lower() if isinstance(value, str) else None
+    chosen = next((choice for choice in exercise.choices if choice.lower() == text), None)
     result = Result(exercise, exercise.points if chosen is not None else 0.0, [], chosen=chosen)
     if chosen is None:
-        result.failure = Failure("blank", message="" if value is None else f"got {str(value)[:40]!r}")
+        got = (
+            repr(value[:40])
+            if isinstance(value, str)
+            else f"a value of type {type(value).__name__}, no letter in quotation marks"
+        )
+        result.failure = Failure("blank", message="" if value is None else f"got {got}")
     return result
 
 

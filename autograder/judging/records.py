@@ -90,6 +90,11 @@ class CaseResult:
     def passed(self) -> bool:
         return self.mismatch is None
 
+    @property
+    def unknown_name(self) -> bool:
+        """Whether it ended at a name that is not there."""
+        return self.observation.failure is not None and self.observation.failure.type == "NameError"
+
 
 @dataclass
 class Result:
@@ -109,9 +114,9 @@ class Result:
 
     @property
     def worst(self) -> tuple[CaseRecord, CaseResult] | None:
-        """The failing case to show: a core one before an edge case, the smallest input first."""
-        failing = [(c.edge > 0, c.size, i) for i, c in enumerate(self.cases) if not c.passed]
+        """The failing case to show: an unknown name first, a core case before an edge case, the smallest input first."""
+        failing = [(not c.unknown_name, c.edge > 0, c.size, i) for i, c in enumerate(self.cases) if not c.passed]
         if not failing:
             return None
-        index = min(failing)[2]
+        index = min(failing)[-1]
         return self.exercise.cases[index], self.cases[index]

@@ -27,11 +27,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Spec = dict[str, Any]
 T = TypeVar("T")
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
+MAX_KEY = 200  # characters: a key is in the path of each leaf below it, and ten thousand long ones fill a memory
 
 
 class EncodedValue:
@@ -156,6 +156,8 @@ def encode(value: Any, depth: int = 0) -> EncodedValue:
             return Container(parts, "list" if isinstance(value, list) else "tuple")
         if len(keys := dict.fromkeys(map(str, value))) < len(value):
             return ObjectNode("dict with keys that read the same")
+        if max(map(len, keys), default=0) > MAX_KEY:
+            return ObjectNode(f"dict with a key of more than {MAX_KEY} characters")
         return Container(tuple([encode(item, depth + 1) for item in value.values()]), "dict", tuple(keys))
     return ObjectNode(type(value).__name__[:80])
 
@@ -182,8 +184,7 @@ def decode(value: EncodedValue, *, dtype: str | None = None) -> Any:
     def leaf(node: EncodedValue) -> Any:
         if not isinstance(node, ArrayNode):
             return node.build() if isinstance(node, Code) else node.content
-        cast = dtype is not None and node.content.dtype.kind == "f"
-        array = node.content.astype(dtype, order="C") if cast else node.content.copy()
+        array = node.content.astype(dtype, order="C") if dtype and node.content.dtype.kind == "f" else node.content.copy()
         if node.kind == "array":
             return array
         import torch
@@ -209,16 +210,13 @@ def _show_leaf(node: EncodedValue) -> str:
         name, maker = ("torch", "tensor") if node.kind == "tensor" else ("np", "array")
         if node.content.size == 0:
             return f"{name}.empty({node.content.shape})"
-        body = np.array2string(
-            node.content, separator=", ", precision=4, suppress_small=False, threshold=10**6, max_line_width=110
-        )
+        body = np.array2string(node.content, separator=", ", precision=4, threshold=10**6, max_line_width=110)
         for word in ("nan", "inf"):
             body = body.replace(word, f'float("{word}")')
         return f"{name}.{maker}({body})"
     if isinstance(node, Code | ObjectNode):
         return node.source if isinstance(node, Code) else f"<{node.name}>"
-    value = node.content
-    return repr(value) if not _endless(value) else f"float({str(value)!r})"
+    return f"float({str(node.content)!r})" if _endless(node.content) else repr(node.content)
 
 
 def _show_whole(whole: Container, parts: list[str]) -> str:
@@ -241,7 +239,7 @@ def store(value: EncodedValue | None, arrays: list[Array]) -> Any:
         return None
     first = len(arrays)
 
-    def leaf(node: EncodedValue) -> Spec:
+    def leaf(node: EncodedValue) -> dict[str, Any]:
         if isinstance(node, ArrayNode):
             arrays.append(node.content)
             return {"a": len(arrays) - 1 - first, "k": node.kind}
@@ -252,7 +250,7 @@ def store(value: EncodedValue | None, arrays: list[Array]) -> Any:
     return [value.fold(leaf, _spec), first, len(arrays) - first]
 
 
-def _spec(whole: Container, parts: list[Spec]) -> Spec:
+def _spec(whole: Container, parts: list[Any]) -> dict[str, Any]:
     if whole.kind == "dict":
         return {"d": [[key, part] for key, part in zip(whole.keys, parts, strict=True)]}
     return {"l" if whole.kind == "list" else "t": parts}
@@ -288,6 +286,8 @@ def _fetch(spec: Any, arrays: Sequence[Array], code: bool, depth: int) -> Encode
             raise ValueError("expected a dict as a list of [text, spec].")
         if len(items := dict(body)) != len(body):
             raise ValueError("expected a dict without repeated keys.")
+        if max(map(len, items), default=0) > MAX_KEY:
+            raise ValueError(f"expected keys of at most {MAX_KEY} characters.")
         return Container(tuple([_fetch(item, arrays, code, depth + 1) for item in items.values()]), "dict", tuple(items))
     if tag == "f" and body in ("inf", "-inf", "nan"):
         return PlainNode(float(body))

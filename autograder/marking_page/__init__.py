@@ -34,7 +34,7 @@ def run(
 
     if wrong := [name for name in markers if not name.strip() or len(name) > 64 or not name.isprintable()]:
         raise CourseError(f"expected a marker's name of 1 to 64 printable characters, got {wrong[0]!r}.")
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     with Store(api, assignment) as store:
         desk = Desk(root, store, names=names, everybody=everybody)
         if not any(row.question in desk.questions for row in store.rows()):
@@ -61,7 +61,7 @@ def trail(root: Path, assignment: str) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(["time", "marker", "question", "student", "before", "after", "comment_before", "comment_after"])
-    with Store(nbgrader_api(root, config=root / "nbgrader_config.py"), assignment) as store:
+    with Store(nbgrader_api(root), assignment) as store:
         for each in store.trail():
             who = each.time, each.marker, each.question, each.student, each.before["score"], each.after["score"]
             writer.writerow([cell(value) for value in (*who, each.before["comment"], each.after["comment"])])

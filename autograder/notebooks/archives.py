@@ -8,9 +8,7 @@ import io
 import os
 import re
 import stat
-import struct
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,18 +46,6 @@ PACKED = (".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2")
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
 _DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(\..*)?$")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffd\ud800-\udfff]")
-# NotImplementedError is what zipfile raises for a compression or an encryption that it does not know.
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-    struct.error,
-    MemoryError,
-)
 
 
 @dataclass(frozen=True)
@@ -138,7 +124,8 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
         if not stat.S_ISREG(info.st_mode):
             yield Refused(label, "expected a regular file")
         elif path.suffix.lower() == ".zip":
-            yield from _in_zip(file, name, budget, time=None)
+            # the source itself is a platform's download; a zip in a folder is a learner's, as are the times in it
+            yield from _in_zip(file, name, budget, _at(info.st_mtime) if name else None)
         elif problem := _size_problem(name, info.st_size, budget(name)):
             yield Refused(label, problem)
         else:
@@ -147,12 +134,14 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
             yield File(name, data, _at(info.st_mtime))
 
 
-def _in_zip(file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: datetime | None) -> Iterator[File | Refused]:
-    """The files of a zip; `time` is that of the archive it lies in, for what is within was written by a learner."""
+def _in_zip(
+    file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: datetime | None, *, nested: bool = False
+) -> Iterator[File | Refused]:
+    """The files of a zip; `time` is that of the archive it lies in, or its own, where what is within was written by a learner."""
     try:
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()
-    except _BROKEN as error:
+    except Exception as error:  # zipfile raises whatever what it reads leads it to
         yield Refused(shown(name or "the archive"), f"it is not a zip archive that can be read ({type(error).__name__})")
         return
     if len(entries) > MAX_ENTRIES:
@@ -163,9 +152,9 @@ def _in_zip(file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: 
     prefix = f"{name}/" if name else ""
     for entry in sorted(entries, key=lambda each: each.filename):
         path = prefix + entry.filename
-        if entry.is_dir() or _JUNK.search(path):
+        if entry.filename.endswith("/") or _JUNK.search(path):
             continue
-        problem = _entry_problem(entry, budget(path), nested=time is not None)
+        problem = _entry_problem(entry, budget(path), nested=nested)
         if _folded(entry.filename) in doubled:
             problem = "the archive holds this name twice, or twice but for capitals: which one counts?"
         if problem:
@@ -185,7 +174,7 @@ def _entry(
         with archive.open(entry) as file:
             data = file.read(limit + 1)  # whatever the archive's own figures say
         written = time or _written(entry)
-    except _BROKEN as error:
+    except Exception as error:
         yield Refused(shown(path), f"it could not be unpacked ({type(error).__name__}: {shown(str(error))[:80]})")
         return
     budget.take(len(data))
@@ -197,7 +186,7 @@ def _entry(
         yield Refused(shown(path), f"expected at most {MAX_ENTRIES // 50} files in an archive within an archive")
     else:
         within = _Budget(MAX_WITHIN, "in one archive", budget)
-        yield from _in_zip(io.BytesIO(data), path, lambda _: within, written)
+        yield from _in_zip(io.BytesIO(data), path, lambda _: within, written, nested=True)
 
 
 def _written(entry: zipfile.ZipInfo) -> datetime:

@@ -27,7 +27,7 @@ class AutogradeHandler(BaseApiHandler):  # type: ignore[misc]  # nbgrader ships 
 
 async def grade(root: str, assignment: str, student: str) -> dict[str, Any]:
     """What `attn grade` of one student says. A process of its own, so that the server answers others meanwhile."""
-    command = [sys.executable, "-m", "autograder.cli", "grade", f"--student={student}", "--again", "--", assignment]
+    command = [sys.executable, "-P", "-m", "autograder.cli", "grade", f"--student={student}", "--again", "--", assignment]
     environment = {**os.environ, "ATTN_COURSE": root}
     process = await asyncio.create_subprocess_exec(
         *command,

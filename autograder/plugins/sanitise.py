@@ -10,6 +10,8 @@ import copy
 import functools
 import html
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 import bleach
@@ -17,6 +19,7 @@ import nbformat
 from bleach.css_sanitizer import CSSSanitizer
 from jinja2 import DictLoader, pass_context
 from nbconvert.exporters import HTMLExporter
+from nbconvert.filters.highlight import Highlight2HTML
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder.notebooks.html_page import POLICY, maths_to_mathml, prose
@@ -79,52 +82,10 @@ def _allowed(tag: str, name: str, value: str) -> bool:
     return name in {"style", "class", "alt", "title", "open", "colspan", "rowspan", "start", "role"}
 
 
-class PageExporter(HTMLExporter):
-    """What formgrader shows: nbconvert's page, in which the HTML of Markdown and of outputs has passed the allow-list.
-
-    After rendering, when every entity and backslash of an address is decoded, and not before.
-    """
+class _CleanExporter(HTMLExporter):
+    """nbconvert's page, in which the HTML of Markdown and of outputs passes the allow-list."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
-        self.sanitize_html = True
-
-    def default_filters(self) -> Any:
-        yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
-        yield "markdown2html", self.markdown2html
-        yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
-
-    def from_notebook_node(self, nb: Any, resources: Any = None, **named: Any) -> tuple[str, Any]:  # type: ignore[override]  # as in nbconvert
-        nb = copy.deepcopy(nb)
-        for cell in nb.cells:
-            if cell.cell_type == "code" and _slow(cell.source):
-                short = re.sub(r"\s{300,}", "\n", cell.source)[:_LONG]  # blank lines cost Pygments the square of their number
-                cell.source = "\n".join(line[:_WIDE] for line in short.splitlines())
-                cell.source += "\n# (The grader left out the rest: it is made to be slow to show. The file has it all.)"
-        return super().from_notebook_node(nb, resources, **named)
-
-    @pass_context
-    def markdown2html(self, context: Any, source: str) -> str:
-        """The HTML of Markdown `source`, sanitised; what a renderer would take long over, as it is. (`context` is Jinja's.)"""
-        if _slow(source):
-            return f"<pre>{html.escape(source)}</pre>"
-        return clean(super().markdown2html(context, source))
-
-
-_LONG, _WIDE = 30_000, 2_000
-
-
-def _slow(source: str) -> bool:
-    """Whether a renderer may take long over `source`: no lesson and no honest answer is like that."""
-    return len(source) > _LONG or re.search(r"\s{300}|`{60}|\[{30}|(?:[*_]\w?){300}", source) is not None
-
-
-class FeedbackExporter(HTMLExporter):
-    """nbgrader's feedback page, sanitised; readable without a network."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        # nbgrader's template loads MathJax from a network: formulas are MathML here
-        named["extra_loaders"] = [DictLoader({"mathjax.html.j2": '{% macro mathjax(url="") %}{% endmacro %}'})]
         super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
         self.sanitize_html = True  # drops script outputs and widgets, and has HTML outputs pass `clean_html`
 
@@ -132,6 +93,70 @@ class FeedbackExporter(HTMLExporter):
         yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
         yield "markdown2html", self.markdown2html
         yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
+
+
+class PageExporter(_CleanExporter):
+    """What formgrader shows: nbconvert's page, in which the HTML of Markdown and of outputs has passed the allow-list.
+
+    After rendering, when every entity and backslash of an address is decoded, and not before.
+    """
+
+    def from_notebook_node(self, nb: Any, resources: Any = None, **named: Any) -> tuple[str, Any]:  # type: ignore[override]  # as in nbconvert
+        self._spent_s = 0.0  # on what a learner may have written: whoever asks for another page waits for this one
+        nb = copy.deepcopy(nb)
+        for cell in nb.cells:
+            if cell.cell_type == "code" and _slow(cell.source, code=True):
+                short = re.sub(r"\s{300,}", "\n", cell.source)[:_LONG]  # blank lines cost Pygments the square of their number
+                cell.source = "\n".join(line[:_WIDE] for line in short.splitlines())
+                cell.source += "\n# (The grader left out the rest: it is made to be slow to show. The file has it all.)"
+        lexer = nb.metadata.get("language_info", {}).get("pygments_lexer", "ipython3")
+        colour = Highlight2HTML(pygments_lexer=lexer, parent=self)
+        self.filters["highlight_code"] = lambda source, **more: self._in_time(source, lambda: colour(source, **more))
+        return super().from_notebook_node(nb, resources, **named)
+
+    @pass_context
+    def markdown2html(self, context: Any, source: str) -> str:
+        """The HTML of Markdown `source`, sanitised; what a renderer would take long over, as it is. (`context` is Jinja's.)"""
+        if _slow(source):
+            return _plain(source)
+        cell, made = context.get("cell"), super().markdown2html
+        if cell is not None and not is_answer(cell) and not cell.get("id", "").startswith("extra-"):  # the lesson's own
+            return clean(made(context, source))
+        return self._in_time(source, lambda: clean(made(context, source)))
+
+    def _in_time(self, source: str, make: Callable[[], str]) -> str:
+        """What `make` makes of `source`, or the text as it is, once a page has had its seconds."""
+        if self._spent_s > _PATIENCE_S:
+            return _plain(source)
+        began = time.thread_time()
+        made = make()
+        self._spent_s += time.thread_time() - began + len(made) / _PER_S
+        return made
+
+
+def _plain(source: str) -> str:
+    return f"<pre>{html.escape(source)}</pre>"
+
+
+_PATIENCE_S = 3.0
+_PER_S = 200_000  # characters of a page that nbconvert reads once more in a second
+_LONG, _WIDE = 30_000, 2_000
+
+
+def _slow(source: str, *, code: bool = False) -> bool:
+    """Whether a renderer may take long over `source`: no lesson and no honest answer is like that."""
+    if code and max(map(len, source.splitlines()), default=0) > _WIDE:
+        return True
+    return len(source) > _LONG or re.search(r"\s{300}|`{60}|\[{30}|(?:[*_]\w?){300}", source) is not None
+
+
+class FeedbackExporter(_CleanExporter):
+    """nbgrader's feedback page, sanitised; readable without a network."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        # nbgrader's template loads MathJax from a network: formulas are MathML here
+        named["extra_loaders"] = [DictLoader({"mathjax.html.j2": '{% macro mathjax(url="") %}{% endmacro %}'})]
+        super().__init__(*arguments, **named)
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:

@@ -21,9 +21,12 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> E
     `code` allows source text: from the course's packs to the sandbox, never in the other direction.
     """
     try:
-        return fetch(stored, arrays, code=code)
+        found = fetch(stored, arrays, code=code)
     except ValueError as error:
         raise WireError(str(error)) from None
+    if found is not None and not code and len({id(array) for array in found.arrays}) < len(found.arrays):
+        raise WireError("expected each array in one place: many places for a large one would fill a memory.")
+    return found
 
 
 @functools.lru_cache(maxsize=4096)

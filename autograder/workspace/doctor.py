@@ -40,7 +40,12 @@ def examine(folder: Path) -> Iterator[Finding]:
     learning = packages("packages", _required({"", "learn"}), installed, pins, _install("learn"))
     yield learning
     yield packages(
-        "teaching", _required({"teach"}), installed, pins, _install("learn,teach"), lost="`attn build` and `attn grade`"
+        "teaching",
+        _required({"teach"}),
+        installed,
+        pins,
+        _install("learn,teach"),
+        lost="`attn build` and `attn grade` (only teachers need them)",
     )
     ready = learning.status != "fail"
     yield kernel() if ready else Finding("kernel", "fail", "not tried while packages are missing", _install("learn"))

@@ -44,7 +44,7 @@ def export_lesson(folder: Path, name: str) -> list[Exported]:
     """Write the module of one lesson, anew; it has none where nothing is written yet."""
     asked = [exercise.id for exercise in workspace.load_pack(folder, name).exercises.values() if not exercise.choices]
     try:
-        source, problems = module_source(read(_notebook(folder, name)), asked)
+        source, problems = module_source(read(workspace.notebook(folder, name)), asked)
     except UnreadableError as error:
         source, problems = "", dict.fromkeys(asked, f"the notebook cannot be read: {error}")
     path = _module(folder, name)
@@ -61,17 +61,13 @@ def _make_package(folder: Path) -> None:
     (folder / FOLDER / "__init__.py").write_text('"""Your answers, one module for each lesson, made from your notebooks."""\n')
 
 
-def _notebook(folder: Path, name: str) -> Path:
-    return folder / name / f"{name}.ipynb"
-
-
 def _module(folder: Path, name: str) -> Path:
     return folder / FOLDER / f"{name.partition('_')[2]}.py"
 
 
 def _is_stale(folder: Path, name: str) -> bool:
     """Whether a lesson's notebook has been saved since its module was written, or there is none."""
-    module, notebook = _module(folder, name), _notebook(folder, name)
+    module, notebook = _module(folder, name), workspace.notebook(folder, name)
     return not module.exists() or (notebook.exists() and notebook.stat().st_mtime_ns > module.stat().st_mtime_ns)
 
 

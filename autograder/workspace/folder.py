@@ -31,7 +31,8 @@ def locate(folder: Path | None) -> Path:
         if (candidate / progress.MARKER).is_dir():
             return candidate.resolve()
     raise CourseError(
-        "expected a workspace, found none. `attn lab` (or `make lab`) makes one in ./work; or say --workspace FOLDER."
+        "expected a workspace, found none. Go to the course's folder first (the one with `work` in it), or say "
+        "--workspace FOLDER. Where there is none yet, `attn lab` (or `make lab`) makes one in ./work."
     )
 
 
@@ -195,6 +196,7 @@ def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, 
         lesson = find(workspace, head)
         ids = answer_ids(workspace, lesson, written)
         if tail and tail not in ids:
+            say_if_in_words(workspace, lesson, tail)
             raise CourseError(f"expected an exercise of {lesson}, got {tail!r}.{did_you_mean(tail, ids)}")
         return lesson, tail or None
     every = {name: answer_ids(workspace, name, written) for name in names(workspace)}
@@ -203,12 +205,27 @@ def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, 
         return homes[0], word
     if homes:
         raise CourseError(f"{word!r} is in several lessons. Say which: {', '.join(f'{name[:2]}.{word}' for name in homes)}.")
+    for name in () if written else every:
+        say_if_in_words(workspace, name, word)
     options = [*every, *(name for ids in every.values() for name in ids)]
     near = did_you_mean(word, options) if word else ""
     raise CourseError(
         f"expected a lesson or an exercise, got {word!r}."
         + (near if "Did you mean" in near else " `attn status --all` lists them.")
     )
+
+
+def say_if_in_words(workspace: Path, lesson: str, name: object) -> None:
+    """Raises CourseError, saying what to do instead, where `name` is a question in words: it has no check and no hints."""
+    try:
+        asked = name in answer_ids(workspace, lesson, True) and name not in answer_ids(workspace, lesson, False)
+    except CourseError:  # a damaged lesson: the caller's own error says more
+        return
+    if asked:
+        raise CourseError(
+            f"`{name}` is answered in words: it has no check and no hints. Write in its cell and save; then "
+            f'`attn solution {name}`, or in a cell `solution("{name}")`, shows what we would write.'
+        )
 
 
 def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.course import CourseError
-from autograder.diagnosis.panel import SYMBOL
+from autograder.diagnosis.panel import SYMBOL, to_text
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_figure
 from autograder.workspace import folder as workspace
@@ -102,9 +102,9 @@ def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
     from IPython.display import display
 
     score = check.check_in(namespace, exercise)
-    report = score.report
+    report = dataclasses.replace(score.report, following=())  # what is next is said once, after all panels
     verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice")}
-    display({_MIME: {**verdict, "misconception": report.recorded, "text": str(score)}}, raw=True)
+    display({_MIME: {**verdict, "misconception": report.recorded, "text": to_text(report)}}, raw=True)
 
 
 def _execute(notebook: Any, folder: Path) -> str:

@@ -94,7 +94,7 @@ def next_notebook(home: Path, lesson: str | None) -> Path:
         rows = status(home)
         open_ones = [row["lesson"] for row in rows if not row["done"]]
         name = open_ones[0] if open_ones else rows[-1]["lesson"]
-    return Path(name) / f"{name}.ipynb"
+    return workspace.notebook(Path(), name)
 
 
 def _answers(home: Path, lesson: str) -> Iterator[tuple[Any, str]]:

@@ -4,6 +4,7 @@ The archive holds `STUDENT/LESSON/LESSON.ipynb`: unpacked in a course's `submitt
 `attn collect` finds the student in the archive's name.
 """
 
+import ast
 import getpass
 import re
 import zipfile
@@ -14,6 +15,8 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import open_words
+from autograder.judging.judge import judge_choice
+from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import submission
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
@@ -58,11 +61,12 @@ def examine(folder: Path, lesson: str) -> list[str]:
     """What the grader will do that may surprise: cells that are missing, doubled or edited, and what has no answer."""
     cells = submission.read(workspace.notebook(folder, lesson))
     released = workspace.load(workspace.release(folder, lesson))
+    done = workspace.answered(folder, lesson) - _no_choice(folder, lesson, cells)
     return [
         *_answers(submission.rebuild(released, cells).flags),
         *_locked(released, cells),
-        *_unanswered(folder, lesson, released, cells),
-        *_failing(folder, lesson),
+        *_unanswered(folder, lesson, done, released, cells),
+        *_failing(folder, lesson, done),
     ]
 
 
@@ -90,9 +94,25 @@ def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
     return remarks
 
 
-def _unanswered(folder: Path, lesson: str, released: Any, cells: list[submission.Cell]) -> list[str]:
+def _no_choice(folder: Path, lesson: str, cells: list[submission.Cell]) -> set[str]:
+    """The predictions that no check takes: what is written there is none of the choices."""
+    records = workspace.load_pack(folder, lesson).exercises
+    sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id in records}
+    return {name for name, source in sources.items() if records[name].choices and _refused(source, records[name])}
+
+
+def _refused(source: str, record: ExerciseRecord) -> bool:
+    """Whether the cell does not compile, or gives the prediction a constant that is no choice. What it computes is not known."""
+    try:
+        lines = ast.parse(source).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return True
+    given = [line.value for line in lines if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == record.id]
+    return bool(given) and isinstance(given[-1], ast.Constant) and not judge_choice(record, given[-1].value).passed
+
+
+def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells: list[submission.Cell]) -> list[str]:
     given = {cell.grade_id for cell in cells}
-    done = workspace.answered(folder, lesson)
     asked = [question for question in standing.questions(folder, lesson) if question["id"] in given]
     words = [question["id"] for question in asked]
     ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell) and grade_id(cell) not in words]
@@ -104,6 +124,8 @@ def _unanswered(folder: Path, lesson: str, released: Any, cells: list[submission
     ]
 
 
-def _failing(folder: Path, lesson: str) -> list[str]:
-    wrong = [name for (of, name), entry in progress.read(folder).items() if of == lesson and entry.status in ("fail", "part")]
+def _failing(folder: Path, lesson: str, done: set[str]) -> list[str]:
+    """What is answered, and did not pass its last check: a prediction that it refused counts there as not started."""
+    checked = {name: entry.status for (of, name), entry in progress.read(folder).items() if of == lesson}
+    wrong = [name for name, status in checked.items() if status in ("fail", "part") or (status == "todo" and name in done)]
     return [f"not right at their last check: {', '.join(wrong)}. `attn check {lesson[:2]}` checks again."] if wrong else []

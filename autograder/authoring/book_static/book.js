@@ -1,7 +1,15 @@
 // What a keyboard and a screen reader need and the theme does not give.
 document.addEventListener("DOMContentLoaded", () => {
   for (const wide of document.querySelectorAll("article pre, article .table-wrapper")) wide.tabIndex = 0;
-  for (const wide of document.querySelectorAll("article .output")) if (wide.scrollWidth > wide.clientWidth + 1) wide.tabIndex = 0;
+  for (const drawing of document.querySelectorAll("article .output > svg[width]")) {
+    // one that is not much wider than a phone is shown whole
+    if (parseFloat(drawing.getAttribute("width")) * 0.72 <= drawing.parentElement.clientWidth) drawing.classList.add("whole");
+  }
+  for (const wide of document.querySelectorAll("article .output")) {
+    if (wide.scrollWidth <= wide.clientWidth + 1) continue;
+    wide.tabIndex = 0;
+    wide.classList.add("scrolls");
+  }
   for (const formula of document.querySelectorAll("article th math")) {
     // the head of a column needs words: the formula's own signs, read aloud in its place
     formula.setAttribute("aria-hidden", "true");

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autograder.diagnosis.mending.parts import Names, Put, expression, filled, with_fields
+from autograder.judging.near.calls import called, with_keyword
 
 _REDUCES = ("sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "logsumexp", "prod", "any", "all")
 _MAKES = ("zeros", "ones", "full", "eye", "arange", "tensor", "empty", "linspace", "as_tensor")
@@ -13,26 +14,22 @@ _SHAPES = ("reshape", "view", "flatten", "unflatten")
 _SIZED = ("arange", "range", "zeros", "ones", "full", "eye", "reshape", "view", "new_zeros", "new_ones", "linspace", "split")
 
 
-def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
-
-
 def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
     """What may be missing in a call, or be another one."""
-    name = _called(node)
+    name = called(node)
     keys = [keyword.arg for keyword in node.keywords]
     if name in _REDUCES and "keepdim" not in keys and "keepdims" not in keys:
         yield from _of_reduction(node, name, keys, names)
     for number, keyword in enumerate(node.keywords):
         if keyword.arg in ("attn_mask", "mask", "keep"):
-            yield 0, lambda n, number=number: _with_value(n, number, ast.UnaryOp(ast.Invert(), n.keywords[number].value))
+            yield 0, lambda n, number=number: with_keyword(n, number, ast.UnaryOp(ast.Invert(), n.keywords[number].value))
         if keyword.arg == "dtype":
-            yield 2, lambda n, number=number: _with_value(n, number, expression("torch.bool" if names.torch else "bool"))
+            yield 2, lambda n, number=number: with_keyword(n, number, expression("torch.bool" if names.torch else "bool"))
         if keyword.arg in ("axis", "dim"):
             for word in [word for word in names.given if word in ("axis", "dim") and ast.unparse(keyword.value) != word]:
-                yield 1, lambda n, number=number, word=word: _with_value(n, number, ast.Name(word, ast.Load()))
+                yield 1, lambda n, number=number, word=word: with_keyword(n, number, ast.Name(word, ast.Load()))
             for axis in (-3, 2):
-                yield 1, lambda n, number=number, axis=axis: _with_value(n, number, ast.Constant(axis))
+                yield 1, lambda n, number=number, axis=axis: with_keyword(n, number, ast.Constant(axis))
     if name in ("exp", "exp2"):
         shifted = "x - x.amax(-1, keepdim=True)" if names.torch else "x - x.max(axis=-1, keepdims=True)"
         yield 2, lambda n: with_fields(n, args=[ast.UnaryOp(ast.USub(), n.args[0])])
@@ -129,12 +126,6 @@ def _without_first(letters: str) -> str:
 def _any_batch(letters: str) -> str:
     """The letters of an einsum, with any number of leading axes."""
     return re.sub(r"(^|,|->)( *)", r"\1\2...", letters)
-
-
-def _with_value(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
-    keywords = [*node.keywords]
-    keywords[number] = ast.keyword(keywords[number].arg, value)
-    return ast.Call(node.func, node.args, keywords)
 
 
 def _with_argument(node: ast.Call, place: int, value: ast.expr) -> ast.Call:

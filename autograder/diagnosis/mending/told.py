@@ -17,7 +17,7 @@ _TWO = "With these changes alone every check passes. Before you make them, say w
 
 def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
     """What the changes say of the code; `left` is what is known of it when the first of them is made."""
-    said = [_says(source, change[0], len(change)) for change in changes]
+    said = [_says(source, change) for change in changes]
     knowns = [Known(MENDED, says, _ONE if len(said) == 1 else _TWO) for says in said]
     if left is not None and len(said) == 1:
         knowns = [Known(MENDED, said[0], "That change alone leaves the other mistake."), *left.known]
@@ -26,25 +26,29 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
         knowns[1] = Known(left.known[0].id, f"{left.known[0].says} ({said[1].removeprefix('have ')})", left.known[0].fix)
         fix = f"{knowns[1].fix} {knowns[0].fix}"
     else:
-        fix = knowns[0].fix
-    headline = "You " + ", and you ".join(known.says for known in knowns) + "."
-    return Diagnosis(headline, fix, tuple({known.id: known for known in knowns}.values()))
+        fix = f"Exchange the two. {knowns[0].fix}" if said[0].startswith("take ") else knowns[0].fix
+    headline = " And you ".join(f"{known.says}." for known in knowns)
+    return Diagnosis(f"You {headline}", fix, tuple({known.id: known for known in knowns}.values()))
 
 
-def _says(source: Source, edit: Edit, places: int) -> str:
+def _says(source: Source, change: Sequence[Edit]) -> str:
+    """One change, which may be made in several places: all those in the piece of code that is quoted, and how many more."""
+    edit = change[0]
     if isinstance(edit.node, ast.FunctionDef) and edit.says:
         return edit.says
     tree = source.trees[edit.function]
     node = _around(tree, edit.node)
-    often = "" if places == 1 else f" (and the like in {places} places)"
-    if not isinstance(node, ast.stmt) or _short(node):
-        line = getattr(node, "lineno", getattr(tree, "lineno", 1))
-        after = _text(applied(node, [edit]))
-        before = _text(node)
-        if after in ("``", "`pass`"):
-            return f"have {before} in line {line}, which does not belong there{often}"
-        return f"have {before} in line {line}, where {after} is right{often}"
-    return _of_lines(tree, edit)
+    if isinstance(node, ast.stmt) and not _short(node):
+        return _of_lines(tree, edit)
+    inside = {id(part) for part in ast.walk(node)}
+    here = [one for one in change if one.function == edit.function and id(one.node) in inside]
+    more = len(change) - len(here)
+    often = f" (and the like in {more} more place{'s' if more > 1 else ''})" if more else ""
+    line = getattr(node, "lineno", getattr(tree, "lineno", 1))
+    before, after = _text(node), _text(applied(node, here))
+    if after in ("``", "`pass`"):
+        return f"have {before} in line {line}, which does not belong there{often}"
+    return f"have {before} in line {line}, where {after} is right{often}"
 
 
 def _of_lines(tree: ast.stmt, edit: Edit) -> str:

@@ -6,7 +6,6 @@ scores from `grades`: they are those of the students' pages. A mistake that an e
 """
 
 import statistics
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import Lesson
 from autograder.grading import ledger
+from autograder.grading.gradebook import tables_unwarned
 from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.reports.across import Across, across
@@ -243,15 +243,13 @@ def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Fac
 def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View:
     """The class of `lesson` as graded so far, with the marks of today. Raises CourseError where nobody is graded."""
     from nbgrader.api import Gradebook as Tables
-    from sqlalchemy.exc import SAWarning
 
     graded = ledger.load(root, lesson.name)
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     roster = read(root)
     facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
     url = api.coursedir.db_url
     if not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists():
-        with warnings.catch_warnings(), Tables(url, api.course_id) as book:
-            warnings.simplefilter("ignore", SAWarning)
+        with tables_unwarned(), Tables(url, api.course_id) as book:
             facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)
     return view(graded, lesson.title, lesson.exercises(), facts, across(root, earlier))

@@ -78,14 +78,14 @@ def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank."""
     twin.make(root, [lesson])
-    api = nbgrader_api(root, config=root / "nbgrader_config.py")
+    api = nbgrader_api(root)
     outcome = api.generate_assignment(lesson.name, force=True, create=True)
     if not outcome["success"]:
         raise CourseError(f"{lesson.name}: nbgrader generate_assignment failed.\n{outcome.get('log')}")
     exercises = [exercise for exercise in lesson.exercises() if not exercise.choices]
     kinds = [_notebook(root, lesson, exercises, number) for number in range(min(students, 4 * len(exercises)))]
     for number in range(students):
-        notebook = demo.released(root, lesson) if number % 20 == 19 else kinds[number % len(kinds)]
+        notebook = read_release(root, lesson.name) if number % 20 == 19 else kinds[number % len(kinds)]
         demo.submit(root, lesson, f"student{number:04d}", notebook)
 
 

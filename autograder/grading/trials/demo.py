@@ -22,7 +22,7 @@ from autograder.authoring.verify import grade as grade_here
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport
 from autograder.grading.marking.follow_through import SHARE
-from autograder.grading.marking.scheme import secret
+from autograder.grading.marking.scheme import read_release, secret
 from autograder.grading.trials import twin
 from autograder.judging import pack
 from autograder.judging.exercise import Exercise, Misconception
@@ -81,20 +81,15 @@ def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
         submit(root, lesson, name, _changed(perfect(root, lesson), change))
     submit(root, lesson, "perfect", perfect(root, lesson))
     submit(root, lesson, "duplicated_a_cell", _changed(perfect(root, lesson), _duplicate(last.id)))
-    submit(root, lesson, "blank", released(root, lesson))
+    submit(root, lesson, "blank", read_release(root, lesson.name))
     mistaken, deserved = _with_misconceptions(root, lesson, exercises)
     submit(root, lesson, "misconceptions", mistaken)
     return {**expected, "perfect": total, "duplicated_a_cell": total, "blank": 0.0, "misconceptions": deserved}
 
 
-def released(root: Path, lesson: Lesson) -> Any:
-    """The notebook of `lesson` as released in the course folder `root`."""
-    return nbformat.read(root / "release" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
-
-
 def perfect(root: Path, lesson: Lesson) -> Any:
     """The release of `lesson` in the course folder `root` with every exercise answered right."""
-    notebook = released(root, lesson)
+    notebook = read_release(root, lesson.name)
     answers = {grade_id(cell): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     for exercise in lesson.exercises():
         choice = f'{exercise.id} = "{next(iter(exercise.choices), "")}"'

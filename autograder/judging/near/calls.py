@@ -20,13 +20,14 @@ _RENAMED = {
 }  # fmt: skip
 
 
-def _called(node: ast.Call) -> str:
+def called(node: ast.Call) -> str:
+    """The name of what is called."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def of_call(node: ast.Call) -> Iterator[Slip]:
     """What can go wrong with a call: its function, its arguments, or that it is there at all."""
-    name = _called(node)
+    name = called(node)
     for other in _RENAMED.get(name, ()):
         yield 1, lambda n, other=other: _renamed(n, other), f"took `{other}` where `{name}` belongs, in {quote(node)}"
     module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES
@@ -39,7 +40,7 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         yield from _of_triangle(node, 0 if method else 1)
     if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys", "masked_fill"):
         yield 1, lambda n: n.func.value, f"left out `.{name}(…)` in {quote(node)}"
-    elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)):
+    elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)) and not _of_a_list(node):
         yield 1, lambda n: n.args[0], f"left out `{name}`, in {quote(node)}"
     if name == "scaled_dot_product_attention" and node.args and not any(keyword.arg == "scale" for keyword in node.keywords):
         yield 0, lambda n: _with_scale(n, "1.0"), "left out the scale: the scores are not divided by the root of the width"
@@ -79,7 +80,7 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
                 if ast.unparse(value) != ast.unparse(keyword.value):
                     over = "over everything" if axis is None else f"over axis {axis}"
                     yield (
-                        0, lambda n, number=number, value=value: _with_keyword(n, number, value),
+                        0, lambda n, number=number, value=value: with_keyword(n, number, value),
                         f"took `{name}` {over} instead of axis {ast.unparse(keyword.value)}",
                     )  # fmt: skip
         elif keyword.arg in (
@@ -138,7 +139,7 @@ def _of_triangle(node: ast.Call, place: int) -> Iterator[Slip]:
 
 def _diagonal(node: ast.Call, at: int | None, place: int, value: ast.expr) -> ast.Call:
     if at is not None:
-        return _with_keyword(node, at, value)
+        return with_keyword(node, at, value)
     return ast.Call(node.func, [*node.args[:place], value], node.keywords)
 
 
@@ -171,6 +172,11 @@ def _causal(node: ast.Call) -> ast.Call:
     return ast.Call(node.func, [ast.Call(call.func, [node.args[0]], []), *node.args[1:]], node.keywords)
 
 
+def _of_a_list(node: ast.Call) -> bool:
+    """Whether it makes an array of pieces: without it a list is returned, which is seen for what it is."""
+    return isinstance(node.args[0], ast.List | ast.ListComp | ast.GeneratorExp)
+
+
 def _renamed(node: ast.Call, name: str) -> ast.Call:
     func = (
         ast.Attribute(node.func.value, name, ast.Load()) if isinstance(node.func, ast.Attribute) else ast.Name(name, ast.Load())
@@ -178,7 +184,8 @@ def _renamed(node: ast.Call, name: str) -> ast.Call:
     return ast.Call(func, node.args, node.keywords)
 
 
-def _with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
+def with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
+    """The call with another value for one of its keywords."""
     keywords = [*node.keywords]
     keywords[number] = ast.keyword(keywords[number].arg, value)
     return ast.Call(node.func, node.args, keywords)

@@ -23,6 +23,9 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "userfaultfd": (323, 282),
     "bpf": (321, 280), "perf_event_open": (298, 241), "personality": (135, 92), "memfd_secret": (447, 447),
+    # who makes which file where: Landlock lets a folder be watched that it lets nobody list
+    "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
+    "fanotify_init": (300, 262), "fanotify_mark": (301, 263),
     # network: sockets come as connected pairs only
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     # what would outlive a submission in the kernel

@@ -41,8 +41,10 @@ class Words:
         return self.text
 
 
-def hint(exercise: str) -> Shown:
+def hint(exercise: str | None = None) -> Shown:
     """The next hint of an exercise of this lesson; it is remembered how far you have read."""
+    if exercise is None:
+        raise _say_which("hint")
     if _alone():
         given = hints.hint_alone(exercise, find_record(exercise).hints)
     else:
@@ -70,12 +72,14 @@ def status() -> Shown | Contents:
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
 
 
-def solution(exercise: str, *, sure: bool = False) -> "Shown | Words":
+def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Words":
     """Our answer: once yours passes, or after the last hint with `sure=True`. What you looked up is noted.
 
     Of a question in words: what we would write, once you have written something and saved the notebook. Raises CourseError
     before that, and where the course's answers are not on this machine.
     """
+    if exercise is None:
+        raise _say_which("solution")
     home, lesson = _here("solution")
     _known(home, lesson, exercise, written=True)
     calls = solutions.Calls(f"solution({exercise!r})", f'hint("{exercise}")', f'solution("{exercise}", sure=True)')
@@ -95,7 +99,19 @@ def _here(name: str) -> tuple[Path, str]:
     return folder.parent, folder.name
 
 
+def _say_which(name: str) -> CourseError:
+    """The error of `hint()`; the example is the first exercise of this lesson that is not done, where that is known."""
+    try:
+        (row,) = standing.status(Path.cwd().parent, only=(Path.cwd().name,))
+        exercise = next((each["id"] for each in row["exercises"] if each["status"] != "pass"), row["exercises"][0]["id"])
+    except (CourseError, OSError, ValueError, IndexError):
+        exercise = "NAME"
+    return CourseError(f'{name}(): expected the name of an exercise. Say which: {name}("{exercise}")')
+
+
 def _known(home: Path, lesson: str, exercise: Any, *, written: bool = False) -> None:
     names = workspace.answer_ids(home, lesson, written)
     if exercise not in names:
+        if not written:
+            workspace.say_if_in_words(home, lesson, exercise)
         raise CourseError(f"expected an exercise of this lesson, got {exercise!r}.{did_you_mean(str(exercise), names)}")

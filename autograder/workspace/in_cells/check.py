@@ -81,6 +81,11 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
         answer = namespace[exercise]
     result = check_answer(record, answer, mending=False)
     if not result.passed and not record.choices:
+        if (other := _other_name(namespace, exercise)) is not None:
+            raise CourseError(
+                f"check({exercise!r}): the cell that you ran last defines {other!r}, so an older version would be checked. "
+                f"Rename the function to {exercise!r}, run its cell, then check again."
+            )
         result.below = _failing_below(namespace, record.id, answer)
         if result.below is None:  # else it is that one which has to be mended
             mended(result, answer)
@@ -114,6 +119,16 @@ def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None
     return None
 
 
+def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
+    """What the cell that was run just before the check defines in the place of `exercise`: a copy that was not renamed."""
+    cells = [cell for cell in namespace.get("_ih") or [] if isinstance(cell, str)]
+    if len(cells) < 2 or re.search(rf"\b{re.escape(exercise)}\s*=[^=]", cells[-2]):
+        return None
+    defined = re.findall(r"^(?:def|class)\s+(\w+)", cells[-2], re.MULTILINE)
+    near = [name for name in defined if exercise in name]
+    return near[-1] if near and exercise not in defined else None
+
+
 def find_record(exercise: str) -> ExerciseRecord:
     """The exercise's record from the pack beside the notebook, else from the releases: a notebook may stand alone, or in a folder
     with another lesson's pack."""
@@ -130,6 +145,10 @@ def find_record(exercise: str) -> ExerciseRecord:
         for found in map(pack.load, _released_packs()):
             if exercise in found.exercises:
                 return found.exercises[exercise]
+    else:
+        from autograder.workspace.folder import say_if_in_words
+
+        say_if_in_words(Path.cwd().parent, Path.cwd().name, exercise)
     names = [name for found in packs for name in found.exercises]
     raise CourseError(f"check({exercise!r}): expected an exercise of this lesson.{did_you_mean(exercise, names)}")
 

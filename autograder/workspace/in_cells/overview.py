@@ -94,6 +94,12 @@ def contents(home: Path) -> Contents:
     return Contents(rows, ("All lessons are done.", ""))
 
 
+def ahead(folder: Path, exercise: str) -> str:
+    """`next_step` as a line for a terminal: how far the lesson is, and the next exercise or lesson."""
+    steps = [text for text, _ in next_step(folder, exercise)]
+    return panel.plain(" · ".join([*steps[:1], *(text for text in steps[1:] if text.startswith(("next", "that was")))]))
+
+
 def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
     """ "5 of 10", and the next exercise that is not done: after this one, else from the top; else questions in words that are
     open, and the next lesson.

@@ -484,7 +484,7 @@ LEAVE_ONE_OUT = Exercise(
         ),
         Misconception(
             "value_hidden",
-            "left the point in the table with its value set to 0: it still draws the fit at its own place, towards 0",
+            "left the point in the table with its value set to 0: it still pulls the fit at its own place towards 0",
             "Take the point out, key and value: then the others alone share the weight.",
             Instead(residuals=_value_hidden),
         ),
