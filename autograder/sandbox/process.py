@@ -19,6 +19,8 @@ from autograder.sandbox.wire import WireError
 START_S = 120.0  # importing torch from a cold network disk takes its time
 SWEEP_S = 8.0  # ending the worker, and its disk with it, is quicker then
 MAX_DEPTH, MAX_WIDTH = 4, 100  # of the processes that are looked at
+CROWD = 16  # processes and threads, the worker's own among them
+TELLS = Path("/proc/self/schedstat").exists()  # the kernel, how long a process has stood in line
 FORK_S = 20.0  # it may still be tidying up after the first submission
 
 
@@ -137,22 +139,23 @@ class Host:
             return False
         return reply == {"op": "swept", "id": ticket}
 
-    def waited_s(self) -> float:
+    def waited_s(self, first: int = 2) -> float:
         """How long one of the exercises' processes has stood in line for a processor, ready to run: others had them all.
 
-        0 where the kernel does not say.
+        With `first` 1 the one that runs the cells counts too. 0 where the kernel does not say, or its own crowd is in the way.
         """
         assert self._process is not None
-        longest, depth, level = 0.0, 0, [self._inner or self._process.pid]
+        longest, crowd, depth, level = 0.0, 0, 0, [self._inner or self._process.pid]
         while level and depth < MAX_DEPTH:
             below: list[int] = []
             for pid in level[:MAX_WIDTH]:
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    if depth > 1:  # the worker's own, and the one that ran the cells, have waited for others things
+                    crowd += len(os.listdir(f"/proc/{pid}/task"))
+                    if depth >= first:  # the worker's own, and the one that ran the cells, have waited for other things
                         longest = max(longest, int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9)
                     below += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
             level, depth = below, depth + 1
-        return longest
+        return longest if crowd <= CROWD else 0.0
 
     def memory_bytes(self) -> int:
         """The worker's resident memory."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array, EncodedValue
-from autograder.sandbox import clock, codec, untrusted, wire
+from autograder.sandbox import clock, codec, process, untrusted, wire
 from autograder.sandbox.budget import Budget, shorter
 from autograder.sandbox.wire import Header, WireError, WireTimeoutError
 
@@ -105,11 +105,11 @@ class Submission:
         text = json.dumps([[i, self._cells[i].source, min(self._cells[i].limit_s, self._cell_s)] for i in todo]).encode()
         arrays = [np.frombuffer(data, np.uint8) for data in (text, *self._files.values())]
         order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files)}
-        order |= {"cell_s": self._cell_s, "wall_s": self._left_s}
+        order |= {"cell_s": self._cell_s, "wall_s": self._left_s, "patience": PATIENCE if process.TELLS else 1}
         until = clock.now() + self._left_s + GRACE_S
         wire.send(sock, order, arrays, deadline=until)
         for i in todo:
-            soon = min(until, clock.now() + min(self._cells[i].limit_s, self._cell_s) + GRACE_S)
+            soon = self._soon(min(self._cells[i].limit_s, self._cell_s), until)
             reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
             if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
                 raise WireError(f"expected the outputs of cell {i}.")
@@ -118,6 +118,16 @@ class Submission:
             if reply["status"] == "timeout":
                 self._run_out()
         _reply(sock, "ran", order["id"], until)
+
+    def _soon(self, limit_s: float, until: float) -> wire.Deadline:
+        """When a cell must have ended that begins now: it rests while the cell stands in line for a processor."""
+        began = clock.now()
+
+        def soon() -> float:
+            end = min(until, began + limit_s + GRACE_S)
+            return end if clock.now() < end else min(until, began + PATIENCE * limit_s + GRACE_S, end + self._sandbox.waited_s(1))
+
+        return soon
 
     def _run_out(self) -> None:
         self._cell_s = shorter(self._cell_s)  # the sandbox does so by itself
@@ -260,7 +270,7 @@ def _ended(seen: Sequence[Observation], *kinds: str) -> bool:
     return any(one.failure is not None and one.failure.kind in kinds for one in seen)
 
 
-def _reply(sock: socket.socket, op: str, ticket: str, until: float, arrays: int = 0) -> tuple[Header, list[Array]]:
+def _reply(sock: socket.socket, op: str, ticket: str, until: wire.Deadline, arrays: int = 0) -> tuple[Header, list[Array]]:
     reply, body = wire.receive(sock, deadline=until)
     if reply.get("op") != op or reply.get("id") != ticket or len(body) != arrays:
         raise WireError(f"expected the reply {op!r} to request {ticket}.")

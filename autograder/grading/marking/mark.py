@@ -10,6 +10,7 @@ and opens the gradebook nine times for it; that was more than half of the time, 
 
 import copy
 import math
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -150,7 +151,8 @@ def _run_and_mark(
 
 
 def _error(cell: Any) -> str:
-    return next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
+    said = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
+    return re.sub(r"\s+", " ", said)  # in one line, wherever it is said
 
 
 def _quote(run: Sequence[Any], marked: Marked) -> None:

@@ -8,19 +8,23 @@ from autograder.grading.grades import Grade
 from autograder.grading.reports.class_report import Facts, View
 
 HEAD = ("student", "name", "section", "marker", "handed_in", "total", "points", "marks", "extra_credit", "late_hours", "penalty")
-_FORMULA = re.compile(r"\s*[=+\-@\t\r\n＝＋－＠﹦﹢﹣﹫]")  # some spreadsheets read the full-width and the small ones alike
+# some spreadsheets read the full-width and the small ones alike; where a comma stands in numbers, cells end at a semicolon
+_SIGNS = r"\s*[=+\-@\t\r\n＝＋－＠﹦﹢﹣﹫]"
+_FORMULA, _BEHIND = re.compile(_SIGNS), re.compile(rf"(?<=[;\t])(?={_SIGNS})")
 
 
 def cell(text: str | float | None) -> str:
     """What stands in a cell of a spreadsheet: numbers as they are, text that cannot become a formula.
 
-    >>> [cell(x) for x in ("Ann", "=1+1", "＝1+1", "-x", 3.50, -1.0, None)]
-    ['Ann', "'=1+1", "'＝1+1", "'-x", '3.5', '-1', '']
+    >>> [cell(x) for x in ("Ann", "=1+1", "＝1+1", "-x", "a; =1+1", 3.50, -1.0, None)]
+    ['Ann', "'=1+1", "'＝1+1", "'-x", "a;' =1+1", '3.5', '-1', '']
     """
     if text is None:
         return ""
     if isinstance(text, str):
-        return f"'{text}" if _FORMULA.match(text) else text
+        rest = text.lstrip()
+        inside = text.removesuffix(rest) + _BEHIND.sub("'", rest)
+        return f"'{inside}" if _FORMULA.match(text) else inside
     return f"{round(text, 4):g}"
 
 

@@ -92,7 +92,7 @@ def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: l
             file.write(content.tobytes())
     work = [(int(index), str(source), float(limit_s)) for index, source, limit_s in json.loads(sources.tobytes())]
     until = time.monotonic() + order["wall_s"]
-    for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until):
+    for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until, patience=order["patience"]):
         shown, texts = codec.outputs_to_wire(outputs)
         reply = {"op": "cell", "id": order["id"], "index": index, "status": status, "shown": shown}
         wire.send(sock, reply, [np.frombuffer(texts, np.uint8)], deadline=math.inf)
