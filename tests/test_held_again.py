@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -23,6 +24,7 @@ from autograder.grading.marking import mark, verdicts
 from autograder.grading.reports import class_table
 from autograder.judging.values import MAX_KEY, encode
 from autograder.notebooks.archives import File
+from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox, codec, process
 from autograder.sandbox.wire import WireError
@@ -245,6 +247,33 @@ def test_no_cell_is_a_formula_where_a_semicolon_parts_them(text: str) -> None:
     parts = [part for half in class_table.cell(text).split(";") for part in half.split("\t")]
     assert not any(part.lstrip()[:1] in {*"=+-@", "\uff1d"} for part in parts)
     assert class_table.cell("Ann; b - c") == "Ann; b - c"
+
+
+def test_what_is_laid_in_the_exchange_in_anothers_name_replaces_nothing_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = {"mine": 1001, "forged": 1002, "laid_by_hand": 0}
+    accounts = {"bob": 1001}
+    monkeypatch.setattr("pwd.getpwnam", lambda name: SimpleNamespace(pw_uid=accounts[name]))
+    monkeypatch.setattr(exchange.os, "lstat", lambda path: SimpleNamespace(st_uid=owners[Path(path).name]))
+    monkeypatch.setattr(exchange.os, "geteuid", lambda: 1000)
+    said: list[str] = []
+    log = type("Log", (), {"warning": staticmethod(said.append)})
+    monkeypatch.setattr(exchange.Collect, "log", log, raising=False)
+    collector = object.__new__(exchange.Collect)
+    collector.inbound_path = str(tmp_path)
+
+    def chosen(*names: str, student: str = "bob") -> list[str]:
+        records = [
+            {"username": student, "filename": name, "timestamp": datetime(2026, 1, day)} for day, name in enumerate(names, 1)
+        ]
+        return [record["filename"] for record in collector._sort_by_timestamp(records)]
+
+    assert chosen("mine", "forged") == ["mine"]
+    assert len(said) == 1
+    assert chosen("mine", "laid_by_hand") == ["laid_by_hand", "mine"]
+    assert chosen("forged") == ["forged"], "nbgrader warns of it"
+    assert chosen("mine", "forged", student="no account") == ["forged", "mine"]
 
 
 PAGES = {
