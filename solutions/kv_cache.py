@@ -195,7 +195,8 @@ class CachedModel:
         """Process tokens that follow those processed so far; the logits at each of the
         new ones.
 
-        The first token of all stands at position 0. Keys are stored rotated.
+        The first token of all stands at position 0. A key that is stored rotated needs
+        it only once.
         """
         # Once, before any layer appends: each layer must rotate by the same positions.
         pos = torch.arange(self.length, self.length + ids.shape[1], device=ids.device)

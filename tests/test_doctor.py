@@ -38,6 +38,9 @@ def test_every_failing_line_ends_in_the_fix(
     assert broken[1].said == "missing: torch; too old: numpy 1.26.4 (at least 2)"
     assert "numpy 1.26.4 (tested: 2.4.6)" in broken[2].said
     assert "Lost without: `attn grade`" in broken[3].said
+    monkeypatch.setattr(doctor, "_required", lambda groups: {"no-such-package": "1"})
+    teaching = next(one for one in doctor.examine(tmp_path) if one.name == "teaching")
+    assert teaching.said.endswith("(only teachers need them)")
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(broken))
     assert attn(work, "doctor") == 1
     lines = capsys.readouterr().out.splitlines()

@@ -252,3 +252,26 @@ def test_two_changes_that_hit_one_small_number_are_no_explanation() -> None:
     text = 'def count(n, d, kind):\n    if kind == "a":\n        return (n + 3) // 5 - d * d\n    return n\n'
     report = said(count, text)
     assert report.recorded is None or report.headline.count("in line") == 1
+
+
+def test_another_width_under_the_root_is_found() -> None:
+    text = OWN_WAY.format(axis=-1, width="1").replace("np.sqrt(width)", "np.sqrt((Q.shape[1] + V.shape[1]) / 2)")
+    report = said(ATTEND, text)
+    assert report.recorded == "~mended"
+    assert "np.sqrt(Q.shape[-1])` is right" in report.headline
+
+
+def test_a_vector_that_should_meet_itself_is_found() -> None:
+    def products(a: Any) -> Any:
+        return np.diag(a) - np.outer(a, a)
+
+    exercise = Exercise(
+        "products",
+        title="Products",
+        points=1,
+        reference=products,
+        cases=tuple(Case(name, lambda draw: {"a": draw.normal(draw.integer(3, 7))}) for name in ("one", "two")),
+        hints=("a", "b", "c"),
+    )
+    report = said(exercise, "def products(a):\n    return np.diag(a) - a\n")
+    assert report.headline == "You have `np.diag(a) - a` in line 2, where `np.diag(a) - a[..., None] * a` is right."

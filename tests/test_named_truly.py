@@ -102,6 +102,30 @@ def test_a_part_that_says_so_for_itself_is_said_where_the_rest_has_no_name() -> 
     assert report.recorded == "~exact"
 
 
+def test_a_part_that_is_all_that_is_wrong_is_not_called_a_part() -> None:
+    """What is certain is said by others; here the learner's `raise` alone."""
+
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        _n, d = Q.shape
+        return Q @ K.mT / math.sqrt(d)
+
+    report = make_report(check_answer(pack.make_record("a_lesson", SCORES, 0), answer))
+    assert "not all that is wrong" not in report.headline
+
+
+def test_an_error_that_the_name_explains_is_not_said_twice() -> None:
+    shape = pack.make_record("a_lesson", SCORES, 0).cases[0].probe.inputs.arrays[0].shape
+
+    def answer(Q: Any, K: Any, V: Any) -> Any:
+        if Q.shape == shape:
+            raise IndexError("no square")
+        return _refusing(Q, K, V) * len(Q)
+
+    exercise = dataclasses.replace(SCORES, misconceptions=(Misconception("grid", "asked for a square", "Any shape.", answer),))
+    report = told(exercise, answer)
+    assert report.headline == "You asked for a square."
+
+
 def test_an_error_in_some_cases_is_said_beside_the_name_of_the_others() -> None:
     def answer(Q: Any, K: Any, V: Any) -> Any:
         if Q.dtype == torch.float64:

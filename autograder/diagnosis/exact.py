@@ -53,7 +53,9 @@ class Aside:
     places: frozenset[int]
 
     def told_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Known]) -> bool:
-        """Whether one of the mistakes in `names` does this too, and so needs no words of its own."""
+        """Whether one of the mistakes in `names`, which explain all cases, does this too, and so needs no words of its own."""
+        if any(exercise.cases[place].expected.failure is None for place in self.places):
+            return True  # where an answer stops, so does a program that explains it
         ids = {known.id for known in names}
         return any(
             self._does(record, stored, result, exercise.tolerance)
@@ -105,8 +107,9 @@ def _stopped(failing: Sequence[CaseResult]) -> Diagnosis | None:
 
 def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Where nothing explains all that is seen: the part of it that says so for itself."""
-    said = [part.said for part in aside(exercise, results) if not part.said.says.startswith("stop with")]
-    if not said:
+    parts = list(aside(exercise, results))
+    said = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.says.startswith("stop with")]
+    if not said or all(result.passed for result in without(exercise, results, parts)[1]):
         return None
     headline = f"You {', and you '.join(known.says for known in said)}. That is not all that is wrong."
     return Diagnosis(headline, " ".join(dict.fromkeys(known.fix for known in said)), (said[0],))

@@ -30,6 +30,9 @@ def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
                 yield 1, lambda n, number=number, word=word: with_keyword(n, number, ast.Name(word, ast.Load()))
             for axis in (-3, 2):
                 yield 1, lambda n, number=number, axis=axis: with_keyword(n, number, ast.Constant(axis))
+    if name == "sqrt" and node.args and isinstance(node.args[0], ast.BinOp):
+        for width in names.widths():
+            yield 1, lambda n, width=width: with_fields(n, args=[width])
     if name in ("exp", "exp2"):
         shifted = "x - x.amax(-1, keepdim=True)" if names.torch else "x - x.max(axis=-1, keepdims=True)"
         yield 2, lambda n: with_fields(n, args=[ast.UnaryOp(ast.USub(), n.args[0])])

@@ -39,6 +39,7 @@ def of_operand(node: ast.expr, above: ast.AST, names: Names) -> Iterator[Put]:
     """What may be missing at a name, a call, or a part of an array."""
     if isinstance(above, ast.BinOp) and not isinstance(above.op, ast.MatMult | ast.Pow):
         yield 3, lambda n: filled("x ** 2", x=n)
+        yield 4, lambda n: filled("x[..., None] * x", x=n)
     called = above.func if isinstance(above, ast.Call) else None
     if isinstance(called, ast.Attribute | ast.Name) and ast.unparse(called).endswith("sqrt"):
         for width in names.widths():

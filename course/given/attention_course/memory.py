@@ -1,5 +1,6 @@
 """What a copy costs, made visible: the memory that PyTorch's operations ask for, and a stopwatch."""
 
+import importlib
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -50,6 +51,7 @@ def tells_copies(step: Callable[..., Any]) -> Callable[..., Any]:
     >>> tells_copies(lambda cache: (cache.sum(0), cache.repeat(3, 1).sum(0)))(torch.ones(2, 1))
     (tensor([2.]), tensor([6.]), True)
     """
+    importlib.import_module("torch._dynamo")  # the first watching loads it, for seconds: not within a check's time limit
 
     @wraps(step)
     def watched(*inputs: Any, **named: Any) -> tuple[Any, ...]:
