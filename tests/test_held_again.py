@@ -28,6 +28,7 @@ from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox, codec, process
 from autograder.sandbox.wire import WireError
+from autograder.workspace import doctor
 
 LESSON = "03_scaled_dot_product"
 NOTE = f"{LESSON}.ipynb"
@@ -152,6 +153,17 @@ def test_modules_in_the_folder_where_the_grader_is_called_are_not_imported(tmp_p
     )
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
     assert "['x']" in done.stdout, done.stderr
+
+
+def test_the_doctor_starts_no_kernel_among_the_modules_of_whoever_stands_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SHADOWS:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}\\n')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    assert doctor.kernel().status == "pass"
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 
 
 def test_of_a_heap_of_files_few_are_read_for_a_renamed_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
