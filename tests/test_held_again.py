@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -23,9 +24,11 @@ from autograder.grading.marking import mark, verdicts
 from autograder.grading.reports import class_table
 from autograder.judging.values import MAX_KEY, encode
 from autograder.notebooks.archives import File
+from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox, codec, process
 from autograder.sandbox.wire import WireError
+from autograder.workspace import doctor
 
 LESSON = "03_scaled_dot_product"
 NOTE = f"{LESSON}.ipynb"
@@ -152,6 +155,17 @@ def test_modules_in_the_folder_where_the_grader_is_called_are_not_imported(tmp_p
     assert "['x']" in done.stdout, done.stderr
 
 
+def test_the_doctor_starts_no_kernel_among_the_modules_of_whoever_stands_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SHADOWS:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}\\n')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    assert doctor.kernel().status == "pass"
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+
+
 def test_of_a_heap_of_files_few_are_read_for_a_renamed_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(150):
         (tmp_path / f"{number}.json").write_text("{}")
@@ -245,6 +259,33 @@ def test_no_cell_is_a_formula_where_a_semicolon_parts_them(text: str) -> None:
     parts = [part for half in class_table.cell(text).split(";") for part in half.split("\t")]
     assert not any(part.lstrip()[:1] in {*"=+-@", "\uff1d"} for part in parts)
     assert class_table.cell("Ann; b - c") == "Ann; b - c"
+
+
+def test_what_is_laid_in_the_exchange_in_anothers_name_replaces_nothing_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = {"mine": 1001, "forged": 1002, "laid_by_hand": 0}
+    accounts = {"bob": 1001}
+    monkeypatch.setattr("pwd.getpwnam", lambda name: SimpleNamespace(pw_uid=accounts[name]))
+    monkeypatch.setattr(exchange.os, "lstat", lambda path: SimpleNamespace(st_uid=owners[Path(path).name]))
+    monkeypatch.setattr(exchange.os, "geteuid", lambda: 1000)
+    said: list[str] = []
+    log = type("Log", (), {"warning": staticmethod(said.append)})
+    monkeypatch.setattr(exchange.Collect, "log", log, raising=False)
+    collector = object.__new__(exchange.Collect)
+    collector.inbound_path = str(tmp_path)
+
+    def chosen(*names: str, student: str = "bob") -> list[str]:
+        records = [
+            {"username": student, "filename": name, "timestamp": datetime(2026, 1, day)} for day, name in enumerate(names, 1)
+        ]
+        return [record["filename"] for record in collector._sort_by_timestamp(records)]
+
+    assert chosen("mine", "forged") == ["mine"]
+    assert len(said) == 1
+    assert chosen("mine", "laid_by_hand") == ["laid_by_hand", "mine"]
+    assert chosen("forged") == ["forged"], "nbgrader warns of it"
+    assert chosen("mine", "forged", student="no account") == ["forged", "mine"]
 
 
 PAGES = {

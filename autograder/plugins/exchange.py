@@ -59,6 +59,15 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
             time = datetime.min
         return {"username": user, "filename": name, "timestamp": time}
 
+    def _sort_by_timestamp(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A student's submissions, the latest first; who laid one there in another's name replaces nothing of theirs."""
+        own = [record for record in records if _is_theirs(Path(self.inbound_path) / record["filename"], record["username"])]
+        for record in records if own else ():
+            if record not in own:
+                self.log.warning(f"{record['filename']}: left out, because another account's; {record['username']} has their own")
+        sorted_records: list[dict[str, Any]] = super()._sort_by_timestamp(own or records)
+        return sorted_records
+
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
         files, left_out = read_folder(Path(src), 1000 * self.coursedir.max_file_size)
         if left_out:
@@ -88,6 +97,16 @@ def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
     finally:
         os.close(within)
     return files, left_out
+
+
+def _is_theirs(folder: Path, student: str) -> bool:
+    """Whether the account of that name, or who collects, laid the folder there; where no account has it, nobody can tell."""
+    try:
+        import pwd
+
+        return os.lstat(folder).st_uid in (pwd.getpwnam(student).pw_uid, os.geteuid(), 0)
+    except (KeyError, ImportError, OSError):
+        return True
 
 
 def _is_time(data: bytes) -> bool:

@@ -95,7 +95,9 @@ def kernel() -> Finding:
     fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
     seen: list[str] = []
     try:
-        manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL)
+        manager, client = start_new_kernel(
+            KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL, cwd=sys.prefix
+        )  # not here: it would import what lies here, in a student's folder say
     except Exception as error:  # whatever a broken kernelspec leads to
         return Finding("kernel", "fail", f"`python3` does not start: {type(error).__name__}: {error}", fix)
     try:

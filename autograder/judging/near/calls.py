@@ -75,13 +75,15 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
         )
     for number, keyword in enumerate(node.keywords):
         if keyword.arg in ("axis", "dim"):
+            given = isinstance(keyword.value, ast.Name)
+            stated = quote(keyword.value) if given else f"axis {ast.unparse(keyword.value)}"
             for axis in (0, -1, -2, 1, None):
                 value = ast.Constant(axis)
                 if ast.unparse(value) != ast.unparse(keyword.value):
                     over = "over everything" if axis is None else f"over axis {axis}"
                     yield (
                         0, lambda n, number=number, value=value: with_keyword(n, number, value),
-                        f"took `{name}` {over} instead of axis {ast.unparse(keyword.value)}",
+                        f"took `{name}` {over} instead of {stated}",
                     )  # fmt: skip
         elif keyword.arg in (
             "keepdims",
