@@ -36,12 +36,39 @@ def _three_children(draw: Draw):
     return Script({"pages": 13, "size": 5, "d": 2}, None, (*start, *more, *(_text("read", t) for t in "abc"), USED))
 
 
+def _two_forks_of_one(draw: Draw):
+    """Both children and the parent write into what was one half-full page."""
+    start = (_text("start", "a"), _append(draw, "a", 4), _text("fork", "a", new="b"), _text("fork", "a", new="c"))
+    writes = (_append(draw, "b", 1), _append(draw, "c", 2), _append(draw, "a", 1))
+    return Script({"pages": 11, "size": 3, "d": 2}, None, (*start, *writes, *(_text("read", t) for t in "abc"), USED))
+
+
 class Leaky(ref.SharedPages):
     """As the lesson shows it: a fork shares the last page too, with its free slots."""
 
     def fork(self, text, new):
         self.table[new] = list(self.table[text])
         self.length[new] = self.length[text]
+
+
+class _ParentCopies(Leaky):
+    """As soon as a text was forked it copies before it writes; its children, who look at the same page, do not."""
+
+    def __init__(self, pages, size, d):
+        super().__init__(pages, size, d)
+        self.forked = set()
+
+    def fork(self, text, new):
+        super().fork(text, new)
+        self.forked.add(text)
+
+    def append(self, text, k):
+        if text in self.forked and self.length[text] % self.pool.shape[1]:
+            shared = self.table[text][-1]
+            self.table[text][-1] = self.free.pop(0)
+            self.pool[self.table[text][-1]] = self.pool[shared]
+        self.forked.discard(text)
+        super().append(text, k)
 
 
 class _CopiesAll(ref.SharedPages):
@@ -127,6 +154,7 @@ SHARED_PAGES = Exercise(
         Case("a fork in the middle of a page", _fork_in_the_middle_of_a_page),
         Case("a fork at the end of a page", _fork_at_the_end_of_a_page),
         Case("a child of a child", _three_children),
+        Case("two forks of one text", _two_forks_of_one),
     ),
     hints=(
         "Draw the pages of the first case: five tokens, pages of three slots. Then fork, and write one token to each text. Into which "
@@ -166,6 +194,12 @@ SHARED_PAGES = Exercise(
             "let both texts use one and the same list of pages",
             "Copy the list (`list(…)`): a page that one text takes must not appear in the other's table.",
             _OneTable,
+        ),
+        Misconception(
+            "parent_copies_alone",
+            "had only the text that was forked copy the page before it writes: two forks of it still write into one page",
+            "After two forks three texts look at one half-full page. Whoever writes into a page that others look at needs a copy.",
+            _ParentCopies,
         ),
     ),
     variants=(Variant("copy_on_write", _CopyOnWrite),),

@@ -69,6 +69,15 @@ def _kron(W_K, W_V, H):
     return torch.cat(flat, dim=-1), W_UK, W_UV
 
 
+def _orthonormal(W_K, W_V, H):
+    """Latents in an orthonormal basis, with the values first: no wider than what GQA caches, and nothing is picked."""
+    (G, _, d), r = W_K.shape, H // len(W_K)
+    basis, parts = torch.linalg.qr(torch.cat([*W_V, *W_K], dim=1).double())
+    values, keys = parts[:, : parts.shape[1] - G * d].chunk(G, 1), parts[:, -G * d :].chunk(G, 1)
+    heads = [torch.stack([part[h // r] for h in range(H)]) for part in (keys, values)]
+    return basis.to(W_K.dtype), *(part.to(W_K.dtype) for part in heads)
+
+
 def _turned(W_K, W_V, H):
     """Another basis of the same latents: nothing picks any more, and the products are what they were."""
     W_DKV, W_UK, W_UV = ref.gqa_as_mla(W_K, W_V, H)
@@ -90,9 +99,9 @@ GQA_AS_MLA = Exercise(
     difficulty=3,
     minutes=12,
     cases=(
-        Case("two groups, four heads", _groups(2, 3, 1, 2, 4)),
-        Case("three groups, six heads", _groups(3, 5, 2, 3, 6)),
-        Case("two groups of three heads", _groups(2, 7, 3, 2, 6), double=True, edge=0.2),
+        Case("two groups, four heads", _groups(2, 7, 1, 2, 4)),
+        Case("three groups, six heads", _groups(3, 17, 2, 3, 6)),
+        Case("two groups of three heads", _groups(2, 11, 3, 2, 6), double=True, edge=0.2),
     ),
     hints=(
         "What does GQA cache for one token? Lay those numbers side by side: that is the latent. What must a head do to get its own key back?",
@@ -145,5 +154,6 @@ GQA_AS_MLA = Exercise(
         Variant("values_first", _as_mla(values_first=True)),
         Variant("group_by_group", _group_by_group),
         Variant("turned", _turned),
+        Variant("orthonormal", _orthonormal),
     ),
 )
