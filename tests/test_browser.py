@@ -339,6 +339,7 @@ def test_no_page_of_the_book_and_nothing_on_it_scrolls_sideways(browser: Any, tm
     page.close()
 
 
+@pytest.mark.slow
 def test_no_cell_of_an_executed_lesson_scrolls_sideways_in_jupyterlab(jupyter: tuple[str, Path], browser: Any) -> None:
     url, folder = jupyter
     name = "03_scaled_dot_product"

@@ -1,7 +1,6 @@
 """Lessons, source notebooks, releases: one way, complete, and without a leak."""
 
 import ast
-import dataclasses
 import functools
 import json
 import re
@@ -23,6 +22,7 @@ from autograder.authoring.reference_source import BEGIN, END, solution_source
 from autograder.authoring.scaffold import new_lesson
 from autograder.judging import pack
 from autograder.judging.observe import same
+from autograder.judging.values import EncodedValue
 from autograder.notebooks.roles import INSTALL, exercise_of, is_answer, is_grade
 
 ROOT = course_root()
@@ -69,24 +69,20 @@ def _body_lines(lesson: course.Lesson) -> set[str]:
 
 
 @functools.cache
-def _drawn(lesson: course.Lesson, seed: int) -> pack.Pack:
-    """The lesson's cases as drawn from `seed`, without what wrong answers make of them."""
-    bare = [dataclasses.replace(exercise, misconceptions=()) for exercise in lesson.exercises()]
-    return pack.make(lesson.slug, lesson.title, bare, seed=seed, naming="listed")
+def _drawn(lesson: course.Lesson, seed: int) -> dict[str, list[EncodedValue]]:
+    """The inputs of each exercise's cases, as drawn from `seed`."""
+    return {
+        exercise.id: [pack.drawn_inputs(exercise, case, index, seed)[1] for index, case in enumerate(exercise.cases)]
+        for exercise in lesson.exercises()
+    }
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_visible_pack_holds_no_hidden_input_or_expected_value(lesson: course.Lesson) -> None:
+def test_a_visible_pack_holds_no_hidden_input(lesson: course.Lesson) -> None:
     hidden = _drawn(lesson, pack.seed_from("a secret", lesson.slug))
     with np.load(ROOT / "release" / lesson.name / f"{lesson.slug}{pack.SUFFIX}") as data:
         visible = np.concatenate([np.ravel(data[name]).astype(float) for name in data.files if name != "manifest"])
-    drawn = [
-        array
-        for exercise in hidden.exercises.values()
-        for case in exercise.cases
-        for array in case.probe.inputs.arrays
-        if array.dtype.kind == "f"
-    ]
+    drawn = [array for cases in hidden.values() for inputs in cases for array in inputs.arrays if array.dtype.kind == "f"]
     # round numbers (0, 0.5, a boundary) may be in both packs; a drawn one has digits that do not come twice
     numbers = np.concatenate([np.ravel(array).astype(float) for array in drawn])
     telling = numbers[np.isfinite(numbers) & (np.abs(numbers * 100 - np.round(numbers * 100)) > 1e-4)]
@@ -98,10 +94,10 @@ def test_a_visible_pack_holds_no_hidden_input_or_expected_value(lesson: course.L
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_no_hidden_case_has_the_inputs_of_a_visible_one(lesson: course.Lesson) -> None:
     one, two = (_drawn(lesson, seed) for seed in (pack.VISIBLE_SEED, pack.seed_from("a secret", lesson.slug)))
-    for name, exercise in one.exercises.items():
-        for a, b in zip(exercise.cases, two.exercises[name].cases, strict=True):
-            drawn = any(array.dtype.kind == "f" for array in a.probe.inputs.arrays)  # sizes alone can come twice
-            assert not (drawn and same(a.probe.inputs, b.probe.inputs)), f"{name}: {a.name}"
+    for name, cases in one.items():
+        for number, (a, b) in enumerate(zip(cases, two[name], strict=True)):
+            drawn = any(array.dtype.kind == "f" for array in a.arrays)  # sizes alone can come twice
+            assert not (drawn and same(a, b)), f"{name}: case {number}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

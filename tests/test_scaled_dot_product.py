@@ -414,6 +414,7 @@ def trained_heads() -> Tensor:
     return torch.stack(rows).mean(0)
 
 
+@pytest.mark.slow
 def test_a_trained_models_scores_have_no_common_spread() -> None:
     spread, share = trained_heads()
     assert len(spread) == 270

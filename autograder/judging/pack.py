@@ -105,11 +105,7 @@ def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = 
 
 def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: int, composed: bool) -> CaseRecord:
     where = f"{lesson}.{exercise.id}, case {case.name!r}"
-    draw = Draw([seed, index, *exercise.id.encode()])
-    made = case.make(draw)
-    inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
-    if exercise.tensors:
-        inputs = inputs.map(lambda leaf: _tensor(leaf, np.float64 if case.double else np.float32))
+    draw, inputs = drawn_inputs(exercise, case, index, seed)
     probe = Probe(inputs, room=case.room, by_hand=case.by_hand)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
@@ -140,6 +136,16 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
             record.pairs[f"{one}{PAIR}{two}"] = numbers
     expected.notes, expected.seconds = (), 0.0
     return record
+
+
+def drawn_inputs(exercise: Exercise, case: Case, index: int, seed: int) -> tuple[Draw, EncodedValue]:
+    """The inputs of case number `index` for `seed`, and what else of it is drawn from."""
+    draw = Draw([seed, index, *exercise.id.encode()])
+    made = case.make(draw)
+    inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
+    if exercise.tensors:
+        inputs = inputs.map(lambda leaf: _tensor(leaf, np.float64 if case.double else np.float32))
+    return draw, inputs
 
 
 def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) -> Observation:
