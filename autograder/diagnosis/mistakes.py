@@ -218,11 +218,16 @@ def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
     return not result.passed and name in record.mistakes and same_in(record, record.mistakes[name], result.observation, tolerance)
 
 
+_NUMBER = re.compile(r"^wrote -?[\d.]+ where")
+
+
 def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnosis:
     """The mistakes in a sentence."""
     # other mistakes can end in the same exception: a name that rests on exceptions alone is certain only where they are its own
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
     sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
+    # many a number does, within the cases, what another one does: beside a second mistake it is a guess
+    sure = sure and not (len(names) > 1 and any(known.id.startswith(NEW) and _NUMBER.search(known.says) for known in names))
     estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
     # of a slip it is certain what it does, and not that it was written so; but what was returned, was
     slip = any(known.id.startswith(NEW) and not known.says.startswith("returned") for known in names)

@@ -40,7 +40,7 @@ SHARES = ((0.004, 1.0), (0.008, 0.5), (0.016, 0.25), (0.03, 0.12), (0.06, 0.06),
 SLOW = 0.02  # seconds: a longer variant is not edited
 SAME = Tolerance(1e-7, 1e-9)
 SECONDS = 2.0
-ADVICE = "A right program with this one slip returns what yours does, in every case here. Find it in yours."
+ADVICE = "A right program with what is named here returns what yours does, in every case. Find it in yours."
 
 Answer = Callable[..., Any]
 
