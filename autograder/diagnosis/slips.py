@@ -65,6 +65,7 @@ _RAISED = (
     ("IndexError", r"Dimension out of range|axis (\d+) is out of bounds|too many indices", "An axis is named that is not there.", "The input may have fewer or more axes than in your trial. Count them from the end: -1, -2."),
     ("AxisError", r"", "An axis is named that is not there.", "The input may have fewer or more axes than in your trial. Count them from the end: -1, -2."),
     ("IndexError", r"invalid index to scalar|invalid index of a 0-dim", "A plain number is indexed as if it were an array.", "Is a number handed over, such as `x[j]`, where an array is wanted, such as `x[j:j+1]`?"),
+    ("IndexError", r"boolean index did not match|shape of the mask .* does not match", "A table of True and False picks from an array of another shape.", "For rows it takes one True or False for each row: is an `.all(axis=…)` missing, or is one too many?"),
     ("IndexError", r"", "An index points past the end.", "How long is that axis in the smallest case? Look at the first and the last turn of the loop."),
     ("KeyError", r"(.*)", "The key {0} is not there.", "Print the keys; look at how they are spelled."),
     ("ZeroDivisionError", r"", "Something is divided by zero.", "Which input makes the denominator 0, and what should come out then?"),
@@ -121,7 +122,7 @@ def _rows_paired(failure: Failure) -> Slip | None:
 
 _PLAIN = ("missing (", "unexpected keyword", "is not defined", "variable '", "module '", "ndarray' object", "'Tensor' object",
           "cannot assign module", "truth value", "Boolean value", "view size", "a leaf Variable", "modified by an inplace",
-          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "bitwise_xor", "arrays can be converted", "tensors can be converted", "cannot be converted to Scalar", "invalid index to scalar", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
+          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "bitwise_xor", "arrays can be converted", "tensors can be converted", "cannot be converted to Scalar", "invalid index to scalar", "boolean index did not", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
 
 
 def _is_plain(kind: str, pattern: str) -> bool:
