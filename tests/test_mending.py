@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from autograder import Call, Case, Exercise, Misconception, Script
 from autograder.diagnosis.attempt import check_answer
@@ -18,6 +19,7 @@ from autograder.judging import pack
 from autograder.judging.near.source import Edit
 from autograder.judging.values import encode
 from autograder.workspace.in_cells.check import check_in
+from course.exercises.smaller_caches.factors import OUTPUT_FACTORS
 from tests.drawn import tables
 
 
@@ -70,7 +72,7 @@ def cell(name: str, text: str) -> Any:
     place = f"<cell {name} {hash(text)}>"
     text = textwrap.dedent(text).strip() + "\n"
     linecache.cache[place] = (len(text), None, text.splitlines(True), place)
-    namespace: dict[str, Any] = {"np": np, "__name__": "__main__"}
+    namespace: dict[str, Any] = {"np": np, "torch": torch, "__name__": "__main__"}
     exec(compile(text, place, "exec"), namespace)
     return namespace[name]
 
@@ -275,3 +277,17 @@ def test_a_vector_that_should_meet_itself_is_found() -> None:
     )
     report = said(exercise, "def products(a):\n    return np.diag(a) - a\n")
     assert report.headline == "You have `np.diag(a) - a` in line 2, where `np.diag(a) - a[..., None] * a` is right."
+
+
+def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
+    record = pack.make_record("smaller_caches", OUTPUT_FACTORS, 0)
+    text = """
+    def output_factors(W, moment):
+        e, U = torch.linalg.eigh(W.mT @ moment @ W)
+        e, U = e.flip(0), U.flip(1)
+        root = e.clamp(min=1e-9).sqrt().sqrt()
+        return (W @ U) / root, root[:, None] * U.mT
+    """
+    report = make_report(check_answer(record, cell("output_factors", text)))
+    assert "`(W @ U, U.mT)` is right" in report.headline
+    assert report.headline.count("is right") == 1

@@ -15,9 +15,14 @@ from autograder import After, Before, Call, Case, Draw, Exercise, Misconception,
 from autograder.authoring.verify import grade
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.mistakes import named
 from autograder.judging import pack
 from autograder.judging.compose import pairs
 from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import judge
+from autograder.judging.near.programs import NEW
+from autograder.judging.observe import observe
+from autograder.judging.records import Known
 from tests.drawn import tables
 
 HINTS = ("a", "b", "c")
@@ -475,3 +480,15 @@ def test_a_known_step_before_the_computation_is_no_part_of_the_test() -> None:
         ),
     )
     assert told(doubled, lambda x: -2 * x**2).recorded == "squared+negative"
+
+
+def test_a_number_wrong_beside_a_second_mistake_is_a_guess() -> None:
+    case = next(iter(pack.make_record("a_lesson", SCORES, 0).cases))
+    seen = observe(lambda Q, K, V: Q @ K.mT + 1, case.probe)
+    result = judge(pack.make_record("a_lesson", SCORES, 0), [seen] * len(SCORES.cases)).cases[0]
+    listed, number = (
+        Known("by_d", "divided by d", "By its root."),
+        Known(f"{NEW}1", "wrote 1 where 0 belongs, in `x`", "Find it."),
+    )
+    assert named([(case, result)], listed).certain
+    assert not named([(case, result)], listed, number).certain

@@ -50,7 +50,14 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         else:
             said.append(f"{where.strip()}, what you return {part.says}." if where else f"Your result {part.says}.")
         fixes.append(part.fix)
-    return Diagnosis(" ".join(said), " ".join(dict.fromkeys(fixes)), tuple(names), certain=True)
+    sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
+    return Diagnosis(" ".join(said), " ".join(dict.fromkeys(fixes)), tuple(names), certain=sure)
+
+
+def _worth(cases: Sequence[Case], paths: Sequence[str]) -> float:
+    """How many bits the parts of the result at `paths` are worth: a count or two are met by chance."""
+    seen = [values(result.observation) for _, result in cases if not result.passed]
+    return sum(worth(found.get(path)) for found in seen for path in paths)
 
 
 def _output(path: str) -> str:

@@ -28,6 +28,7 @@ class Wrapping:
     fix: str
     off: Off
     doubles: bool = False  # only of cases in double precision
+    everywhere: bool = False  # not a name where it is in some of the failing cases alone: an axis may be short by chance
 
 
 def unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: Explain) -> Diagnosis | None:
@@ -35,6 +36,10 @@ def unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: 
     for wrapping in _wrappings(exercise.cases, results):
         seen = [_off(wrapping, record, result.observation) for record, result in zip(exercise.cases, results, strict=True)]
         if all(one is result.observation for one, result in zip(seen, results, strict=True)):
+            continue
+        if wrapping.everywhere and any(
+            one is result.observation and not result.passed for one, result in zip(seen, results, strict=True)
+        ):
             continue
         inner = judge(exercise, seen).cases
         known = Known(WRAPPED, wrapping.says, wrapping.fix)
@@ -96,11 +101,14 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
                 _double,
                 doubles=True,
             )
-            yield Wrapping("returned an axis of length 1 too many", "Index it away, or squeeze it.", _axes(more=True))
+            yield Wrapping(
+                "returned an axis of length 1 too many", "Index it away, or squeeze it.", _axes(more=True), everywhere=True
+            )
             yield Wrapping(
                 "lost an axis of length 1 that belongs to the result",
                 "Keep it: `keepdims=True`, or `[..., None]`.",
                 _axes(more=False),
+                everywhere=True,
             )
             return
 

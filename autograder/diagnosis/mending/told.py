@@ -17,6 +17,8 @@ _TWO = "With these changes alone every check passes. Before you make them, say w
 
 def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
     """What the changes say of the code; `left` is what is known of it when the first of them is made."""
+    if len(changes) == 2 and _place(source, changes[0]) is _place(source, changes[1]):
+        changes, left = [(*changes[0], *changes[1])], None  # one line is quoted once, with both
     said = [_says(source, change) for change in changes]
     knowns = [Known(MENDED, says, _ONE if len(said) == 1 else _TWO) for says in said]
     if left is not None and len(said) == 1:
@@ -29,6 +31,12 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
         fix = f"Exchange the two. {knowns[0].fix}" if said[0].startswith("take ") else knowns[0].fix
     headline = " And you ".join(f"{known.says}." for known in knowns)
     return Diagnosis(f"You {headline}", fix, tuple({known.id: known for known in knowns}.values()))
+
+
+def _place(source: Source, change: Sequence[Edit]) -> object:
+    """The piece of code that is quoted for a change."""
+    place = _around(source.trees[change[0].function], change[0].node)
+    return object() if isinstance(place, ast.stmt) and not _short(place) else place
 
 
 def _says(source: Source, change: Sequence[Edit]) -> str:

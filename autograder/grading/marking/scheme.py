@@ -21,7 +21,7 @@ from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.grading.marking.follow_through import Policy
 from autograder.judging import pack
-from autograder.notebooks.roles import grade_id, is_answer
+from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 
 SECRET_FILE = ".secret"
 MIN_SECRET = 32
@@ -112,7 +112,13 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
     hidden = lesson.pack(seed=pack.seed_from(secret(root), lesson.slug))
     visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
-    found = read_release(root, assignment), visible, hidden, limits or box.Limits(), given_paths(), references
+    released = read_release(root, assignment)
+    if gone := [name for cell in released.cells if (name := exercise_of(cell)) and name not in hidden.exercises]:
+        raise CourseError(
+            f"expected a release of {assignment} as the course declares it, found a check of {gone[0]!r}, which it does not. "
+            f"Run `attn build {assignment}`, or go back to the version that was released."
+        )
+    found = released, visible, hidden, limits or box.Limits(), given_paths(), references
     return MarkScheme(assignment, *found, settings().follow_through)
 
 

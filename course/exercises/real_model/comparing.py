@@ -124,8 +124,8 @@ FIRST_DIFFERENCE = Exercise(
         ),
         Misconception(
             "nan_passes",
-            "let NaN pass: every comparison with it is False, and so is the question whether the difference is too large",
-            "Ask whether they **agree**, `difference <= limit`, and take `not` of that.",
+            "let NaN pass: where theirs is NaN, no difference is seen",
+            "A comparison with NaN is False. Ask of the numbers as they are whether they **agree**, `difference <= limit`, and take `not` of that.",
             Instead(agree=lambda gap, limit: not gap > limit),
         ),
         Misconception(
