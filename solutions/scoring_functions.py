@@ -102,9 +102,9 @@ def learn_step(
     X_q = X[asking]
     Q, K = X_q @ W_Q, X @ W_K
     A = softmax(Q @ K.T / np.sqrt(p))
-    dS = (A - np.eye(len(X))[answers]) / n / np.sqrt(p)
-    dW_Q = X_q.T @ dS @ K
-    dW_K = X.T @ dS.T @ Q
+    dS = (A - np.eye(len(X))[answers]) / n
+    dW_Q = X_q.T @ dS @ K / np.sqrt(p)
+    dW_K = X.T @ dS.T @ Q / np.sqrt(p)
     return W_Q - rate * dW_Q, W_K - rate * dW_K
 
 

@@ -139,7 +139,7 @@ def _not_started(result: Result) -> Report:
     advice = (
         f"Run the cell that defines `{name}`, then this one."
         if missing
-        else "Replace the line `raise NotImplementedError(…)` in the cell above, run it, then run this cell again."
+        else "Replace the line `raise NotImplementedError(…)` in the answer's cell, run it, then check again."
     )
     return Report("todo", result.exercise.title, 0.0, result.exercise.points, headline, advice, hints=result.exercise.hints[:1])
 

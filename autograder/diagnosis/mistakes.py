@@ -232,7 +232,8 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
     # of a slip it is certain what it does, and not that it was written so; but what was returned, was
     slip = any(known.id.startswith(NEW) and not known.says.startswith("returned") for known in names)
-    certainly = f"{'Your number' if estimated else 'What you return'} is what comes out if you" if estimated or slip else "You"
+    single = estimated and all(result.observation.value is None or result.observation.value.is_number for _, result in cases)
+    certainly = f"{'Your number' if single else 'What you return'} is what comes out if you" if estimated or slip else "You"
     lead = certainly if sure else "This looks as if you"
     says = ", and you ".join(known.says for known in names)
     return Diagnosis(f"{lead} {says}.", " ".join(dict.fromkeys(known.fix for known in names)), names, sure)

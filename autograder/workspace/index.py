@@ -14,7 +14,8 @@ CELL = "lessons"  # the id of the cell whose output is written
 TEXT = """# {title}
 
 A link opens its lesson. When you come back, run the cell below (Shift+Enter): it shows how far you are, as `attn status` does
-in a terminal. In a lesson choose *Run > Run All Above Selected Cell* first: what you wrote is kept, but Python starts empty.
+in a terminal. In a lesson click the cell where you go on, and choose *Run > Run All Above Selected Cell*: what you wrote is
+kept, but Python starts empty.
 
 *state*: begun or done. *in words*: questions that you answer in words, and then compare with our answer; a person gives their
 points, no check does, so they are not in the last column.{page}"""

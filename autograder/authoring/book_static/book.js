@@ -5,7 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
     // one that is not much wider than a phone is shown whole
     if (parseFloat(drawing.getAttribute("width")) * 0.72 <= drawing.parentElement.clientWidth) drawing.classList.add("whole");
   }
-  for (const wide of document.querySelectorAll("article .output")) {
+  for (const wide of document.querySelectorAll("article .output, article .formula")) {
     if (wide.scrollWidth <= wide.clientWidth + 1) continue;
     wide.tabIndex = 0;
     wide.classList.add("scrolls");

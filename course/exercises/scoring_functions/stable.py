@@ -109,7 +109,7 @@ SOFTMAX = Exercise(
     misconceptions=(
         Misconception(
             "no_shift",
-            "let the exponentials overflow: of a number beyond 709 they are infinite (and below $-745$ they are all 0)",
+            "let the exponentials overflow ($e^x$ is infinite for $x > 709$, and 0 for $x < -745$)",
             "Subtract the largest score of each slice first. The weights stay the same, and the largest exponential is 1.",
             _plain,
         ),
