@@ -17,7 +17,7 @@ from autograder.authoring.build import nbgrader_api
 from autograder.authoring.course import find_lesson
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.trials import twin
-from autograder.grading.writer import place
+from autograder.grading.write_marks import place
 from autograder.notebooks.roles import grade_id, grader, is_answer, is_grade
 
 LESSON = "01_soft_lookup"

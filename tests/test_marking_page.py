@@ -203,7 +203,7 @@ def hand_in_anew(root: Path, student: str, text: str) -> None:
     import nbformat
 
     from autograder.grading.gradebook import Gradebook
-    from autograder.grading.writer import place
+    from autograder.grading.write_marks import place
     from autograder.notebooks.roles import grade_id
 
     path = place(api(root).coursedir, "autograded", student, LESSON)

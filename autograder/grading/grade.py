@@ -24,7 +24,7 @@ from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted import Job
 from autograder.grading.workers import Workers
-from autograder.grading.writer import Writer, place
+from autograder.grading.write_marks import Writer, place
 from autograder.notebooks.atomic_write import write_whole
 from autograder.sandbox import Limits
 
