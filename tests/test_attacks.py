@@ -305,7 +305,7 @@ def test_every_attack_is_in_one_class_and_the_documents_table_counts_them() -> N
     assert {row[4] for row in table} == {"nothing"}, "an attack gained something in `attn grade`"
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", [*TIERS[:1], *(pytest.param(tier, marks=pytest.mark.slow) for tier in TIERS[1:])])
 def test_honest_students_get_full_marks_before_among_and_after_the_attacks(tier: str) -> None:
     graded = grade_class(tier)
     honest = {student: row for student, row in graded.rows.items() if student[7:] == "honest"}

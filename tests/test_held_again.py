@@ -221,6 +221,7 @@ SPIN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time()
 CROWD = "import os\nfor _ in range(30):\n    if os.fork() == 0:\n        os.setsid()\n        while True: pass\nwhile True: pass"
 
 
+@pytest.mark.slow  # half a minute
 def test_a_cell_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not() -> None:
     """Half a second of work and a limit of one, with six others in line, each with a session of its own, as if not one's."""
     if not process.TELLS:

@@ -249,7 +249,7 @@ def test_a_result_of_thousands_of_parts_is_compared_with_no_mistake() -> None:
     record = lesson.pack(seed=1).exercises["attention_pool"]
     started = time.process_time()
     result = verdicts.judged_from(record, [Observation(value=encode([0.5] * 10_000)) for _ in record.cases])
-    assert time.process_time() - started < SOON_S / 4
+    assert time.process_time() - started < SOON_S / 2
     assert result.score == 0
     assert result.diagnosis is None
 
