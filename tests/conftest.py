@@ -16,9 +16,11 @@ from typing import Any
 import nbformat
 import pytest
 
+from autograder import sandbox as box
 from autograder.authoring.course import course_root, lessons
 from autograder.grading.trials import twin
 from autograder.notebooks.roles import grade_id, is_answer
+from autograder.sandbox import Sandbox
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -126,6 +128,16 @@ def free_port() -> int:
 def new_port() -> Callable[[], int]:
     """`free_port`, for tests that start servers of their own."""
     return free_port
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", "landlock"])
+def isolated(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A warm sandbox in each tier that isolates."""
+    found = next(tier for tier in box.available_tiers() if tier.name == request.param)
+    if not found.available:
+        pytest.skip(found.reason)
+    with Sandbox(request.param) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

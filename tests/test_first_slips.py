@@ -116,7 +116,8 @@ def test_slips_of_those_who_come_from_mathematics_have_a_sentence(line: str, hea
 def test_the_error_that_is_told_is_that_of_the_case_that_is_shown(tmp_path: Path) -> None:
     line = "return undefined(Q) if Q.shape[0] > 2 else math.sqrt(Q)"
     report = make_report(_typed(tmp_path, line, math=math, torch=torch))
-    assert ("NameError" in report.detail) == ("`undefined`" in report.headline)
+    assert "NameError" in report.detail
+    assert "`undefined`" in report.headline
 
 
 def test_where_nothing_is_known_of_the_case_that_is_shown_another_case_may_say_it() -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,16 +33,6 @@ LESSON = "03_scaled_dot_product"
 NOTE = f"{LESSON}.ipynb"
 HONEST = f"Ann Lee_2_assignsubmission_file_/{NOTE}"
 EVE = "Eve Moss_1_assignsubmission_file_"
-
-
-@pytest.fixture(scope="module", params=["bubblewrap", "landlock"])
-def isolated(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A warm sandbox in each tier that isolates."""
-    found = next(tier for tier in box.available_tiers() if tier.name == request.param)
-    if not found.available:
-        pytest.skip(found.reason)
-    with Sandbox(request.param) as made:
-        yield made
 
 
 def packed(entries: dict[Any, Any]) -> bytes:

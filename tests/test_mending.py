@@ -20,7 +20,7 @@ from autograder.judging.near.source import Edit
 from autograder.judging.values import encode
 from autograder.workspace.in_cells.check import check_in
 from course.exercises.smaller_caches.factors import OUTPUT_FACTORS
-from tests.drawn import tables
+from tests.drawn import Counter, tables
 
 
 def attend(Q: Any, K: Any, V: Any) -> Any:
@@ -40,18 +40,6 @@ ATTEND = Exercise(
         Misconception("by_d", "divided by d", "Divide by its root.", lambda Q, K, V: attend(Q, K * Q.shape[-1] ** -0.5, V)),
     ),
 )
-
-
-class Counter:
-    def __init__(self) -> None:
-        self.n = 0
-
-    def add(self, k: int) -> int:
-        self.n += k
-        return self.n
-
-    def reset(self) -> None:
-        self.n = 0
 
 
 COUNTER = Exercise(

@@ -23,7 +23,7 @@ from autograder.judging.judge import judge
 from autograder.judging.near.programs import NEW
 from autograder.judging.observe import observe
 from autograder.judging.records import Known
-from tests.drawn import tables
+from tests.drawn import Counter, tables
 
 HINTS = ("a", "b", "c")
 
@@ -377,18 +377,6 @@ def test_a_step_that_a_case_does_not_have_is_not_taken_in_it() -> None:
 
 
 # ------------------------------------------------------------------------------------------ the learner's own code
-
-
-class Counter:
-    def __init__(self) -> None:
-        self.n = 0
-
-    def add(self, k: int) -> int:
-        self.n += k
-        return self.n
-
-    def reset(self) -> None:
-        self.n = 0
 
 
 class Pair:
