@@ -329,6 +329,7 @@ CACHED_MODEL = Exercise(
             "put the whole prompt through the model at once: its table of scores is as wide as it is long",
             "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each.",
             _IgnoresTheChunk,
+            raises=True,
         ),
         Misconception(
             "keys_not_rotated",
