@@ -213,7 +213,7 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "renormalised_with_a_floor",
-            "masked the weights after the softmax and divided by their new sum, kept away from 0 by a small number. Where a forbidden key had "
+            "masked the weights after the softmax and divided by their new sum, with something else where that is 0. Where a forbidden key had "
             "nearly all the weight, the kept ones get none",
             "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
             _unhidden(clear=functools.partial(_shares, floor=1e-9)),
