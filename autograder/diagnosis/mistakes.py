@@ -155,7 +155,7 @@ def evidence(cases: Sequence[Case]) -> float:
 
 
 def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult], *, missed: bool = False) -> float:
-    """How many bits the right results of the failing cases are worth, or of what is `missed` of them: it takes that to hit them."""
+    """How many bits the right results of the failing cases are worth, or of what is `missed` of them: so much takes a hit."""
     bits = 0.0
     for record, result in zip(exercise.cases, results, strict=True):
         if not result.passed:
