@@ -308,7 +308,6 @@ def test_every_place_says_the_same_grade_in_fifty_histories(history: Play, actio
     history(actions)
 
 
-@pytest.mark.slow
 @pytest.mark.slowest
 @pytest.mark.timeout(3000)
 @settings(max_examples=1000, **{**QUIET, "derandomize": False})

@@ -31,10 +31,12 @@ def _more_rows(draw: Draw) -> Inputs:
 
 
 def _several_matches(draw: Draw) -> Inputs:
-    """Two keys equal the query, and one holds its entries in the other order: the same sum, another key."""
+    """Two keys equal the query; one holds its entries in the other order, and one has the same dot product with it."""
     given = _three_rows(draw)
-    again = draw.rng.permutation(np.r_[given["K"], given["q"][None], given["q"][None, ::-1]])
-    return {"q": given["q"], "K": again, "V": draw.normal(5, 3).round(1)}
+    q = given["q"]
+    beside = q + q[::-1] * np.array([1, -1])  # at a right angle to q from q: the products are equal
+    again = draw.rng.permutation(np.r_[given["K"], [q, q[::-1], beside]])
+    return {"q": q, "K": again, "V": draw.normal(6, 3).round(1)}
 
 
 def _no_match(draw: Draw) -> Inputs:
@@ -64,6 +66,11 @@ def _running_mean(q, K, V):
         if all(K[j, c] == q[c] for c in range(len(q))):
             total, count = total + V[j], count + 1
     return total / count if count else total
+
+
+def _same_product(q, K, V):
+    matches = np.equal(K @ q, q @ q)
+    return V[matches].mean(axis=0) if matches.any() else np.zeros(V.shape[1])
 
 
 def _first_match(q, K, V):
@@ -155,6 +162,12 @@ HARD_LOOKUP = Exercise(
                 if np.isclose(K, q, atol=1e-2).all(1).any()
                 else np.zeros(V.shape[1])
             ),
+        ),
+        Misconception(
+            "same_dot_product",
+            "took a key for the query where its dot product with the query is as large as the query's with itself",
+            "Other keys can have the same product. Compare the entries: `(K == q).all(axis=-1)`.",
+            _same_product,
         ),
         Misconception(
             "returned_rows",

@@ -9,6 +9,7 @@ from solutions import soft_lookup as ref
 RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
 HALVING = Code("lambda q, K: (1 + (K > q).mean(axis=1)) * 2.0 ** -np.abs(K - q).sum(axis=1)")  # q and K don't commute
 FAINT = Code("lambda q, K: 1e-30 / (1 + np.abs(K - q).sum(axis=-1))")
+RANK = Code("lambda q, K: (np.abs(K - q).sum(axis=1)[:, None] <= np.abs(K - q).sum(axis=1)).sum(axis=1) / 2.0")  # keys as near
 SAME_CELL = Code("lambda q, K: (np.floor(K) == np.floor(q)).mean(axis=1)")
 
 
@@ -37,6 +38,11 @@ def _nothing_near(draw: Draw) -> dict[str, object]:
 
 def _tiny_scores(draw: Draw) -> dict[str, object]:
     return _by_hand(draw) | {"kernel": FAINT}
+
+
+def _ranked(draw: Draw) -> dict[str, object]:
+    """The score of a key depends on the other keys: on how many of them lie at least as far away."""
+    return _by_hand(draw) | {"kernel": RANK}
 
 
 def _one_key_at_a_time(q, K, V, kernel):
@@ -73,6 +79,7 @@ ATTENTION_POOL = Exercise(
         Case("more keys, more dimensions", _more_keys),
         Case("no key is near", _nothing_near, edge=0.25),
         Case("tiny scores", _tiny_scores, edge=0.15),
+        Case("a kernel that ranks the keys", _ranked, edge=0.1),
     ),
     hints=(
         "You have every piece: a function that scores the keys, and one that makes scores weights. What is left to do with `V`?",
@@ -148,6 +155,12 @@ ATTENTION_POOL = Exercise(
             Instead(swapped=True),
         ),
         Misconception(
+            "one_key_at_a_time",
+            "asked the kernel about one key at a time: a kernel that compares the keys with one another then gives other scores",
+            "One call, with all keys: `kernel(q, K)` returns the `m` scores.",
+            _one_key_at_a_time,
+        ),
+        Misconception(
             "added_an_epsilon",
             "took tiny scores for none, by a constant added to their sum or a floor under it",
             "Divide by the true sum; your `normalize` does.",
@@ -157,7 +170,6 @@ ATTENTION_POOL = Exercise(
     variants=(
         Variant("matmul", lambda q, K, V, kernel: V.T @ ref.normalize(kernel(q, K))),
         Variant("weighted_sum", lambda q, K, V, kernel: (ref.normalize(kernel(q, K))[:, None] * V).sum(axis=0)),
-        Variant("one_key_at_a_time", _one_key_at_a_time),
     ),
 )
 
