@@ -47,7 +47,7 @@ SOFTMAX_JACOBIAN = Exercise(
     title="The Jacobian of the softmax",
     points=2,
     difficulty=3,
-    minutes=13,
+    minutes=9,
     reference=ref.softmax_jacobian,
     recipe=_jacobian,
     tensors=True,
@@ -207,7 +207,7 @@ SDPA_BACKWARD = Exercise(
     title="The backward pass",
     points=4,
     difficulty=5,
-    minutes=25,
+    minutes=20,
     reference=ref.sdpa_backward,
     recipe=_walked_back,
     tensors=True,
@@ -245,6 +245,13 @@ SDPA_BACKWARD = Exercise(
             "scaled `dQ` but not `dK`",
             "Both pass through the same scaled score. Scale `dS` by $1/\\sqrt{d_k}$ once, before either product.",
             Instead(of_k=0.0),
+        ),
+        Misconception(
+            "scaled_twice",
+            "divided by $d_k$ in all: by its root twice, or without the root",
+            "The scores were divided by $\\sqrt{d_k}$ once on the way forward, so their gradient is once on the way back: in `dS`, or in `dQ` and "
+            "`dK`, not in both.",
+            _backward(_right, scale_q=lambda s: s * s, scale_k=lambda s: s * s),
         ),
         Misconception(
             "softmax_skipped",

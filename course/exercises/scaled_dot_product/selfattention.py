@@ -54,7 +54,7 @@ SELF_ATTENTION = Exercise(
     title="Self-attention",
     points=1,
     difficulty=1,
-    minutes=3,
+    minutes=2,
     reference=ref.self_attention,
     recipe=_projected,
     tensors=True,
@@ -214,7 +214,7 @@ HEAD_STATISTICS = Exercise(
     points=2,
     kind="use",
     difficulty=2,
-    minutes=8,
+    minutes=6,
     reference=ref.head_statistics,
     recipe=Made(_statistics),
     tensors=True,
@@ -313,14 +313,14 @@ CHOOSE_PROJECTIONS = Exercise(
     points=3,
     kind="design",
     difficulty=4,
-    minutes=20,
+    minutes=12,
     reference=ref.choose_projections,
     behaviour="attention_course.designs:looks_in_a_ring",
     tensors=True,
     cases=(Case("the sentence", lambda draw: {}),),
     hints=(
-        "Take $W_K$ to be the identity, so that keys are the words' vectors. Draw the four in the plane. In which order do they lie around "
-        "the origin?",
+        "With $W_K = I$ the keys are the words' vectors, as drawn. In which order do the four lie around the origin? And of all keys, "
+        "which has the largest dot product with a query?",
         "They lie clockwise in the order of the ring. The query of a word is its vector times $W_Q$: an arrow, and the key that lies "
         "farthest along it wins. How should $W_Q$ move each arrow, so that it points at the next word rather than at its own?",
         "The rows of $W_Q$ are the queries of $(1, 0)$ and $(0, 1)$. Write down where a clockwise turn by a right angle takes each. If the "
@@ -346,6 +346,13 @@ CHOOSE_PROJECTIONS = Exercise(
             "With queries equal to keys the score of a word with itself is its squared length, and these four are the longest. The query "
             "must point elsewhere than the key.",
             _turned([[12.0, 0.0], [0.0, 12.0]]),
+        ),
+        Misconception(
+            "turned_too_little",
+            "made *she* and *pear* look at the next word, but *ate* and *sweet* still at themselves (the -1s): the queries of these two point "
+            "too near to their own keys",
+            "Write down the query of *ate* and its dot products with *ate* and with *pear*. Which way must it go on?",
+            _turned([[5.0, -5.0], [5.0, 5.0]]),
         ),
         Misconception(
             "half_a_turn",
