@@ -88,7 +88,7 @@ HARD_LOOKUP = Exercise(
     title="The exact lookup",
     points=2,
     difficulty=2,
-    minutes=8,
+    minutes=7,
     reference=ref.hard_lookup,
     cases=(
         Case("one match among three rows", _three_rows),
@@ -110,6 +110,12 @@ HARD_LOOKUP = Exercise(
             "counted a key as a match as soon as *one* of its entries equals the query's",
             "The whole key must be equal: collapse the last axis with `all`, not `any`.",
             lambda q, K, V: V[np.equal(K, q).any(axis=1)].mean(axis=0) if np.equal(K, q).any() else np.zeros(V.shape[1]),
+        ),
+        Misconception(
+            "counted_equal_entries",
+            "gave each key as much weight as it has entries equal to the query's",
+            "A key counts only if *all* of its entries are equal, and then once: collapse the last axis with `all`, not with `sum`.",
+            lambda q, K, V: np.equal(K, q).sum(axis=1) @ V / max(np.equal(K, q).sum(), 1),
         ),
         Misconception(
             "added_the_matches",
@@ -243,7 +249,7 @@ NORMALIZE = Exercise(
     title="Shares of a total",
     points=2,
     difficulty=2,
-    minutes=7,
+    minutes=6,
     reference=ref.normalize,
     recipe=_shares,
     cases=(
