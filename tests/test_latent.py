@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -191,6 +192,32 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["cache_per_gpu"]("mla", 2, 4, 2, 3, 5, 2)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["absorb_query"](x @ w["W_Q"][0], w["W_UK"].mT)
+
+
+def given_in_the_lesson(name: str) -> Any:
+    """A function of one of the lesson's locked cells."""
+    lesson = (course.course_root() / "lessons" / "10_latent.md").read_text(encoding="utf-8")
+    cells = [c for c in re.findall(r"locked: true\}\n\n(.*?)\n```", lesson, re.DOTALL) if f"def {name}(" in c]
+    names: dict[str, Any] = {"torch": torch, "Float": jaxtyping.Float, "Tensor": Tensor}
+    exec(cells[0], names)
+    return names[name]
+
+
+def test_the_lessons_per_head_is_that_of_the_module_and_says_where_the_head_axis_is_missing() -> None:
+    theirs, x, w = given_in_the_lesson("per_head"), normal(2, 3, 4, 5), normal(3, 5, 6, seed=1)
+    assert_close(theirs(x, w), per_head(x, w), **DOUBLE)
+    assert_close(theirs(x[:, :1], w), per_head(x[:, :1], w), **DOUBLE)
+    for rows in (x[0, 0], x[:, 0]):
+        with pytest.raises(ValueError, match="no head axis: try x.unsqueeze"):
+            theirs(rows, w)
+
+
+def test_the_lessons_fold_is_a_product_with_a_head_axis_and_copies_nothing() -> None:
+    x, shared = normal(2, 3, 4, 5), normal(2, 5, 64, seed=1)
+    with NewMemory() as new:
+        product = given_in_the_lesson("times_shared")(x, shared)
+    assert_close(product, x @ shared.unsqueeze(-3), **DOUBLE)
+    assert new.largest == product.nbytes
 
 
 # ---------------------------------------------------------------------------------------------- memory of a batched step
@@ -399,6 +426,11 @@ def test_torch_counts_fewer_flops_for_made_out_keys_from_171_new_tokens_on(new: 
 
 def cost(way: str, heads: int = V2.heads) -> tuple[int, int]:
     return decode_cost(way, H=heads, d=V2.d, d_v=V2.d, d_c=V2.d_c, d_rope=V2.d_rope)
+
+
+def test_the_costs_by_hand_are_32_flop_and_28_bytes_and_made_again_272_and_24() -> None:
+    sizes = {"H": 2, "d": 3, "d_v": 3, "d_c": 10, "d_rope": 2}
+    assert [decode_cost(way, **sizes) for way in ("cached", "remade")] == [(32, 28), (272, 24)]
 
 
 def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traffic() -> None:
