@@ -209,7 +209,7 @@ def test_the_lessons_per_head_is_that_of_the_module_and_says_where_the_head_axis
     assert_close(theirs(x, w), per_head(x, w), **DOUBLE)
     assert_close(theirs(x[:, :1], w), per_head(x[:, :1], w), **DOUBLE)
     for rows in (x[0, 0], x[:, 0]):
-        with pytest.raises(ValueError, match="no head axis: try x.unsqueeze"):
+        with pytest.raises(ValueError, match=r"no head axis: try x\.unsqueeze"):
             theirs(rows, w)
 
 
