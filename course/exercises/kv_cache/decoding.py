@@ -190,6 +190,21 @@ def _whole_chunks(self, ids, chunk):
 ONE_CACHE = {"slot": lambda self, layer: 0, "counted": lambda self, n: self.held(0)}
 
 
+class _OneCacheListedTwice(ref.CachedModel):
+    """As it is written: `[KVCache(capacity)] * n`."""
+
+    def __init__(self, model, capacity):
+        super().__init__(model, capacity)
+        self.caches = [ref.KVCache(capacity)] * len(model["layers"])
+
+
+class _OneCacheNeverReset(_OneCacheListedTwice):
+    def prefill(self, ids, chunk):
+        for part in ids.split(chunk, dim=1):
+            logits = self.extend(part)
+        return logits[:, -1]
+
+
 CACHED_MODEL = Exercise(
     "CachedModel",
     title="A model that remembers",
@@ -292,7 +307,7 @@ CACHED_MODEL = Exercise(
             "used one cache for all layers: layer 1 attends to layer 0's keys too, and the length counts each token once per layer",
             "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
             Instead(**ONE_CACHE),
-            also=(Instead(**ONE_CACHE, rewound=lambda self: [0] * len(self.model["layers"])),),  # it is listed twice
+            also=(_OneCacheListedTwice,),
         ),
         Misconception(
             "one_cache_for_all_layers_never_reset",
@@ -300,6 +315,7 @@ CACHED_MODEL = Exercise(
             "Make a `KVCache` for each layer in a list comprehension: `[KVCache(capacity)] * 2` is one cache, listed twice. And `prefill` "
             "begins with `reset()` of all of them.",
             Instead(**ONE_CACHE, begin=_nothing),
+            also=(_OneCacheNeverReset,),
         ),
         Misconception(
             "past_not_read",
