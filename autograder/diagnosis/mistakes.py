@@ -155,9 +155,14 @@ def evidence(cases: Sequence[Case]) -> float:
 
 
 def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> float:
-    """How many bits the right results of the failing cases are worth: so much does it take to hit them."""
-    failing = [record for record, result in zip(exercise.cases, results, strict=True) if not result.passed]
-    return sum(worth(value) for record in failing for value in values(record.expected).values() if isinstance(value, np.ndarray))
+    """How many bits those right results are worth that an answer misses: so much does it take to hit them."""
+    bits = 0.0
+    for record, result in zip(exercise.cases, results, strict=True):
+        if not result.passed:
+            got = values(result.observation)
+            missed = [want for path, want in values(record.expected).items() if not _right(want, got.get(path))]
+            bits += sum(worth(want) for want in missed)
+    return bits
 
 
 def _right(want: object, got: object) -> bool:

@@ -242,8 +242,8 @@ LOOK_BACK = Exercise(
         ),
         Misconception(
             "looks_ahead",
-            "turned the query the wrong way: the head looks as far *ahead*",
-            "A key `steps` back has turned **less** than your query. So the query must start behind: at position `-steps`.",
+            "turned query and key against each other the wrong way round: the head looks as far *ahead*",
+            "A key `steps` back has turned **less** than your query. So the query starts behind, at position `-steps`, or the key ahead, at `steps`.",
             _constant(lambda s: s),
         ),
         Misconception(
