@@ -307,12 +307,7 @@ KV_CACHE = Exercise(
             "refused the token that would have filled the cache",
             "`capacity` tokens fit: raise a ValueError where there would be **more** than that.",
             Instead(before=lambda self, stop: self.refuse(stop + 1)),
-        ),
-        Misconception(
-            "new_tokens_against_the_capacity",
-            "compared the new tokens alone with the capacity: those that are stored take room too",
-            "Raise a ValueError where `length` and the new tokens together are more than `capacity`.",
-            Instead(before=lambda self, stop: self.refuse(stop - self.length)),
+            raises=True,
         ),
         Misconception(
             "one_for_all",
