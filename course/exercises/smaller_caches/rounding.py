@@ -167,12 +167,6 @@ ROUND_TO_BITS = Exercise(
             Instead(ends=lambda x, dim: (x.amin(dim, keepdim=True) * 0, x.amax(dim, keepdim=True))),
         ),
         Misconception(
-            "too_few_levels",
-            "took a gap too many away: with $2^{bits} - 2$ gaps one level is never used",
-            "Four levels have three gaps: $2^{bits} - 1$.",
-            Instead(gaps=lambda bits: max(2**bits - 2, 1)),
-        ),
-        Misconception(
             "step_forgotten",
             "added the least number to the codes, and did not multiply by the step",
             "A code counts **steps** from the least number.",
