@@ -163,11 +163,11 @@ def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResul
     record, steps = first_departures(exercise, source, results)
     likely = within(tried, steps)
     tried = [*likely, *(made for made in tried if made not in likely)][:ASKED]
-    bits = asked_for(exercise, results)
+    bits, missed = asked_for(exercise, results), asked_for(exercise, results, missed=True)
     for number, made in enumerate(tried):
         if search.over:
             break
-        if search.mends(made, alone=True) and bits - math.log2(1 + number) >= LITTLE:
+        if search.mends(made, alone=True) and missed - math.log2(1 + number) >= LITTLE:
             return told(source, [made])  # where little is asked for, one of many changes hits it by accident
     for number, (first, second) in enumerate(pairs(source, record, steps, tried) if record is not None else ()):
         if search.used > GUIDED * SECONDS or bits - math.log2(2 + number) < SURE:

@@ -252,7 +252,7 @@ NADARAYA_WATSON = Exercise(
     title="Many queries at once",
     points=3,
     difficulty=3,
-    minutes=10,
+    minutes=9,
     reference=ref.nadaraya_watson,
     recipe=_fit,
     cases=(
@@ -403,6 +403,16 @@ def _value_hidden(x, y, width):
     )
 
 
+def _asked_at_every_place(x, y, width):
+    others = [np.arange(len(x)) != j for j in range(len(x))]
+    return np.array([y - ref.nadaraya_watson(x, x[o], y[o], width) for o in others])
+
+
+def _asked_where_shown(x, y, width):
+    others = [np.arange(len(x)) != j for j in range(len(x))]
+    return np.array([y[o] - ref.nadaraya_watson(x[o], x[o], y[o], width) for o in others])
+
+
 def _by_deletion(x, y, width):
     total = 0.0
     for j in range(len(x)):
@@ -422,7 +432,7 @@ LEAVE_ONE_OUT = Exercise(
     points=2,
     kind="use",
     difficulty=3,
-    minutes=10,
+    minutes=9,
     reference=ref.leave_one_out,
     recipe=_error,
     cases=(
@@ -493,6 +503,18 @@ LEAVE_ONE_OUT = Exercise(
             "All *other* points belong to the table, the later ones as well.",
             Instead(residuals=_past_only),
             also=(Instead(residuals=_past_only_or_nothing),),
+        ),
+        Misconception(
+            "asked_at_every_place",
+            "left each point out in turn, but then averaged the errors at *all* points, most of which the fit was shown",
+            "Of each fit only the error at point `j` counts, the one that was left out: `m` errors in all.",
+            Instead(residuals=_asked_at_every_place),
+        ),
+        Misconception(
+            "asked_where_shown",
+            "left each point out in turn, but then averaged the errors at the points that the fit *was* shown",
+            "Ask each fit at the point that was left out, `x[j:j+1]`, and compare with `y[j]`.",
+            Instead(residuals=_asked_where_shown),
         ),
         Misconception(
             "value_hidden",
