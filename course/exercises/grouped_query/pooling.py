@@ -45,7 +45,7 @@ MHA_TO_GQA = Exercise(
     reference=ref.mha_to_gqa,
     tensors=True,
     difficulty=2,
-    minutes=6,
+    minutes=5,
     cases=(
         Case("four heads of width 2, two groups", _projection(4, 2, 2, 1)),
         Case("other sizes", _drawn, grad=("W",)),
