@@ -113,6 +113,6 @@ def _time(spent: Sequence[float]) -> str:
     first, *later = map(_round, spent)
     if not later:
         return f"*About {first} minutes.*"
-    count = {1: "Two", 2: "Three"}.get(len(later), str(len(spent)))
+    count = {1: "Two", 2: "Three", 3: "Four"}.get(len(later), str(len(spent)))
     then = " and ".join(map(str, later))
     return f"*{count} sittings: about {first} minutes to the good place to stop, then about {then}.*"

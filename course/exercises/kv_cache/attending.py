@@ -38,6 +38,17 @@ def _checked(answer):
     return checked
 
 
+def _divided_by(root):
+    """Right but for the scale: scores are divided by `root(q, K)`."""
+    return _checked(lambda q, K, V: ref.attend_cached(q * q.shape[-1] ** 0.5 / root(q, K), K, V))
+
+
+def _masked_late(q, K, V):
+    new, n = q.shape[-2], K.shape[-2]
+    A = torch.softmax(q @ K.mT / q.shape[-1] ** 0.5, dim=-1) * torch.ones(new, n).tril(n - new)
+    return A @ V
+
+
 def _own_chunk_only(q, K, V):
     new = q.shape[-2]
     return ref.attend_cached(q, K[..., -new:, :], V[..., -new:, :])
@@ -64,7 +75,7 @@ ATTEND_CACHED = Exercise(
     title="Attention of the newest tokens",
     points=2,
     difficulty=3,
-    minutes=8,
+    minutes=9,
     reference=ref.attend_cached,
     tensors=True,
     cases=(
@@ -119,6 +130,24 @@ ATTEND_CACHED = Exercise(
             "All n keys take part; the mask hides no past token.",
             _own_chunk_only,
         ),
+        Misconception(
+            "divided_by_the_root_of_the_keys",
+            "divided the scores by the root of the number of keys",
+            "The scale is $1/\\sqrt{d_k}$, the width of a query, however many keys there are. The given `attention` has it.",
+            _divided_by(lambda q, K: K.shape[-2] ** 0.5),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "The given `attention` has it: hand it `q`, `K`, `V` and the mask.",
+            _divided_by(lambda q, K: 1.0),
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the hidden keys have taken their share, and what is left sums to less than 1",
+            "Mask the scores, before the softmax. The given `attention` does it.",
+            _checked(_masked_late),
+        ),
     ),
     variants=(Variant("row_by_row", _checked(_row_by_row)), Variant("builtin_with_positions", _checked(_positions))),
 )
@@ -156,6 +185,11 @@ def _longest_everywhere(lengths):
 def _mask_of_the_longest(lengths, new, capacity):
     pos, _ = ref.batch_positions(lengths, new, capacity)
     return pos, ref.batch_positions(_longest_everywhere(lengths), new, capacity)[1]
+
+
+def _one_row_for_all(lengths, new, capacity):
+    pos, _ = ref.batch_positions(lengths, new, capacity)
+    return pos, (torch.arange(capacity) <= pos.max()).expand(len(lengths), new, capacity)
 
 
 def _free_slots_visible(lengths, new, capacity):
@@ -210,6 +244,12 @@ BATCH_POSITIONS = Exercise(
             "used the longest text's mask for all rows: the shorter ones look into slots where nothing of theirs has been written",
             "A slot beyond a row's own tokens is free, or holds what an earlier text left there. Compare with each row's own positions.",
             _mask_of_the_longest,
+        ),
+        Misconception(
+            "one_mask_for_every_query",
+            "compared the slots with the furthest position of all: every query of every row sees the same slots",
+            "Each row, and in it each new token, sees up to its own position: compare with `pos`, not with its maximum.",
+            _one_row_for_all,
         ),
         Misconception(
             "free_slots_visible",

@@ -56,6 +56,12 @@ def _other_weights(draw: Draw):
     return Script({"model": model, "capacity": 11}, None, calls)
 
 
+def _long_prompt(draw: Draw):
+    """A chunk of two has little to make; a whole prompt's scores do not fit."""
+    model = make_model(draw, heads=8)
+    return Script({"model": model, "capacity": 48}, None, (Call("prefill", {"ids": make_ids(draw, 1, 48), "chunk": 2}), LENGTH))
+
+
 class _Decoder:
     """A right answer in other words, with `torch.cat`; each mistake is a subclass that changes one thing."""
 
@@ -74,6 +80,12 @@ class _Decoder:
     def rotate_key(self, k, pos):
         return ref.apply_rope(k, pos)
 
+    def rotate_query(self, q, pos):
+        return ref.apply_rope(q, pos)
+
+    def rotate_value(self, v, pos):
+        return v
+
     def store(self, index, k, v):
         old = self.past[index]
         self.past[index] = (k, v) if old is None else tuple(torch.cat(pair, dim=2) for pair in zip(old, (k, v), strict=True))
@@ -91,7 +103,7 @@ class _Decoder:
         for i, W in enumerate(self.model["layers"]):
             pos = self.start(i) + torch.arange(n)
             q, k, v = (ref.project(x, W[name]) for name in ("Wq", "Wk", "Wv"))
-            q, k = ref.apply_rope(q, pos), self.rotate_key(k, pos)
+            q, k, v = self.rotate_query(q, pos), self.rotate_key(k, pos), self.rotate_value(v, pos)
             x = x + ref.combine(self.write_and_read(i, q, k, v), W["Wo"])
         self.length += n
         return x @ self.model["unembed"]
@@ -181,9 +193,53 @@ class _DropsTheRest(_Decoder):
         return super().prefill(ids[:, :whole], chunk)
 
 
+class _PromptAtOnce(_Decoder):
+    def prefill(self, ids, chunk):
+        self.clear()
+        return self.extend(ids)[:, -1]
+
+
+class _AsManyChunks(_Decoder):
+    """`torch.chunk` wants to know how many pieces there shall be."""
+
+    def prefill(self, ids, chunk):
+        self.clear()
+        return [self.extend(part) for part in ids.chunk(chunk, dim=1)][-1][:, -1]
+
+
 class _Unrotated(_Decoder):
     def rotate_key(self, k, pos):
         return k
+
+
+class _QueryUnrotated(_Decoder):
+    def rotate_query(self, q, pos):
+        return q
+
+
+class _ValueRotated(_Decoder):
+    def rotate_value(self, v, pos):
+        return ref.apply_rope(v, pos)
+
+
+class _RotatedTwice(_Decoder):
+    """Keys rotated when they are stored, and all of them again when they are read."""
+
+    def attend(self, q, K, V):
+        return ref.attend_cached(q, ref.apply_rope(K, torch.arange(K.shape[2])), V)
+
+
+class _NewKeysOnly(_Decoder):
+    """Appends, and attends to the new keys and values all the same."""
+
+    def write_and_read(self, index, q, k, v):
+        self.store(index, k, v)
+        return self.attend(q, k, v)
+
+
+class _RewindsEverything(_Decoder):
+    def rewind(self, n):
+        self.clear()
 
 
 class _OneCache(_Decoder):
@@ -233,7 +289,7 @@ CACHED_MODEL = Exercise(
     title="A model that remembers",
     points=4,
     difficulty=4,
-    minutes=24,
+    minutes=34,
     reference=ref.CachedModel,
     tensors=True,
     tolerance=TWO_LAYERS,
@@ -244,6 +300,7 @@ CACHED_MODEL = Exercise(
         Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
         Case("a second prompt", _second_prompt, edge=0.15),
         Case("a draft is taken back", _taken_back, edge=0.15),
+        Case("a long prompt in chunks of two, in little memory", _long_prompt, room=5.0, edge=0.1),
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
@@ -315,6 +372,45 @@ CACHED_MODEL = Exercise(
             "stored the keys without their rotation",
             "Rotate `q` **and** `k` by the new positions, then append the rotated keys.",
             _Unrotated,
+        ),
+        Misconception(
+            "queries_not_rotated",
+            "rotated the keys, but not the queries",
+            "Scores depend on the distance only if both are rotated: `q` **and** `k`, by the new positions.",
+            _QueryUnrotated,
+        ),
+        Misconception(
+            "values_rotated",
+            "rotated the values too",
+            "RoPE is for queries and keys. Values are mixed as they are.",
+            _ValueRotated,
+        ),
+        Misconception(
+            "keys_rotated_twice",
+            "rotated the stored keys again when you read them",
+            "Rotated once, when they are stored, keys stay as they are.",
+            _RotatedTwice,
+        ),
+        Misconception(
+            "new_keys_only",
+            "attended to the new keys and values alone: what `append` returned, which holds the past, was not used",
+            "`append` returns all keys and values. Attend to these.",
+            _NewKeysOnly,
+        ),
+        Misconception(
+            "rewound_everything",
+            "forgot everything, where the last n tokens were to be forgotten",
+            "Call `rewind(n)` on the cache of every layer, not `reset()`.",
+            _RewindsEverything,
+        ),
+        Misconception(
+            "prompt_at_once",
+            "put too much of the prompt through the layers at once",
+            "At most `chunk` tokens a call: `ids.split(chunk, dim=1)` makes parts of that size. (`ids.chunk(chunk, dim=1)` makes that many "
+            "parts.)",
+            _PromptAtOnce,
+            also=(_AsManyChunks,),
+            raises=True,
         ),
         Misconception(
             "one_cache_for_all_layers",

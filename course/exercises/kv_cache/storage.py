@@ -231,6 +231,14 @@ class _SinglePrecision(_IndexCopyBase):
         return torch.zeros(*x.shape[:2], self.capacity, x.shape[3])
 
 
+class _OneWidth(_IndexCopyBase):
+    """Both buffers are made when the keys come, as wide as these."""
+
+    def append(self, k, v):
+        self.room = self.room or {name: self.make(k) for name in ("k", "v")}
+        return super().append(k, v)
+
+
 class _WholeBuffer(ref.KVCache):
     def append(self, k, v):
         super().append(k, v)
@@ -314,7 +322,7 @@ KV_CACHE = Exercise(
     title="A cache for keys and values",
     points=3,
     difficulty=2,
-    minutes=14,
+    minutes=16,
     reference=ref.KVCache,
     tensors=True,
     cases=(
@@ -355,6 +363,19 @@ KV_CACHE = Exercise(
             "joined old and new along the head axis",
             "Axes count as (batch, head, token, width). The token axis is -2.",
             type("_Heads", (_Cat,), {"dim": 1}),
+        ),
+        Misconception(
+            "joined_along_the_width",
+            "joined old and new along the features: a key of twice the width, where there should be twice as many keys",
+            "Axes count as (batch, head, token, width). The token axis is -2.",
+            type("_Widths", (_Cat,), {"dim": -1}),
+        ),
+        Misconception(
+            "one_width_for_both",
+            "made the buffer of the values as wide as the keys",
+            "Values have a width of their own: make each buffer from what goes into it, `k.shape[-1]` and `v.shape[-1]`.",
+            _OneWidth,
+            raises=True,
         ),
         Misconception(
             "no_limit",
