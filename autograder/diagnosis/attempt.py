@@ -128,13 +128,17 @@ def judge_missing(record: ExerciseRecord) -> Result:
     return judged(record, [Observation(failure=Failure("missing"))] * len(record.cases))
 
 
-def judged(record: ExerciseRecord, observations: Sequence[Observation], *, explain: bool = True) -> Result:
-    """The verdict on what was seen of an answer, with what explains it where it is wrong, unless nobody will read that."""
-    result = judge(record, observations)
+def judged(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
+    """The verdict on what was seen of an answer, with what explains it where it is wrong."""
+    return explained(judge(record, observations))
+
+
+def explained(result: Result) -> Result:
+    """The same verdict, with what explains it where the answer is wrong; that takes much longer than the verdict."""
     idle = result.failure is not None and result.failure.kind in ("blank", "missing")
-    if explain and not result.passed and not idle and not any(map(_is_vast, observations)):
+    if not result.passed and not idle and not any(_is_vast(case.observation) for case in result.cases):
         with contextlib.suppress(Exception), np.errstate(all="ignore"):  # an explanation is a courtesy: it may cost no mark
-            result.diagnosis = diagnose(record, result.cases)
+            result.diagnosis = diagnose(result.exercise, result.cases)
     return result
 
 

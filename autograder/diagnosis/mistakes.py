@@ -154,10 +154,14 @@ def evidence(cases: Sequence[Case]) -> float:
     return bits
 
 
-def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> float:
-    """How many bits the right results of the failing cases are worth: so much does it take to hit them."""
-    failing = [record for record, result in zip(exercise.cases, results, strict=True) if not result.passed]
-    return sum(worth(value) for record in failing for value in values(record.expected).values() if isinstance(value, np.ndarray))
+def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult], *, missed: bool = False) -> float:
+    """How many bits the right results of the failing cases are worth, or of what is `missed` of them: so much takes a hit."""
+    bits = 0.0
+    for record, result in zip(exercise.cases, results, strict=True):
+        if not result.passed:
+            got = values(result.observation) if missed else {}
+            bits += sum(worth(want) for path, want in values(record.expected).items() if not _right(want, got.get(path)))
+    return bits
 
 
 def _right(want: object, got: object) -> bool:

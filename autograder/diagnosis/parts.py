@@ -101,9 +101,14 @@ def _common(each: Sequence[Iterator[Relation]], *, vague: bool) -> Relation | No
     """The first relation of the first case that holds in all of them; one that says little only where it is asked for."""
     if not each:
         return None
-    first, *others = (list(dict.fromkeys(found)) for found in each)
-    told = [relation for relation in first if vague or not relation.says.startswith(VAGUE)]
-    return next((relation for relation in told if all(relation in other for other in others)), None)
+    first, *others = each
+    left = [relation for relation in dict.fromkeys(first) if vague or not relation.says.startswith(VAGUE)]
+    for other in others:
+        if not left:
+            break
+        found = set(other)
+        left = [relation for relation in left if relation in found]
+    return left[0] if left else None
 
 
 def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:

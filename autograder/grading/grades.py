@@ -11,6 +11,7 @@ takes something off the penalty.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_DOWN, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ class Grades:
             late = self._late(submission)
             days = self._late_days(name, submission.assignment) if late else 0
             taken = self._rule(name, marks, late - days * DAY) if late - days * DAY > 0 else 0.0
-            penalty = round(min(max(taken or 0.0, 0.0), max(marks, 0.0)), 2)
+            penalty = _hundredths(min(max(taken or 0.0, 0.0), max(marks, 0.0)))
             found[name] = Grade(
                 name, assignment, marks, round(sum(row.extra_credit or 0.0 for row in rows if _marked(row)), 2),
                 round(sum(row.max_score for row in rows), 2), late, days, penalty,
@@ -181,6 +182,11 @@ class Grades:
         most = min(most, math.ceil(seconds / DAY))
         costs = [self._rule(student, 1.0, left) or 0.0 if (left := seconds - day * DAY) > 0 else 0.0 for day in range(most + 1)]
         return costs.index(min(costs))
+
+
+def _hundredths(points: float) -> float:
+    """A penalty in hundredths of a point; a half goes to the student, whatever the last digit of the float."""
+    return float(Decimal(f"{points:.6f}").quantize(Decimal("0.01"), ROUND_HALF_DOWN))
 
 
 def _marked(row: Any) -> bool:

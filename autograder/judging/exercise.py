@@ -58,6 +58,7 @@ class Call:
     """One step of a `Script`: `obj.method(**arguments)`, `obj(**arguments)` for `__call__`, or an attribute read.
 
     `raises` is the exception that a right answer raises here; the script goes on behind it, so that it shows what is left.
+    `__class__` makes another object from the arguments, which is not used: what it shares with the first one shows later.
     """
 
     method: str = "__call__"

@@ -137,10 +137,14 @@ def _run(answer: Any, values: Any) -> Any:
             obj.load_state_dict(script.weights)
         except Exception as error:
             raise _UnusableError(Failure("weights", type(error).__name__, str(error)[:600])) from None
-    results = []
+    results: list[Any] = []
+    beside = []  # other objects of the class: kept, for what they share might go with them
     for call in script.calls:
         member = obj if call.method == "__call__" else getattr(obj, call.method)
-        if call.raises is not None:
+        if call.method == "__class__":
+            beside.append(member(**call.arguments))
+            results.append(None)
+        elif call.raises is not None:
             results.append(_raised(member, call.arguments, call.raises))
         else:
             results.append(_frozen(member if call.attribute else member(**call.arguments)))

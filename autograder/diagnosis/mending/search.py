@@ -39,6 +39,7 @@ from autograder.judging.values import Array, EncodedValue
 
 ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
 HELPING = 8
+LITTLE = 2.0  # bits that must be left over where one change of what is written is said
 GUIDED = 0.75  # the share of the time after which pairs are looked for otherwise
 LONGEST = 0.3  # seconds for one program that might not end
 SECONDS, PATIENCE = 2.5, 4.0  # of the processor for all of it, and of the clock
@@ -162,12 +163,12 @@ def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResul
     record, steps = first_departures(exercise, source, results)
     likely = within(tried, steps)
     tried = [*likely, *(made for made in tried if made not in likely)][:ASKED]
-    for made in tried:
+    bits, missed = asked_for(exercise, results), asked_for(exercise, results, missed=True)
+    for number, made in enumerate(tried):
         if search.over:
             break
-        if search.mends(made, alone=True):
-            return told(source, [made])
-    bits = asked_for(exercise, results)
+        if search.mends(made, alone=True) and missed - math.log2(1 + number) >= LITTLE:
+            return told(source, [made])  # where little is asked for, one of many changes hits it by accident
     for number, (first, second) in enumerate(pairs(source, record, steps, tried) if record is not None else ()):
         if search.used > GUIDED * SECONDS or bits - math.log2(2 + number) < SURE:
             break

@@ -20,7 +20,8 @@ def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> str:
         return ""
     has, lacks = [_features(record) for record in wrong], [_features(record) for record in right]
     for feature in sorted(has[0], key=_rank):
-        if all(feature in each for each in has) and not any(feature in each for each in lacks):
+        telling = len(right) > 1 or _rank(feature) < len(_TELLING)  # one case that passes lacks many a thing
+        if telling and all(feature in each for each in has) and not any(feature in each for each in lacks):
             return f"Of the inputs tried it is wrong on all in which {feature}, and right on all others."
     if len(right) >= len(wrong):
         return f"It is right on {len(right)} of {len(cases)} inputs, and wrong on {_listed(wrong)}."

@@ -88,7 +88,8 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relati
         if near(got, want / total, tolerance) and not near(want, want / total, tolerance):
             yield Relation(f"is the right one, normalised to sum to 1{where}", "Nothing should be normalised here.")
         whole = got.sum(axis=axis, keepdims=True)
-        if near(got / whole, want, tolerance):
+        shared = (np.abs(want) > tolerance.atol).sum(axis=axis).max() > 1  # a number alone is 1 when divided by itself
+        if shared and near(got / whole, want, tolerance):
             yield Relation(f"is right but for the normalisation{where}: each sum should be 1", "Divide by the sum.")
     pairs = (
         ("the exponential", np.exp), ("the logarithm", np.log), ("the square", np.square), ("the square root", np.sqrt),
@@ -99,6 +100,7 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relati
         image = np.asarray(function(want))
         blind = np.abs(want).max() > 5 and function is np.tanh  # 1 whatever the number was
         blind |= want.size == 1 and abs(want.flat[0]) < 10 and function in (np.floor, np.round, np.ceil)  # 2 may be a guess
+        blind |= want.size > 1 and np.ptp(image) == 0  # one number for whatever it was
         changes = not near(want, image, tolerance)
         if np.isfinite(image).all() and changes and not blind and near(got, image, tolerance):
             yield Relation(f"is {words} of the right one", f"Leave out the last step: {words} is not asked for.")
@@ -107,8 +109,8 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relati
 def _by_rows(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relation]:
     """A factor or a summand of its own for each row or column."""
     for axis in range(-1, -want.ndim - 1, -1):
-        if want.shape[axis] < 3 or want.size == want.shape[axis]:
-            continue
+        if want.shape[axis] < 3 or want.size == want.shape[axis] or not (np.ptp(want, axis=axis) > tolerance.atol).all():
+            continue  # of a row whose entries are all the same any other such row is a multiple
         safe = np.where(np.abs(want) > 1e-9, want, np.nan)
         ratio = np.nanmedian(got / safe, axis=axis, keepdims=True)
         if np.isfinite(ratio).all() and near(got, ratio * want, tolerance):

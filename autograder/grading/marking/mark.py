@@ -141,8 +141,8 @@ def _run_and_mark(
             if end == "error" and grade_id(cell) and not is_answer(cell):
                 marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
         marked.notes += shown.flags
-        marked.reports = verdicts.reports(scheme, submission, shown.visible)
-    _follow_through(scheme, sandbox, run, marked, budget, files)
+        found = verdicts.on_hidden(scheme, submission, shown.visible)
+    marked.reports = _follow_through(scheme, sandbox, run, marked, found, budget, files)
     _quote(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
@@ -173,18 +173,16 @@ def _follow_through(
     sandbox: box.Sandbox,
     run: Sequence[Any],
     marked: Marked,
+    found: Mapping[str, verdicts.Verdict],
     budget: box.Budget,
     files: Mapping[str, bytes],
-) -> None:
-    """Ask again what fails only because an earlier answer does, with the reference in that one's place."""
-    records = scheme.hidden.exercises
-    if scheme.follow_through == "none":
-        return
+) -> dict[str, Report]:
+    """The reports; what fails only because an earlier answer does is asked again, with the reference in that one's place."""
+    records, reports = scheme.hidden.exercises, {name: verdict.report(explain=False) for name, verdict in found.items()}
     leaning, imports = Bindings(cell.source for cell in run), Imports(files)
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
-    failing = [name for name, report in marked.reports.items() if report.score < report.points and not records[name].choices]
-    for name in failing:
-        report = marked.reports[name]
+    failing = [name for name, report in reports.items() if report.score < report.points and not records[name].choices]
+    for name in failing if scheme.follow_through != "none" else []:
         below = failing_below(name, answers, leaning, failing, list(records), scheme.references)
         if not below or budget.spent:
             continue
@@ -194,9 +192,10 @@ def _follow_through(
             record = records[name]
             seen = submission.observe_all([verdicts.question(record)], apart=True)[name]
         result = verdicts.judged_from(record, [untrusted.clean_hidden(one) for one in seen])
-        marked.reports[name] = carried(report, record, result.score, below, scheme.follow_through)
-        if marked.reports[name].carried:
-            marked.flags.append(f"{name}: {marked.reports[name].score:g} points with the reference's {', '.join(below)}")
+        reports[name] = carried(reports[name], record, result.score, below, scheme.follow_through)
+        if reports[name].carried:
+            marked.flags.append(f"{name}: {reports[name].score:g} points with the reference's {', '.join(below)}")
+    return {name: report if report.carried else found[name].report() for name, report in reports.items()}
 
 
 def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cell], list[str]]:

@@ -1,13 +1,13 @@
 """What the sandbox is asked about each exercise, and the verdicts on what it answers: visible probes first, then hidden ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autograder import sandbox as box
-from autograder.diagnosis.attempt import judge_missing, judged
+from autograder.diagnosis.attempt import explained, judge_missing
 from autograder.diagnosis.explain import Report, make_report
 from autograder.grading.marking.scheme import MarkScheme
-from autograder.judging.judge import judge_choice
+from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
@@ -28,22 +28,30 @@ def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[s
     }
 
 
-def reports(scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result]) -> dict[str, Report]:
-    """The report on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
+@dataclass
+class Verdict:
+    """What an answer gets, and the probes that are shown for it: hidden ones only where all visible ones pass."""
+
+    result: Result
+    reveal: bool = True
+
+    def report(self, *, explain: bool = True) -> Report:
+        """The report; without `explain` it leaves out which mistake it was, which takes longest to find."""
+        return make_report(explained(self.result) if explain else self.result, reveal=self.reveal)
+
+
+def on_hidden(scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result]) -> dict[str, Verdict]:
+    """The verdict on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
     asked = {name: scheme.hidden.exercises[name] for name, result in visible.items() if not _settled(result)}
     seen = submission.observe_all([question(record) for record in asked.values()], apart=True)
-    made = {}
-    for name, result in visible.items():
-        if name not in asked:
-            made[name] = make_report(result)
-            continue
-        cleaned = [untrusted.clean_hidden(one) for one in seen[name]]
-        hidden = judged_from(asked[name], cleaned, explain=result.passed)  # else the visible ones are what is shown
-        if hidden.passed or result.passed:
-            made[name] = make_report(hidden, reveal=False)
+    found = {name: Verdict(result) for name, result in visible.items()}
+    for name, record in asked.items():
+        hidden = judged_from(record, [untrusted.clean_hidden(one) for one in seen[name]])
+        if hidden.passed or visible[name].passed:
+            found[name] = Verdict(hidden, reveal=False)
         else:
-            made[name] = make_report(replace(result, score=hidden.score))
-    return made
+            found[name] = Verdict(replace(visible[name], score=hidden.score))
+    return found
 
 
 def _settled(visible: Result) -> bool:
@@ -58,12 +66,13 @@ def question(record: ExerciseRecord) -> box.Question:
     return box.Question(record.id, [case.probe for case in record.cases], record.timeout_s, room)
 
 
-def judged_from(record: ExerciseRecord, seen: Sequence[Observation], *, explain: bool = True) -> Result:
+def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
+    """The verdict on `seen`, not yet explained."""
     observations = list(seen)
     if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
         return judge_missing(record)
     observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
-    return judged(record, observations, explain=explain)
+    return judge(record, observations)
 
 
 def _plain_text(tree: EncodedValue | None) -> str | None:

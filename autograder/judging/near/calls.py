@@ -10,13 +10,13 @@ from typing import Any
 from autograder.judging.near.source import Slip, quote
 
 _RENAMED = {
-    "max": ("min",), "min": ("max",), "amax": ("amin",), "amin": ("amax",), "sum": ("mean",), "mean": ("sum",), "all": ("any",),
-    "any": ("all",), "argmax": ("argmin",), "argmin": ("argmax",), "tril": ("triu",), "triu": ("tril",), "cos": ("sin",),
-    "sin": ("cos",), "maximum": ("minimum",), "minimum": ("maximum",), "floor": ("ceil", "round"), "ceil": ("floor", "round"),
-    "repeat_interleave": ("repeat",), "repeat": ("tile",), "tile": ("repeat",), "var": ("std",), "std": ("var",),
-    "zeros": ("ones",), "ones": ("zeros",), "zeros_like": ("ones_like",), "ones_like": ("zeros_like",), "log2": ("log",),
-    "log": ("log2", "log10"),
-    "sqrt": ("square",), "softmax": ("log_softmax",), "clip": ("abs",), "searchsorted": ("digitize",), "stack": ("concatenate",),
+    "max": ("min",), "min": ("max",), "amax": ("amin",), "amin": ("amax",), "sum": ("mean", "max"), "mean": ("sum",),
+    "all": ("any",), "any": ("all",), "argmax": ("argmin",), "argmin": ("argmax",), "tril": ("triu",), "triu": ("tril",),
+    "cos": ("sin",), "sin": ("cos",), "maximum": ("minimum",), "minimum": ("maximum",), "floor": ("ceil", "round"),
+    "ceil": ("floor", "round"), "repeat_interleave": ("repeat",), "repeat": ("tile",), "tile": ("repeat",), "var": ("std",),
+    "std": ("var",), "zeros": ("ones",), "ones": ("zeros",), "zeros_like": ("ones_like",), "ones_like": ("zeros_like",),
+    "log2": ("log",), "log": ("log2", "log10"), "sqrt": ("square",), "softmax": ("log_softmax",), "clip": ("abs",),
+    "searchsorted": ("digitize",), "stack": ("concatenate",),
 }  # fmt: skip
 
 
@@ -30,7 +30,8 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
     name = called(node)
     for other in _RENAMED.get(name, ()):
         yield 1, lambda n, other=other: _renamed(n, other), f"took `{other}` where `{name}` belongs, in {quote(node)}"
-    module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES
+    module = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] in _MODULES
+    yield from _of_function(node, name, of_a_module=module)
     if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
         yield -1, lambda n: n.func.value, f"left the mask {quote(node.args[0])} out of {quote(node.func.value)}"
     if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
@@ -115,6 +116,41 @@ def of_call(node: ast.Call) -> Iterator[Slip]:
                 2,
                 lambda n, key=key, less=less: _with_option(n, key, less),
                 f"divided by {'n' if less == 0 else 'n − 1'} in `{name}`",
+            )
+
+
+def _of_function(node: ast.Call, name: str, *, of_a_module: bool) -> Iterator[Slip]:
+    """A function that does the like: another norm, another bend."""
+
+    def of(n: Any) -> Any:
+        return n.args[0] if of_a_module else n.func.value
+
+    def again(n: Any, x: ast.expr, other: str) -> ast.Call:
+        args = [x, *n.args[1:]] if of_a_module else n.args
+        return ast.Call(ast.Attribute(n.func.value if of_a_module else x, other, ast.Load()), args, n.keywords)
+
+    if not isinstance(node.func, ast.Attribute) or (of_a_module and not node.args):
+        return
+    if name == "tanh":
+        one = ast.Constant(1.0)
+        yield (
+            2,
+            lambda n: ast.BinOp(one, ast.Div(), ast.BinOp(one, ast.Add(), again(n, ast.UnaryOp(ast.USub(), of(n)), "exp"))),
+            f"took a sigmoid where `tanh` belongs, in {quote(node)}",
+        )
+    elif name == "sum":
+        yield (
+            2,
+            lambda n: ast.BinOp(again(n, ast.BinOp(of(n), ast.Mult(), of(n)), "sum"), ast.Pow(), ast.Constant(0.5)),
+            f"took the root of the sum of squares where the sum belongs, in {quote(node)}",
+        )
+    elif name == "norm" and of_a_module and len(node.args) == 1 and not any(keyword.arg == "ord" for keyword in node.keywords):
+        for order, words in ((1.0, "the sum of the absolute values"), (float("inf"), "the largest absolute value")):
+            value = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(order))], [])
+            yield (
+                2,
+                lambda n, value=value: ast.Call(n.func, n.args, [*n.keywords, ast.keyword("ord", value)]),
+                f"took {words} for the length, in {quote(node)}",
             )
 
 

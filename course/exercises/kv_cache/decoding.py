@@ -43,6 +43,13 @@ def _second_prompt(draw: Draw):
     )
 
 
+def _long_prompt(draw: Draw):
+    """So long a prompt that a table of all its scores is by far the largest thing that could be made."""
+    model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
+    ids = make_ids(draw, 1, 128, vocab=5)
+    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 8}), LENGTH))
+
+
 def _taken_back(draw: Draw):
     """Three tokens of a draft are refused, and others come in their place."""
     calls = (_extend(make_ids(draw, 2, 5)), _extend(make_ids(draw, 2, 3)), Call("rewind", {"n": 3}), LENGTH)
@@ -193,12 +200,17 @@ class _DropsTheRest(_Decoder):
         return super().prefill(ids[:, :whole], chunk)
 
 
+<<<<<<< HEAD
 class _PromptAtOnce(_Decoder):
+=======
+class _IgnoresTheChunk(_Decoder):
+>>>>>>> main
     def prefill(self, ids, chunk):
         self.clear()
         return self.extend(ids)[:, -1]
 
 
+<<<<<<< HEAD
 class _AsManyChunks(_Decoder):
     """`torch.chunk` wants to know how many pieces there shall be."""
 
@@ -207,6 +219,8 @@ class _AsManyChunks(_Decoder):
         return [self.extend(part) for part in ids.chunk(chunk, dim=1)][-1][:, -1]
 
 
+=======
+>>>>>>> main
 class _Unrotated(_Decoder):
     def rotate_key(self, k, pos):
         return k
@@ -300,7 +314,11 @@ CACHED_MODEL = Exercise(
         Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
         Case("a second prompt", _second_prompt, edge=0.15),
         Case("a draft is taken back", _taken_back, edge=0.15),
+<<<<<<< HEAD
         Case("a long prompt in chunks of two, in little memory", _long_prompt, room=5.0, edge=0.1),
+=======
+        Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=24.0, edge=0.1),
+>>>>>>> main
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
@@ -366,6 +384,13 @@ CACHED_MODEL = Exercise(
             "dropped the end of a prompt that is no multiple of `chunk`",
             "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
             _DropsTheRest,
+        ),
+        Misconception(
+            "chunk_ignored",
+            "put the whole prompt through the model at once: its table of scores is as wide as it is long",
+            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each.",
+            _IgnoresTheChunk,
+            raises=True,
         ),
         Misconception(
             "keys_not_rotated",

@@ -98,6 +98,7 @@ GENERATE = Exercise(
         Case("two tokens, with the cache", _generation(True, batch=1, n0=2, n=2, vocab=5, d_model=3, layers=1, heads=1, d=2)),
         Case("a batch, with the cache", _generation(True, batch=2, n0=5, n=7)),
         Case("a batch, without", _generation(False, batch=3, n0=3, n=5)),
+        Case("a longer prompt, without", _generation(False, batch=1, n0=6, n=3, vocab=5, d_model=3, layers=1, heads=1, d=2)),
     ),
     hints=(
         "Two phases: the prompt, in one go, then one token at a time. Whose logits choose the first new token?",

@@ -62,6 +62,12 @@ def _another_batch(draw: Draw):
     return Script({"capacity": 5}, None, (first, Call("reset"), second, third, LENGTH))
 
 
+def _another_cache(draw: Draw):
+    """Each layer has a cache: a second one is made while the first is in use."""
+    first, second = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (3, 1))
+    return Script({"capacity": 6}, None, (first, Call("__class__", {"capacity": 8}), second, LENGTH))
+
+
 class _Cat:
     """A cache that grows by `torch.cat`; right as it is, and wrong in what a subclass changes."""
 
@@ -121,6 +127,16 @@ class _IndexCopyBase:
     def reset(self):
         self.length = 0
         self.room = {}
+
+
+class _OneForAll:
+    """Its tensors belong to the class, so each new cache empties all others."""
+
+    def __init__(self, capacity):
+        type(self).cache = _Cat(capacity)
+
+    def __getattr__(self, name):
+        return getattr(type(self).cache, name)
 
 
 class _Prepending(_Cat):
@@ -335,6 +351,7 @@ KV_CACHE = Exercise(
         Case("rewound further than its beginning", _too_far_back, raises=ValueError, edge=0.1),
         Case("what is refused leaves no trace", _refused, edge=0.1),
         Case("another batch after reset, in double precision", _another_batch, double=True, edge=0.1),
+        Case("a second cache beside the first", _another_cache, edge=0.1),
     ),
     hints=(
         "Which axis counts the tokens? That is the one that grows. What must `append` return when nothing was stored before?",
@@ -383,6 +400,12 @@ KV_CACHE = Exercise(
             "Where the tokens do not fit, raise a ValueError that says how many there are and how many fit. A buffer that is written past "
             "its end fails later, and elsewhere.",
             _Unbounded,
+        ),
+        Misconception(
+            "one_for_all",
+            "kept the tensors with the class and not with the object: all caches share them, and a new one empties the others",
+            "Make what a cache holds in `__init__`, on `self`. A list or tensor that stands in the class's body is there once for all objects.",
+            _OneForAll,
         ),
         Misconception(
             "rewound_past_the_beginning",

@@ -1,12 +1,13 @@
 """Attention that obeys a mask."""
 
+import functools
 import math
 
 import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Before, Case, Draw, Exercise, Misconception, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Of, Property, Variant
 from course.exercises.masking.scores import INFINITY, draw_keep
 from solutions import masking as ref
 
@@ -57,7 +58,8 @@ def _low_scores(draw: Draw):
     Q, K = draw.normal(3, d_k), draw.normal(3, d_k)
     Q[:, 0], K[:, 0] = 1e5, 0.0
     low = draw.integer(0, 2)
-    K[low, 0] = -1e5
+    K[low] = 0.0
+    K[low, 0] = -1e5  # the same score for all queries, however it is rounded
     keep = np.zeros((3, 3), dtype=bool)
     keep[:, low] = True
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
@@ -77,52 +79,73 @@ def _scores(Q, K):
     return Q @ K.mT / math.sqrt(Q.shape[-1])
 
 
-def _of_scores(change, finish=lambda O, A: (O, A)):
-    """An answer that changes the scores by `change(S, keep)`, takes the softmax and then does `finish(O, A)`."""
-
-    def answer(Q, K, V, keep):
-        A = torch.softmax(change(_scores(Q, K), keep), dim=-1)
-        return finish(A @ V, A)
-
-    return answer
+def _as_they_are(numbers, keep):
+    return numbers
 
 
-def _of_weights(change):
-    """An answer that takes the softmax of all scores and then changes the weights by `change(A, keep)`."""
-
-    def answer(Q, K, V, keep):
-        A = change(torch.softmax(_scores(Q, K), dim=-1), keep)
-        return A @ V, A
-
-    return answer
+def _filled(number):
+    return lambda S, keep: S.masked_fill(~keep, number)
 
 
-def _values_zeroed(Q, K, V, keep):
-    A = torch.softmax(_scores(Q, K), dim=-1)
-    return (A * keep) @ V, A
+def _filled_but_for_empty_rows(S, keep, number=-INFINITY):
+    return S.masked_fill(~(keep | ~keep.any(-1, keepdim=True)), number)
 
 
-def _additive(S, keep):
+def _added(S, keep):
     return S + torch.zeros(keep.shape, dtype=S.dtype).masked_fill(~keep, -INFINITY)
+
+
+def _empty_rows_cleared(A, keep):
+    return A.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+
+def _kept(A, keep):
+    return A * keep
+
+
+def _shares(A, keep, floor=0.0):
+    return A * keep / (A * keep).sum(-1, keepdim=True).clamp(min=floor)
+
+
+def _no_nan(A, keep):
+    return A.nan_to_num()
+
+
+def attend(
+    Q,
+    K,
+    V,
+    keep,
+    *,
+    power=-0.5,
+    hide=_filled_but_for_empty_rows,
+    axis=-1,
+    clear=_empty_rows_cleared,
+    finish=lambda O, A: (O, A),
+):
+    """Scores times `d_k ** power`, changed by `hide`; their softmax, changed by `clear`."""
+    S = Q @ K.mT * Q.shape[-1] ** power
+    A = clear(torch.softmax(hide(S, keep), dim=axis), keep)
+    return finish(A @ V, A)
+
+
+def _only_infinity(**settings):
+    """Steps after a fill of minus infinity in all rows, the empty ones too."""
+    return Instead(**{"hide": _filled(-INFINITY), "clear": _as_they_are} | settings)
+
+
+def _unhidden(**settings):
+    """Steps after the softmax of all scores."""
+    return Instead(**{"hide": _as_they_are, "clear": _as_they_are} | settings)
 
 
 def _nan_to_zero(O, A):
     return torch.nan_to_num(O), torch.nan_to_num(A)
 
 
-def _repaired_after_adding(Q, K, V, keep):
-    A = torch.softmax(_additive(_scores(Q, K), keep), dim=-1).nan_to_num()
-    return A @ V, A
-
-
 def _finite_fill(Q, K, V, keep):
     S = _scores(Q, K)
     A = torch.softmax(S.masked_fill(~keep, torch.finfo(S.dtype).min), dim=-1) * keep
-    return A @ V, A
-
-
-def _filled_then_zeroed(Q, K, V, keep):
-    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -1e9), dim=-1) * keep
     return A @ V, A
 
 
@@ -132,12 +155,6 @@ def _own_exponentials(Q, K, V, keep):
     E = torch.exp(torch.where(keep, S - top, -INFINITY))
     total = E.sum(-1, keepdim=True)
     A = E / torch.where(total > 0, total, 1.0)
-    return A @ V, A
-
-
-def _repaired_weights(Q, K, V, keep):
-    """Right for finite inputs (the fill's own backward pass drops the NaN that the softmax makes), but it hides other NaNs."""
-    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -INFINITY), dim=-1).nan_to_num()
     return A @ V, A
 
 
@@ -158,6 +175,7 @@ MASKED_SDPA = Exercise(
     difficulty=4,
     minutes=18,
     reference=ref.masked_sdpa,
+    recipe=attend,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -184,39 +202,39 @@ MASKED_SDPA = Exercise(
             "masked_after_softmax",
             "masked the weights **after** the softmax, so what is left sums to less than 1",
             "Mask the scores instead. The softmax then divides by the kept keys alone.",
-            _of_weights(lambda A, keep: A * keep),
+            _unhidden(clear=_kept),
         ),
         Misconception(
             "renormalised_after_softmax",
             "masked the weights after the softmax and divided by their new sum. Where a forbidden key had nearly all the weight, nothing is "
             "left to divide: NaN, or precision lost",
             "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
-            _of_weights(lambda A, keep: A * keep / (A * keep).sum(-1, keepdim=True)),
+            _unhidden(clear=_shares),
         ),
         Misconception(
             "renormalised_with_a_floor",
-            "masked the weights after the softmax and divided by their new sum, kept away from 0 by a small number. Where a forbidden key had "
+            "masked the weights after the softmax and divided by their new sum, with something else where that is 0. Where a forbidden key had "
             "nearly all the weight, the kept ones get none",
             "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
-            _of_weights(lambda A, keep: A * keep / (A * keep).sum(-1, keepdim=True).clamp(min=1e-9)),
+            _unhidden(clear=functools.partial(_shares, floor=1e-9)),
         ),
         Misconception(
             "values_zeroed",
             "made the forbidden **values** vanish, but left their weights standing",
             "A zero value still takes its share of the 1. Mask the scores: then the weights of what is kept sum to 1.",
-            _values_zeroed,
+            _unhidden(finish=Of(lambda V, keep, **_: lambda O, A: ((A * keep) @ V, A))),
         ),
         Misconception(
             "mask_without_effect",
             "attended to everything: the mask has no effect",
             "`masked_fill` returns a **new** tensor and leaves the scores as they are: take the softmax of its result.",
-            _of_scores(lambda S, keep: S),
+            _unhidden(),
         ),
         Misconception(
             "multiplied_scores",
             "set the forbidden scores to 0, which the softmax takes for an ordinary score",
             "Give them $-\\infty$, which is the one score without any weight.",
-            _of_scores(lambda S, keep: S * keep),
+            Instead(hide=_filled(0.0), clear=_as_they_are),
         ),
         Misconception(
             "polarity_flipped",
@@ -228,50 +246,51 @@ MASKED_SDPA = Exercise(
             "unscaled",
             "masked well, but left out the scale $1/\\sqrt{d_k}$",
             "Start from `scaled_scores(Q, K)`, which is given.",
-            Before(lambda Q, **_: {"Q": Q * math.sqrt(Q.shape[-1])}),
+            Instead(power=0.0),
         ),
         Misconception(
             "minus_infinity_only",
             "gave the softmax rows of only $-\\infty$: those become NaN",
             "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
-            _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY)),
+            _only_infinity(),
         ),
         Misconception(
             "minus_infinity_times_zero",
             "multiplied the mask by $-\\infty$. Where the mask is 0 the product is NaN, and one NaN spreads over its whole row",
             "Write $-\\infty$ where a key is forbidden and touch nothing else: `masked_fill(~keep, -math.inf)`.",
-            _of_scores(lambda S, keep: S + (~keep) * -INFINITY),
+            Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=_as_they_are),
         ),
         Misconception(
             "minus_1e9",
             "filled in a finite number such as -1e9: a kept score may be lower, and a query that may see nothing gets the mean of **all** values",
             "Only $-\\infty$ is below every score. Then ask what becomes of a row in which nothing is kept.",
-            _of_scores(lambda S, keep: S.masked_fill(~keep, -1e9)),
+            Instead(hide=_filled(-1e9), clear=_as_they_are),
         ),
         Misconception(
             "smallest_number",
             "gave equal scores to a query that may see nothing: it gets the mean of **all** values, the forbidden ones",
             "Set the weights to 0 where nothing is kept.",
-            _of_scores(lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min)),
+            Instead(hide=lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min), clear=_as_they_are),
         ),
         Misconception(
             "minus_1e9_then_zero",
             "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
             "$-\\infty$ is below every score. Fill with `-math.inf`.",
-            _filled_then_zeroed,
+            Instead(hide=_filled(-1e9), clear=_kept),
+            also=(Instead(hide=functools.partial(_filled_but_for_empty_rows, number=-1e9)),),
         ),
         Misconception(
             "nan_to_num_on_the_weights",
             "turned every NaN among the weights into 0, also one that came in with a query that sees something: a fault made elsewhere is hidden",
             "Set to 0 the rows in which nothing is **kept**: ask the mask, not the numbers. Best is that no NaN arises in them.",
-            _repaired_weights,
+            _only_infinity(clear=_no_nan),  # no NaN in the gradients: the fill's own backward pass drops it
         ),
         Misconception(
             "nan_to_num_on_the_output",
             "repaired the results with `nan_to_num`. For finite inputs the values are right; "
             "but the weights were NaN when they met `V`, so its gradient is NaN",
             "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
-            _of_scores(lambda S, keep: S.masked_fill(~keep, -INFINITY), _nan_to_zero),
+            _only_infinity(finish=_nan_to_zero),
         ),
         Misconception(
             "nan_to_num_after_adding",
@@ -279,7 +298,7 @@ MASKED_SDPA = Exercise(
             "but the backward pass of the softmax computes "
             "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
-            _repaired_after_adding,
+            _only_infinity(hide=_added, clear=_no_nan),
         ),
         Misconception(
             "nan_to_num_on_the_output_after_adding",
@@ -287,7 +306,55 @@ MASKED_SDPA = Exercise(
             "but the backward pass meets the NaN weights "
             "twice, at `V` and in the softmax, and no input gets a usable gradient",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
-            _of_scores(_additive, _nan_to_zero),
+            _only_infinity(hide=_added, finish=_nan_to_zero),
+        ),
+        Misconception(
+            "weights_left_nan",
+            "repaired the outputs with `nan_to_num`, but returned the weights of the empty rows as NaN",
+            "Set the **weights** of those rows to 0. The outputs are then 0 by themselves.",
+            _only_infinity(finish=lambda O, A: (torch.nan_to_num(O), A)),
+        ),
+        Misconception(
+            "empty_rows_left_open",
+            "left the empty rows unmasked for the softmax and forgot them there: a query that may see nothing sees **everything**",
+            "That is the first half. After the softmax set the weights of these rows to 0.",
+            Instead(clear=_as_they_are),
+        ),
+        Misconception(
+            "added_the_mask",
+            "added the mask of True and False to the scores: what is kept has a score higher by 1, and nothing is forbidden",
+            "What is *added* is 0 or $-\\infty$. With a boolean mask, fill: `masked_fill(~keep, -math.inf)`.",
+            Instead(hide=lambda S, keep: S + keep, clear=_as_they_are),
+        ),
+        Misconception(
+            "nothing_times_infinity",
+            "multiplied $-\\infty$ by the mask's 0 and 1, and $0 \\cdot \\infty$ is NaN",
+            "Fill instead of multiplying: `masked_fill(~keep, -math.inf)`.",
+            Instead(hide=lambda S, keep: S - (~keep) * INFINITY),
+        ),
+        Misconception(
+            "scaled_twice",
+            "divided by $\\sqrt{d_k}$ twice: `scaled_scores` does it already",
+            "Take the scores from `scaled_scores(Q, K)` as they are.",
+            Instead(power=-1.0),
+        ),
+        Misconception(
+            "softmax_over_queries",
+            "normalised over the queries: your columns sum to 1, not your rows",
+            "Each query shares out a total of 1 among the keys. The keys are the last axis: `dim=-1`.",
+            Instead(axis=-2),
+        ),
+        Misconception(
+            "softmax_axis_1",
+            "wrote `dim=1`, which is the key axis only while there is no batch",
+            "Count from the end, `dim=-1`: then any number of leading axes works.",
+            Instead(axis=1),
+        ),
+        Misconception(
+            "weights_first",
+            "returned the weights first and the outputs second",
+            "The docstring says $(O, A)$: the outputs first.",
+            After(lambda out, **_: (out[1], out[0])),
         ),
     ),
     variants=(

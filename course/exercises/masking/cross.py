@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Misconception, Variant
-from course.exercises.masking.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Variant
+from course.exercises.masking.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS, attend
 from course.exercises.masking.scores import draw_keep
 from solutions import masking as ref
 
@@ -39,14 +39,10 @@ def _cross_dead(draw: Draw):
     return inputs
 
 
-def _sides(q: str, k: str, v: str):
-    """Cross-attention whose queries, keys and values come from the named sides."""
-
-    def answer(Xq, Xkv, Wq, Wk, Wv, keep):
-        X = {"q": Xq, "kv": Xkv}
-        return ref.masked_sdpa(X[q] @ Wq, X[k] @ Wk, X[v] @ Wv, keep)
-
-    return answer
+def _from(Xq, Xkv, Wq, Wk, Wv, keep, *, q=0, k=1, v=1, **settings):
+    """Queries, keys and values from the sequence of that number; the rest as `attend` is set."""
+    X = Xq, Xkv
+    return attend(X[q] @ Wq, X[k] @ Wk, X[v] @ Wv, keep, **settings)
 
 
 def _one_matrix_for_scores(Xq, Xkv, Wq, Wk, Wv, keep):
@@ -67,6 +63,7 @@ CROSS_ATTENTION = Exercise(
     difficulty=1,
     minutes=3,
     reference=ref.cross_attention,
+    recipe=_from,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -86,19 +83,19 @@ CROSS_ATTENTION = Exercise(
             "self_attention",
             "took queries, keys and values all from `Xq`: this is self-attention",
             "Keys and values belong to the sequence that is looked up, `Xkv`.",
-            _sides("q", "q", "q"),
+            Instead(k=0, v=0),
         ),
         Misconception(
             "roles_swapped",
             "let the sequences trade places: `Xkv` asks and `Xq` answers",
             "The output has one row per row of `Xq`: that is where the queries come from.",
-            _sides("kv", "q", "q"),
+            Instead(q=1, k=0, v=0),
         ),
         Misconception(
             "values_from_the_asker",
             "took the values from `Xq`",
             "Keys and values come in pairs, from the same tokens: both from `Xkv`.",
-            _sides("q", "kv", "q"),
+            Instead(v=0),
         ),
         Misconception(
             "transposed_weights",
@@ -116,7 +113,7 @@ CROSS_ATTENTION = Exercise(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
             "`masked_sdpa` does it: hand the three projections and the mask to it.",
-            Before(lambda Wq, **_: {"Wq": Wq * math.sqrt(Wq.shape[1])}),
+            Instead(power=0.0),
         ),
         Misconception(
             "mask_forgotten",
@@ -135,6 +132,36 @@ CROSS_ATTENTION = Exercise(
             "attended to exactly what is forbidden",
             "In this course True means **keep**.",
             Before(lambda keep, **_: {"keep": ~keep}),
+        ),
+        Misconception(
+            "keys_from_the_asker",
+            "took the keys from `Xq`",
+            "Keys and values come in pairs, from the same tokens: both from `Xkv`.",
+            Instead(k=0),
+        ),
+        Misconception(
+            "scaled_twice",
+            "divided by $\\sqrt{d_k}$ twice: `masked_sdpa` does it already",
+            "Hand the three projections to `masked_sdpa` as they are.",
+            Instead(power=-1.0),
+        ),
+        Misconception(
+            "values_not_projected",
+            "handed over the source's tokens themselves: `Wv` has no effect",
+            "What a token is found by and what it hands over are two things: the values are `Xkv @ Wv`.",
+            Before(lambda Wv, **_: {"Wv": torch.eye(len(Wv)).to(Wv)}),
+        ),
+        Misconception(
+            "one_matrix_for_keys_and_values",
+            "made the values by `Wk`, the matrix of the keys",
+            "Each of the three roles has a matrix of its own: the values are `Xkv @ Wv`.",
+            Before(lambda Wk, **_: {"Wv": Wk}),
+        ),
+        Misconception(
+            "weights_first",
+            "returned the weights first and the outputs second",
+            "The docstring says $(O, A)$, as `masked_sdpa` returns them.",
+            After(lambda out, **_: (out[1], out[0])),
         ),
     ),
     variants=(

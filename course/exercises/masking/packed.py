@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import After, Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import masking as ref
 
 
@@ -26,13 +26,15 @@ def _blanks_between(draw: Draw):
     return {"documents": np.array([4, 4, -1, 9, 9, 9, -1, -1, 2, 2])}
 
 
-def _same(documents):
-    return documents[:, None] == documents
-
-
-def _tril(documents, shift=0):
+def _packed(documents, *, same=torch.eq, both=torch.logical_and, ahead=0):
+    """Pairs whose numbers are the `same`, and whose key is at most `ahead` of the query."""
     n = len(documents)
-    return torch.ones(n, n).tril(shift).bool()
+    causal = torch.ones(n, n).tril(n if ahead is None else ahead).bool()
+    return both(same(documents[:, None], documents), causal)
+
+
+def _all(queries, keys):
+    return torch.ones(len(queries), len(keys)).bool()
 
 
 def _blocks(documents):
@@ -51,6 +53,7 @@ PACKED_MASK = Exercise(
     difficulty=3,
     minutes=6,
     reference=ref.packed_mask,
+    recipe=_packed,
     behaviour="attention_course.designs:packed_rows",
     tensors=True,
     cases=(
@@ -70,37 +73,37 @@ PACKED_MASK = Exercise(
             "causal_only",
             "let each document see the documents before it in the row",
             "Tokens may meet only within one document: compare their numbers.",
-            _tril,
+            Instead(same=_all),
         ),
         Misconception(
             "documents_only",
             "let a token see the later tokens of its own document",
             "The mask must be causal as well: combine both by *and*.",
-            _same,
+            Instead(ahead=None),
         ),
         Misconception(
             "compared_by_size",
             "compared the numbers of the documents by size: a token also sees the documents with smaller numbers",
             "The numbers are names. Two positions belong together if theirs are **equal**.",
-            lambda documents: (documents[:, None] >= documents) & _tril(documents),
+            Instead(same=torch.ge),
         ),
         Misconception(
             "compared_by_size_the_other_way",
             "compared the numbers of the documents by size: a token also sees the documents with larger numbers",
             "The numbers are names. Two positions belong together if theirs are **equal**.",
-            lambda documents: (documents[:, None] <= documents) & _tril(documents),
+            Instead(same=torch.le),
         ),
         Misconception(
             "either_condition",
             "kept what **one** of the two conditions allows",
             "Both must hold: `&`. (*Or* is right where True means blocked.)",
-            lambda documents: _same(documents) | _tril(documents),
+            Instead(both=torch.logical_or),
         ),
         Misconception(
             "itself_hidden",
             "hid each token from itself: the first of each document sees nothing",
             "A token sees itself, too: `tril()` without a shift.",
-            lambda documents: _same(documents) & _tril(documents, -1),
+            Instead(ahead=-1),
         ),
         Misconception(
             "polarity_flipped",
@@ -118,19 +121,25 @@ PACKED_MASK = Exercise(
             "one_step_too_far",
             "let each token see the next one of its document",
             "The diagonal is the last one to keep.",
-            lambda documents: _same(documents) & _tril(documents, 1),
+            Instead(ahead=1),
         ),
         Misconception(
             "neighbours_only",
             "let a token see itself and the one before it only",
             "All earlier tokens of the document count, not just the last.",
-            After(lambda out, documents: out & ~_tril(documents, -2)),
+            After(lambda out, **_: out.triu(-1)),
         ),
         Misconception(
             "blanks_visible",
             "let real tokens see the blanks",
             "A blank has the number -1, which equals no document's.",
-            lambda documents: (_same(documents) | (documents == -1)) & _tril(documents),
+            Instead(same=lambda queries, keys: (queries == keys) | (keys == -1)),
+        ),
+        Misconception(
+            "other_documents",
+            "kept the pairs of **different** documents",
+            "Two positions belong together if their numbers are equal: `==`, not `!=`.",
+            Instead(same=torch.ne),
         ),
     ),
     variants=(

@@ -137,7 +137,7 @@ MHA_AS_SUM = Exercise(
         Misconception(
             "mask_ignored",
             "did not use `keep`",
-            "Pass it on to `masked_sdpa`, with an axis for the heads, as in `mha`.",
+            "Hand it to whatever makes your weights: `mha` takes it as it is, `masked_sdpa` with an axis for the heads.",
             Instead(mask=lambda keep: None),
         ),
     ),

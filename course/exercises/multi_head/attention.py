@@ -71,6 +71,11 @@ def _split_before_projection(X, Wq, Wk, Wv, Wo, H, keep=None):
     return ref.merge_heads(outputs) @ Wo, A
 
 
+def _slices_before_projection(X, Wq, Wk, Wv, Wo, H, keep=None):
+    slices = ref.split_heads(X, H)
+    return ref.masked_sdpa(slices @ Wq, slices @ Wk, slices @ Wv, _unsqueezed(keep))
+
+
 def _weights_as_linear_keeps_them(X, Wq, Wk, Wv, Wo, H, keep=None):
     return ref.mha(X, Wq.T, Wk.T, Wv.T, Wo.T, H, keep)
 
@@ -114,7 +119,7 @@ MHA = Exercise(
     title="Multi-head attention",
     points=3,
     difficulty=3,
-    minutes=12,
+    minutes=13,
     reference=ref.mha,
     recipe=Made(_mha),
     tensors=True,
@@ -147,6 +152,13 @@ MHA = Exercise(
             "split `X` before projecting it: each head sees only its slice of the token, through one block of each weight",
             "Every head reads the **whole** token. Project first, then split the result.",
             _split_before_projection,
+        ),
+        Misconception(
+            "slices_before_projection",
+            "most likely split `X` before projecting it: a slice of a token does not fit a weight, which reads the whole token",
+            "Project first, `X @ Wq` for all heads at once. Then split the result.",
+            _slices_before_projection,
+            raises=True,
         ),
         Misconception(
             "split_without_transpose",

@@ -56,7 +56,7 @@ WHO_AND_WHAT = Exercise(
     kind="design",
     behaviour="attention_course.designs:who_and_what",
     difficulty=3,
-    minutes=12,
+    minutes=14,
     cases=(Case("five sentences", _nothing),),
     hints=(
         "One head for *who*, one for *what*. For each say three things: what does the verb ask for, what is handed over, and where is "
@@ -90,12 +90,14 @@ WHO_AND_WHAT = Exercise(
             "wrote over the verb's own meaning (features 3 to 5)",
             "The free places begin at feature 6: *who* at 6, *what* at 9.",
             Instead(into=((3, 1.0), (6, 1.0))),
+            also=(Instead(into=((3, 1.0), (9, 1.0))),),
         ),
         Misconception(
             "too_soft",
             "built the right heads, but their scores are too small: the softmax gives the other words a share",
             "Multiply the queries (or the keys) by a large number, 30 for instance.",
             Instead(loud=1.0),
+            also=tuple(Instead(loud=loud) for loud in (2.0, 3.0)),
         ),
         Misconception(
             "roles_of_query_and_key_exchanged",

@@ -40,8 +40,8 @@ def _cross(draw: Draw):
 
 def _cross_masked(draw: Draw):
     n, m = draw.sizes(2, low=3, high=7)
-    keep = draw.rng.permuted(torch.arange(m).expand(2, n, m).numpy(), axis=-1) < 2  # each query may look at two keys
-    return _script(draw, 4, 3, 2, 5, _call(draw.normal(2, n, 4), draw.normal(2, m, 4), keep))
+    keep = draw.rng.permuted(torch.arange(m).expand(3, n, m).numpy(), axis=-1) < 2  # each query may look at two keys
+    return _script(draw, 4, 3, 2, 5, _call(draw.normal(3, n, 4), draw.normal(3, m, 4), keep))  # as many as heads: nothing raises
 
 
 def _no_bias(draw: Draw):
@@ -145,9 +145,9 @@ MULTI_HEAD = Exercise(
     misconceptions=(
         Misconception(
             "as_found",
-            "handed in the module as it was found: scaled by the width of the tokens, the mask on the wrong axis, features dealt out "
-            "like cards",
-            "Compare it line by line with your `mha`: `masked_sdpa`, `split_heads`, `merge_heads`, and `keep.unsqueeze(-3)`.",
+            "handed in the module as it was found: three things in `forward` are wrong",
+            "Take numbers for which you know the answer: a line at a time beside your `mha`, what is divided by what, which axes meet, "
+            "which features stand together?",
             Instead(
                 split=split_interleaved,
                 merge=merge_interleaved,
@@ -157,20 +157,20 @@ MULTI_HEAD = Exercise(
         ),
         Misconception(
             "scale_repaired_only",
-            "repaired the scale, and not the mask and the order of the features",
-            "Give `keep` an axis for the heads. And give head $h$ its run of neighbouring features, not every $H$-th.",
+            "repaired the scale: two things are left",
+            "Which features does head 0 get, beside your `split_heads`? And what does a mask for each sequence meet in the scores?",
             Instead(split=split_interleaved, merge=merge_interleaved, add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "order_repaired_only",
-            "repaired the order of the features, and not the scale and the mask",
-            "Scores are divided by $\\sqrt{d_k}$, and `keep` needs an axis for the heads.",
+            "repaired the order of the features: two things are left",
+            "What is each score a sum over? And what does a mask for each sequence meet in the scores?",
             Instead(scale=lambda X: X.shape[-1] ** -0.5, add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "mask_repaired_only",
-            "repaired the mask, and not the scale and the order of the features",
-            "Scores are divided by $\\sqrt{d_k}$, and head $h$ has a run of neighbouring features, not every $H$-th.",
+            "repaired the mask: two things are left",
+            "What is each score a sum over? And which features does head 0 get, beside your `split_heads`?",
             Instead(split=split_interleaved, merge=merge_interleaved, scale=lambda X: X.shape[-1] ** -0.5),
         ),
         Misconception(
@@ -231,9 +231,15 @@ MULTI_HEAD = Exercise(
         ),
         Misconception(
             "mask_without_head_axis",
-            "most likely gave the mask no head axis: its batch axis meets the heads of the scores",
+            "gave the mask no head axis: its batch axis meets the heads of the scores, so the mask of sequence $b$ falls on head $b$",
             "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
             Instead(add_head_axis=lambda keep: keep),
+        ),
+        Misconception(
+            "mask_needs_a_batch",
+            "most likely counted the mask's axes from the front: an (n_q, n_k) mask, without a batch, does not fit",
+            "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
+            Instead(add_head_axis=lambda keep: None if keep is None else keep.unsqueeze(1)),
             raises=True,
         ),
         Misconception(

@@ -235,6 +235,12 @@ DECODE_TIME_FLOOR = Exercise(
             Instead(work=lambda H, G: G),
         ),
         Misconception(
+            "arithmetic_of_parameters_alone",
+            "counted the FLOPs of the parameters alone: the scores and the mixtures of all heads are missing",
+            "Each of the $H$ heads does two products with the cache: $4 n d$ FLOPs in each layer, for each sequence.",
+            Instead(work=lambda H, G: 0),
+        ),
+        Misconception(
             "time_per_token",
             "divided the step by the batch, and so returned the time per token",
             "A step produces $B$ tokens. Return the time of the whole step.",
@@ -279,7 +285,12 @@ TOKENS_A_SECOND = Exercise(
             "counted FLOPs: so many tokens the arithmetic would allow",
             "Here reading is all that takes time: bytes, and bytes per second.",
             lambda: 312e12 / (2 * 6.74e9),
-            also=(lambda: 312e12 / 6.74e9,),
+        ),
+        Misconception(
+            "time_of_half_the_arithmetic",
+            "counted FLOPs, and one for each parameter where a multiplication and an addition are two",
+            "Here reading is all that takes time: bytes, and bytes per second.",
+            lambda: 312e12 / 6.74e9,
         ),
         Misconception(
             "time_of_a_token",

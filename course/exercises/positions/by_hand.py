@@ -63,7 +63,7 @@ TURNED_SCORE = Exercise(
         Misconception(
             "key_along_the_axis",
             "took the offset alone for the angle between the two: the key itself lies at 45° before any turn",
-            "After four turns the query is at 120° as seen from the key's turn, and the key at 45°. The difference is 75°.",
+            "The turns alone put 120° between the two. But the key did not start on the axis where the query started.",
             lambda: _angle_between(120, 0),
         ),
         Misconception(
@@ -74,8 +74,8 @@ TURNED_SCORE = Exercise(
         ),
         Misconception(
             "divided_by_sqrt_d",
-            "divided by √2, the root of the width",
-            "The raw score was asked for. Division comes later, and is the same for all keys.",
+            "left out the length of $k$, or divided by the root of the width: both are √2",
+            "The raw score is the product of **both** lengths and a cosine; $k = (1, 1)$ is longer than 1, and nothing is divided.",
             lambda: _angle_between(150, 75) / math.sqrt(2),
         ),
         Misconception(

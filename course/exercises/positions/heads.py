@@ -115,9 +115,8 @@ ROTARY_MHA = Exercise(
     misconceptions=(
         Misconception(
             "as_found",
-            "still turn before the features are split into heads: the clocks are spread over **all** heads, so head 0 has only fast "
-            "ones and the last head only slow ones",
-            "Split into heads first. Then turn each head, whose width is $d_k$.",
+            "turn with the angles of the given code: the first feature of head 1 turns more slowly than the first of head 0",
+            "Every head has all of its clocks, fast ones and slow ones. Which width does `apply_rope` see, and which should it?",
             Instead(order="turn"),
         ),
         Misconception(
@@ -242,8 +241,8 @@ LOOK_BACK = Exercise(
         ),
         Misconception(
             "looks_ahead",
-            "turned the query the wrong way: the head looks as far *ahead*",
-            "A key `steps` back has turned **less** than your query. So the query must start behind: at position `-steps`.",
+            "turned query and key against each other the wrong way round: the head looks as far *ahead*",
+            "A key `steps` back has turned **less** than your query. So the query starts behind, at position `-steps`, or the key ahead, at `steps`.",
             _constant(lambda s: s),
         ),
         Misconception(

@@ -75,8 +75,8 @@ SINK_STRENGTH = Exercise(
         ),
         Misconception(
             "first_row_in_the_weights",
-            "took the mean of the weights over all rows, the first one too, and the even share without it",
-            "Leave row 0 out of both.",
+            "took the mean of the weights over all rows, the first one too",
+            "Leave row 0 out, of the weights as of the even share.",
             Instead(share=lambda A: A[..., 0].mean(-1)),
         ),
         Misconception(

@@ -41,7 +41,7 @@ def _plain_softmax(S, dim):
     return E / E.sum(dim, keepdim=True)
 
 
-def _attend(Q, K, V, *, scale=None, axis=-1, softmax=torch.softmax, after=False):
+def attend(Q, K, V, *, scale=None, axis=-1, softmax=torch.softmax, after=False):
     factor = Q.shape[-1] ** -0.5 if scale is None else scale
     A = softmax(Q @ K.mT * (1.0 if after else factor), dim=axis) * (factor if after else 1.0)
     return A @ V, A
@@ -73,9 +73,9 @@ SDPA = Exercise(
     title="Attention",
     points=2,
     difficulty=2,
-    minutes=6,
+    minutes=4,
     reference=ref.sdpa,
-    recipe=_attend,
+    recipe=attend,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -157,6 +157,6 @@ SDPA = Exercise(
         Variant("own_stable_softmax", _shifted),
         Variant("loop_over_queries", _loop),
         Variant("builtin_with_identity_values", _identity_values),
-        Variant("scale_both_sides", lambda Q, K, V: _attend(Q * Q.shape[-1] ** -0.25, K * Q.shape[-1] ** -0.25, V, scale=1.0)),
+        Variant("scale_both_sides", lambda Q, K, V: attend(Q * Q.shape[-1] ** -0.25, K * Q.shape[-1] ** -0.25, V, scale=1.0)),
     ),
 )

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from solutions import scaled_dot_product as ref
 
 
@@ -24,9 +24,17 @@ def _weights(s):
     return torch.softmax(s, dim=-1)
 
 
-def _naive(s):
-    a = torch.exp(s) / torch.exp(s).sum()
-    return torch.diag(a) - torch.outer(a, a)
+def _plain(s):
+    return torch.exp(s) / torch.exp(s).sum()
+
+
+def _spread(a):
+    return torch.diag(a * (1 - a))
+
+
+def _jacobian(s, *, weights=_weights, diagonal=torch.diag, product=torch.outer, sign=-1.0):
+    a = weights(s)
+    return diagonal(a) + sign * product(a, a)
 
 
 def _entry_by_entry(s):
@@ -39,8 +47,9 @@ SOFTMAX_JACOBIAN = Exercise(
     title="The Jacobian of the softmax",
     points=2,
     difficulty=3,
-    minutes=13,
+    minutes=9,
     reference=ref.softmax_jacobian,
+    recipe=_jacobian,
     tensors=True,
     forbid=("torch.autograd", "autograd.", "jacobian(", "jacrev(", "jacfwd(", ".backward("),
     cases=(
@@ -68,49 +77,67 @@ SOFTMAX_JACOBIAN = Exercise(
             "diagonal_only",
             "kept $\\mathrm{diag}(a)$ and forgot that every score also sits in the denominator",
             "Subtract $a_j a_l$ everywhere: the derivative of the denominator.",
-            lambda s: torch.diag(_weights(s)),
+            Instead(sign=0.0),
         ),
         Misconception(
             "sigmoid_rule",
             "used the rule for a sigmoid, $a_j (1 - a_j)$, on the diagonal and left the rest 0",
             "A softmax couples the weights: raising $s_l$ lowers every other $a_j$ by $a_j a_l$.",
-            lambda s: torch.diag(_weights(s) * (1 - _weights(s))),
+            Instead(diagonal=_spread, sign=0.0),
         ),
         Misconception(
             "square_twice_on_the_diagonal",
             "subtracted $a_j^2$ twice on the diagonal",
             "$a_j (1 - a_j)$ holds it already, and so does the outer product: put $a_j$ on the diagonal, then subtract.",
-            lambda s: torch.diag(_weights(s) * (1 - _weights(s))) - torch.outer(_weights(s), _weights(s)),
+            Instead(diagonal=_spread),
         ),
         Misconception(
             "one_minus_everywhere",
             "wrote $a_j (1 - a_l)$ in every entry",
             "The 1 belongs on the diagonal only. Off the diagonal the entry is $-a_j a_l$.",
-            lambda s: torch.outer(_weights(s), 1 - _weights(s)),
+            Instead(diagonal=lambda a: a[:, None]),
         ),
         Misconception(
             "identity_for_diagonal",
             "subtracted $a_j a_l$ from the identity matrix",
             "The first part is $\\mathrm{diag}(a)$: $a_j$ on the diagonal, not 1.",
-            lambda s: torch.eye(len(s)).to(s) - torch.outer(_weights(s), _weights(s)),
+            Instead(diagonal=lambda a: torch.eye(len(a)).to(a)),
         ),
         Misconception(
             "inner_product",
             "subtracted one number, $\\sum_j a_j^2$, from every entry: `a @ a.T` of two vectors is their inner product",
             "The entry needs $a_j a_l$, an **outer** product: `torch.outer(a, a)`.",
-            lambda s: torch.diag(_weights(s)) - _weights(s) @ _weights(s),
+            Instead(product=torch.dot),
         ),
         Misconception(
             "wrong_sign",
             "have every sign the wrong way round: $a a^\\top - \\mathrm{diag}(a)$",
             "Raising a score raises its own weight, so the diagonal is positive.",
-            lambda s: torch.outer(_weights(s), _weights(s)) - torch.diag(_weights(s)),
+            After(lambda out, **_: -out),
         ),
         Misconception(
             "unstable_softmax",
             "took `exp` of the scores as they are, which overflows beyond 88 in float32 and 709 in float64",
             "Subtract the largest score first, or use `torch.softmax`.",
-            _naive,
+            Instead(weights=_plain),
+        ),
+        Misconception(
+            "product_added",
+            "added $a_j a_l$ where it is subtracted: the columns no longer sum to 0",
+            "The other weights lose what one gains: off the diagonal the entries are negative.",
+            Instead(sign=1.0),
+        ),
+        Misconception(
+            "scores_for_weights",
+            "put the scores where the weights belong",
+            "The rule is written in the weights: begin with $a = \\mathrm{softmax}(s)$.",
+            Instead(weights=lambda s: s),
+        ),
+        Misconception(
+            "weights_not_normalised",
+            "used the exponentials of the scores and did not divide by their sum",
+            "The rule is written in the weights, which sum to 1: `torch.softmax(s, dim=-1)`.",
+            Instead(weights=torch.exp),
         ),
     ),
     variants=(
@@ -139,22 +166,21 @@ def _square(draw: Draw):
     return {name: draw.normal(n, d) for name in ("Q", "K", "V", "dO")}
 
 
-def _backward(softmax_rule, *, scale_q=None, scale_k=None, transpose=True):
-    """A backward pass with its own rule `(A, dA) -> dS` for the softmax and its own scales for dQ and dK."""
-
-    def answer(Q, K, V, dO):
-        scale = 1 / math.sqrt(Q.shape[-1])
-        _, A = ref.sdpa(Q, K, V)
-        dS = softmax_rule(A, dO @ V.mT)
-        dQ = dS @ K * (scale if scale_q is None else scale_q(scale))
-        dK = dS.mT @ Q * (scale if scale_k is None else scale_k(scale))
-        return dQ, dK, (A.mT if transpose else A) @ dO
-
-    return answer
+def _row_sum(A, dA):
+    return (A * dA).sum(-1, keepdim=True)
 
 
-def _right(A, dA):
-    return A * (dA - (A * dA).sum(-1, keepdim=True))
+def _walked_back(Q, K, V, dO, *, forward=-0.5, of_q=-0.5, of_k=-0.5, minus=_row_sum, times=lambda A: A, turn=lambda A: A.mT):
+    """The scores were multiplied by `d_k ** forward`, and their gradient by `of_q` and `of_k` on the way to dQ and dK."""
+    d_k = Q.shape[-1]
+    A = torch.softmax(Q @ K.mT * d_k**forward, dim=-1)
+    dA = dO @ V.mT
+    dS = times(A) * (dA - minus(A, dA))
+    return dS @ K * d_k**of_q, dS.mT @ Q * d_k**of_k, turn(A) @ dO
+
+
+def _nothing(A, dA):
+    return 0.0
 
 
 def _from_output(Q, K, V, dO):
@@ -181,8 +207,9 @@ SDPA_BACKWARD = Exercise(
     title="The backward pass",
     points=4,
     difficulty=5,
-    minutes=25,
+    minutes=20,
     reference=ref.sdpa_backward,
+    recipe=_walked_back,
     tensors=True,
     forbid=("torch.autograd", "autograd.grad", ".backward(", "jacobian("),
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # float32 through two products and a softmax; mistakes are 1e-1 and more
@@ -211,49 +238,104 @@ SDPA_BACKWARD = Exercise(
             "scale_forgotten",
             "left the factor $1/\\sqrt{d_k}$ out of `dQ` and `dK`; `dV` is right",
             "The scores were divided by $\\sqrt{d_k}$ on the way forward, so their gradient is too on the way back.",
-            _backward(_right, scale_q=lambda s: 1.0, scale_k=lambda s: 1.0),
+            Instead(of_q=0.0, of_k=0.0),
         ),
         Misconception(
             "scale_forgotten_in_dk",
             "scaled `dQ` but not `dK`",
             "Both pass through the same scaled score. Scale `dS` by $1/\\sqrt{d_k}$ once, before either product.",
-            _backward(_right, scale_k=lambda s: 1.0),
+            Instead(of_k=0.0),
+        ),
+        Misconception(
+            "scaled_twice",
+            "divided by $d_k$ in all: by its root twice, or without the root",
+            "The scores were divided by $\\sqrt{d_k}$ once on the way forward, so their gradient is once on the way back: in `dS`, or in `dQ` and "
+            "`dK`, not in both.",
+            _backward(_right, scale_q=lambda s: s * s, scale_k=lambda s: s * s),
         ),
         Misconception(
             "softmax_skipped",
             "passed `dA` on as if it were `dS`: the softmax is missing from the way back",
             "Between the weights and the scores stands the softmax. Row by row, multiply `dA` by its Jacobian.",
-            _backward(lambda A, dA: dA),
+            Instead(times=torch.ones_like, minus=_nothing),
         ),
         Misconception(
             "diagonal_of_the_jacobian",
             "used the diagonal of the softmax's Jacobian only: `A * (1 - A) * dA`",
             "Every weight depends on every score of its row: the entries $-A_{ij} A_{il}$ off the diagonal count too.",
-            _backward(lambda A, dA: A * (1 - A) * dA),
+            Instead(times=lambda A: A * (1 - A), minus=_nothing),
         ),
         Misconception(
             "row_sum_forgotten",
             "multiplied `dA` by `A` and stopped: the part of the Jacobian with the outer product is missing",
             "Subtract $\\sum_l A_{il}\\,dA_{il}$ from each row of `dA` before multiplying by `A`.",
-            _backward(lambda A, dA: A * dA),
+            Instead(minus=_nothing),
         ),
         Misconception(
             "row_sum_unweighted",
             "subtracted the plain row sum of `dA`",
             "The sum is weighted: $\\sum_l A_{il}\\,dA_{il}$, that is `(A * dA).sum(-1, keepdim=True)`.",
-            _backward(lambda A, dA: A * (dA - dA.sum(-1, keepdim=True))),
+            Instead(minus=lambda A, dA: dA.sum(-1, keepdim=True)),
         ),
         Misconception(
             "summed_over_queries",
             "summed $A \\odot dA$ over the queries instead of the keys",
             "The softmax works within one query's row, so does its Jacobian: sum over the last axis.",
-            _backward(lambda A, dA: A * (dA - (A * dA).sum(-2, keepdim=True))),
+            Instead(minus=lambda A, dA: (A * dA).sum(-2, keepdim=True)),
         ),
         Misconception(
             "dv_without_transpose",
             "multiplied `dO` by $A$ where `dV` needs $A^\\top$",
             "Value $j$ collects from all queries that looked at it, a sum over $i$: $dV_j = \\sum_i A_{ij}\\,dO_i$.",
-            _backward(_right, transpose=False),
+            Instead(turn=lambda A: A),
+        ),
+        Misconception(
+            "scale_forgotten_in_dq",
+            "scaled `dK` but not `dQ`",
+            "Both pass through the same scaled score. Scale `dS` by $1/\\sqrt{d_k}$ once, before either product.",
+            Instead(of_q=0.0),
+        ),
+        Misconception(
+            "scaled_twice",
+            "divided by $\\sqrt{d_k}$ twice on the way back: once in `dS`, and once more in `dQ` and `dK`",
+            "The scores were divided once, so their gradient is divided once.",
+            Instead(of_q=-1.0, of_k=-1.0),
+        ),
+        Misconception(
+            "multiplied_by_the_root",
+            "multiplied by $\\sqrt{d_k}$ on the way back",
+            "The derivative of $s / \\sqrt{d_k}$ is $1 / \\sqrt{d_k}$: the factor is the same in both directions.",
+            Instead(of_q=0.5, of_k=0.5),
+        ),
+        Misconception(
+            "weights_of_unscaled_scores",
+            "made the weights anew from scores without the scale $1/\\sqrt{d_k}$",
+            "Take the weights that `sdpa` returns: the way back starts where the way forward ended.",
+            Instead(forward=0.0),
+        ),
+        Misconception(
+            "row_sum_added",
+            "added the row sum $\\sum_l A_{il}\\,dA_{il}$ instead of subtracting it",
+            "The outer product stands behind a minus: $dS_{ij} = A_{ij}\\,(dA_{ij} - r_i)$.",
+            Instead(minus=lambda A, dA: -_row_sum(A, dA)),
+        ),
+        Misconception(
+            "mean_for_the_sum",
+            "subtracted the mean of $A \\odot dA$ over the keys",
+            "It is a sum: the weights are in it already, and they sum to 1.",
+            Instead(minus=lambda A, dA: (A * dA).mean(-1, keepdim=True)),
+        ),
+        Misconception(
+            "in_the_order_of_the_walk",
+            "returned `dV` first, as the way back meets it",
+            "The docstring says $(dQ, dK, dV)$.",
+            After(lambda out, **_: (out[2], out[0], out[1])),
+        ),
+        Misconception(
+            "queries_and_keys_exchanged",
+            "returned the gradient of $K$ first and that of $Q$ second",
+            "$dQ = dS\\,K$ has a row for each query, and comes first.",
+            After(lambda out, **_: (out[1], out[0], out[2])),
         ),
     ),
     variants=(

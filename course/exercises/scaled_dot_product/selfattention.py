@@ -5,8 +5,8 @@ import math
 import numpy as np
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
-from course.exercises.scaled_dot_product.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Of, Variant
+from course.exercises.scaled_dot_product.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS, attend
 from solutions import scaled_dot_product as ref
 
 
@@ -32,31 +32,10 @@ def _square(draw: Draw):
     return _self(draw, (), n, n, n, n)
 
 
-def _with(q, k, v, *, scale=1.0):
-    """Self-attention of which the three ways of projecting are `q`, `k`, `v`: functions of `(X, W_Q, W_K, W_V)`."""
-
-    def answer(X, W_Q, W_K, W_V):
-        given = (X, W_Q, W_K, W_V)
-        return ref.sdpa(q(*given) * (scale(*given) if callable(scale) else scale), k(*given), v(*given))
-
-    return answer
-
-
-def _q(X, W_Q, W_K, W_V):
-    return X @ W_Q
-
-
-def _k(X, W_Q, W_K, W_V):
-    return X @ W_K
-
-
-def _v(X, W_Q, W_K, W_V):
-    return X @ W_V
-
-
-def _softmax_over_queries(X, W_Q, W_K, W_V):
-    A = torch.softmax(ref.scaled_scores(X @ W_Q, X @ W_K), dim=-2)
-    return A @ (X @ W_V), A
+def _projected(X, W_Q, W_K, W_V, *, q="Q", k="K", v="V", **settings):
+    """Queries, keys and values by the matrix of that letter ("": by none); the rest as `attend` is set."""
+    by = {"Q": X @ W_Q, "K": X @ W_K, "V": X @ W_V, "": X}
+    return attend(by[q], by[k], by[v], **settings)
 
 
 def _one_matrix(X, W_Q, W_K, W_V):
@@ -75,8 +54,9 @@ SELF_ATTENTION = Exercise(
     title="Self-attention",
     points=1,
     difficulty=1,
-    minutes=3,
+    minutes=2,
     reference=ref.self_attention,
+    recipe=_projected,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -95,7 +75,7 @@ SELF_ATTENTION = Exercise(
             "values_not_projected",
             "handed over the tokens themselves: `W_V` has no effect",
             "What a token is found by and what it hands over are two things: the values are `X @ W_V`.",
-            _with(_q, _k, lambda X, *W: X),
+            Instead(v=""),
         ),
         Misconception(
             "values_are_the_matrix",
@@ -108,25 +88,25 @@ SELF_ATTENTION = Exercise(
             "keys_not_projected",
             "used the tokens themselves as keys",
             "Keys are `X @ W_K`: what a token offers to be found by.",
-            _with(_q, lambda X, *W: X, _v),
+            Instead(k=""),
         ),
         Misconception(
             "no_projections",
             "took Q = K = V = X: the scores are symmetric, and nothing can be learned",
             "Project `X` three times, by `W_Q`, `W_K` and `W_V`.",
-            _with(lambda X, *W: X, lambda X, *W: X, lambda X, *W: X),
+            Instead(q="", k="", v=""),
         ),
         Misconception(
             "one_matrix_for_both",
             "used `W_Q` for the queries and for the keys: the scores are symmetric",
             "Keys have their own matrix, `W_K`. Only so can one token look at another that does not look back.",
-            _with(_q, _q, _v),
+            Instead(k="Q"),
         ),
         Misconception(
             "roles_swapped",
             "swapped the roles of `W_Q` and `W_K`: each token looks at those that should look at it",
             "Queries are made by `W_Q` and stand on the left of the product, so that there is a row for each query.",
-            _with(_k, _q, _v),
+            Instead(q="K", k="Q"),
         ),
         Misconception(
             "transposed_weights",
@@ -138,25 +118,43 @@ SELF_ATTENTION = Exercise(
             "scaled_by_the_model_width",
             "scaled by $\\sqrt{d_{model}}$, the width of the tokens",
             "The dot product sums over the $d_k$ features of query and key: that is the width that counts. `sdpa` reads it off.",
-            Before(lambda W_Q, **_: {"W_Q": W_Q * math.sqrt(W_Q.shape[1] / W_Q.shape[0])}),
+            Instead(scale=Of(lambda X, **_: X.shape[-1] ** -0.5)),
         ),
         Misconception(
             "scaled_twice",
             "divided by $\\sqrt{d_k}$ twice: `sdpa` does it already",
             "Hand the projections to `sdpa` as they are.",
-            Before(lambda W_Q, **_: {"W_Q": W_Q * W_Q.shape[1] ** -0.5}),
+            Instead(scale=Of(lambda W_Q, **_: 1 / W_Q.shape[1])),
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
             "`sdpa` does it: hand the three projections to it.",
-            Before(lambda W_Q, **_: {"W_Q": W_Q * W_Q.shape[1] ** 0.5}),
+            Instead(scale=1.0),
         ),
         Misconception(
             "softmax_over_queries",
             "normalised over the queries: the columns sum to 1",
             "Each token that asks shares out a total of 1: `dim=-1`. Or call `sdpa`.",
-            _softmax_over_queries,
+            Instead(axis=-2),
+        ),
+        Misconception(
+            "queries_not_projected",
+            "used the tokens themselves as queries",
+            "Queries are `X @ W_Q`: what a token looks for.",
+            Instead(q=""),
+        ),
+        Misconception(
+            "one_matrix_for_keys_and_values",
+            "made the values by `W_K`, the matrix of the keys",
+            "What a token is found by and what it hands over are two things: the values are `X @ W_V`.",
+            Instead(v="K"),
+        ),
+        Misconception(
+            "weights_first",
+            "returned the weights first and the outputs second",
+            "The docstring says $(O, A)$, as `sdpa` returns them.",
+            After(lambda out, **_: (out[1], out[0])),
         ),
     ),
     variants=(
@@ -216,7 +214,7 @@ HEAD_STATISTICS = Exercise(
     points=2,
     kind="use",
     difficulty=2,
-    minutes=8,
+    minutes=6,
     reference=ref.head_statistics,
     recipe=Made(_statistics),
     tensors=True,
@@ -315,14 +313,14 @@ CHOOSE_PROJECTIONS = Exercise(
     points=3,
     kind="design",
     difficulty=4,
-    minutes=20,
+    minutes=12,
     reference=ref.choose_projections,
     behaviour="attention_course.designs:looks_in_a_ring",
     tensors=True,
     cases=(Case("the sentence", lambda draw: {}),),
     hints=(
-        "Take $W_K$ to be the identity, so that keys are the words' vectors. Draw the four in the plane. In which order do they lie around "
-        "the origin?",
+        "With $W_K = I$ the keys are the words' vectors, as drawn. In which order do the four lie around the origin? And of all keys, "
+        "which has the largest dot product with a query?",
         "They lie clockwise in the order of the ring. The query of a word is its vector times $W_Q$: an arrow, and the key that lies "
         "farthest along it wins. How should $W_Q$ move each arrow, so that it points at the next word rather than at its own?",
         "The rows of $W_Q$ are the queries of $(1, 0)$ and $(0, 1)$. Write down where a clockwise turn by a right angle takes each. If the "
@@ -348,6 +346,13 @@ CHOOSE_PROJECTIONS = Exercise(
             "With queries equal to keys the score of a word with itself is its squared length, and these four are the longest. The query "
             "must point elsewhere than the key.",
             _turned([[12.0, 0.0], [0.0, 12.0]]),
+        ),
+        Misconception(
+            "turned_too_little",
+            "made *she* and *pear* look at the next word, but *ate* and *sweet* still at themselves (the -1s): the queries of these two point "
+            "too near to their own keys",
+            "Write down the query of *ate* and its dot products with *ate* and with *pear*. Which way must it go on?",
+            _turned([[5.0, -5.0], [5.0, 5.0]]),
         ),
         Misconception(
             "half_a_turn",

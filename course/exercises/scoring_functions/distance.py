@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import After, Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
@@ -38,6 +38,11 @@ def _squares(X):
     return (X**2).sum(axis=-1)
 
 
+def _expanded(Q, K, *, cross=1.0, of_queries=0.5, of_keys=0.5, norms=_squares, column=lambda norms: norms[..., None]):
+    """The square, multiplied out: shares of the products and of both squared norms."""
+    return cross * (Q @ K.T) - of_queries * column(norms(Q)) - of_keys * norms(K)
+
+
 def _differences(Q, K):
     return -((Q[:, None, :] - K[None, :, :]) ** 2).sum(axis=-1) / 2
 
@@ -63,6 +68,7 @@ GAUSSIAN_SCORES = Exercise(
     difficulty=3,
     minutes=8,
     reference=ref.gaussian_scores,
+    recipe=_expanded,
     cases=(
         *CASES,
         Case("as many keys as queries", _as_many_keys_as_queries),
@@ -99,19 +105,19 @@ GAUSSIAN_SCORES = Exercise(
             "cross_term_halved",
             "halved the product $q \\cdot k$, too: the 2 of $2\\,q \\cdot k$ got lost in the expansion",
             "$\\lVert q - k \\rVert^2 = \\lVert q \\rVert^2 - 2\\,q \\cdot k + \\lVert k \\rVert^2$: halving leaves the product whole.",
-            lambda Q, K: (Q @ K.T - _squares(Q)[:, None] - _squares(K)) / 2,
+            Instead(cross=0.5),
         ),
         Misconception(
             "norms_not_halved",
             "halved neither of the two squared norms",
             "The 1/2 stands before the whole square: it cancels the 2 of $2\\,q \\cdot k$, and the norms keep it.",
-            lambda Q, K: Q @ K.T - _squares(Q)[:, None] - _squares(K),
+            Instead(of_queries=1.0, of_keys=1.0),
         ),
         Misconception(
             "norms_not_squared",
             "halved the norms themselves, not their squares (`np.linalg.norm` takes a root)",
             "Use the sums of squares, `(Q**2).sum(axis=-1)`.",
-            lambda Q, K: Q @ K.T - np.sqrt(_squares(Q))[:, None] / 2 - np.sqrt(_squares(K)) / 2,
+            Instead(norms=lambda X: np.sqrt(_squares(X))),
         ),
         Misconception(
             "no_minus",
@@ -123,19 +129,55 @@ GAUSSIAN_SCORES = Exercise(
             "key_norms_dropped",
             "dropped $-\\frac{1}{2}\\lVert k \\rVert^2$, which differs from key to key",
             "Keep all three terms here. When this one may go is the question of exercise 02.5.",
-            lambda Q, K: Q @ K.T - _squares(Q)[:, None] / 2,
+            Instead(of_keys=0.0),
         ),
         Misconception(
             "query_norms_dropped",
             "dropped $-\\frac{1}{2}\\lVert q \\rVert^2$. The softmax would not mind, but these are not the scores asked for",
             "Keep all three terms: a query's score with an equal key is 0.",
-            lambda Q, K: Q @ K.T - _squares(K) / 2,
+            Instead(of_queries=0.0),
         ),
         Misconception(
             "norms_do_not_line_up",
             "subtracted the queries' norms along the wrong axis: they are `n` numbers, and the last axis counts `m` keys",
             "Make them a column, shape `(n, 1)`: `(Q**2).sum(axis=-1)[:, None]`, or sum with `keepdims=True`.",
-            lambda Q, K: Q @ K.T - _squares(Q) / 2 - _squares(K) / 2,
+            Instead(column=lambda norms: norms),
+        ),
+        Misconception(
+            "cross_term_doubled",
+            "kept the 2 of $2\\,q \\cdot k$, and halved only the norms",
+            "The 1/2 stands before the whole square, so the product $q \\cdot k$ has the factor 1.",
+            Instead(cross=2.0),
+        ),
+        Misconception(
+            "cross_term_subtracted",
+            "multiplied out $\\lVert q + k \\rVert^2$: the product has the wrong sign",
+            "$-\\frac{1}{2}\\lVert q - k \\rVert^2$ holds $+\\,q \\cdot k$: alike vectors score high.",
+            Instead(cross=-1.0),
+        ),
+        Misconception(
+            "norms_added",
+            "added the squared norms instead of subtracting them",
+            "All of $\\lVert q \\rVert^2$ and $\\lVert k \\rVert^2$ stands behind the minus: a vector's score with itself is 0.",
+            Instead(of_queries=-0.5, of_keys=-0.5),
+        ),
+        Misconception(
+            "one_norm_for_all",
+            "summed the squares of the whole array: one number, where each row has a norm of its own",
+            "Sum over the features only: `axis=-1`.",
+            Instead(norms=lambda X: np.sum(X**2)),
+        ),
+        Misconception(
+            "divided_by_the_root_of_d",
+            "divided by $\\sqrt{d}$ as well",
+            "That belongs to the dot product. Here the exponent of the Gaussian is wanted as it is.",
+            After(lambda out, Q, **_: out / np.sqrt(Q.shape[-1])),
+        ),
+        Misconception(
+            "keys_in_the_rows",
+            "returned the table turned over: a row for each key, a column for each query",
+            "A row belongs to a query: `Q @ K.T`.",
+            After(lambda out, **_: out.T),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Instead, Misconception, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Property, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, object]
@@ -34,33 +34,21 @@ def _rows_far_apart(draw: Draw) -> Inputs:
     return {"x": offsets + draw.normal(3, 5), "axis": -1}
 
 
-def _plain(x, axis=-1):
-    e = np.exp(x)
-    return e / e.sum(axis=axis, keepdims=True)
+def _own_maximum(x, axis):
+    return x - x.max(axis=axis, keepdims=True)
 
 
-def _one_maximum(x, axis=-1):
-    return _plain(x - x.max(), axis)
+def _own_sum(e, x, axis):
+    return e.sum(axis=axis, keepdims=True)
 
 
-def _one_sum(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum()
+def _normalised(x, axis=-1, *, shift=_own_maximum, rise=np.exp, total=_own_sum):
+    e = rise(shift(x, axis))
+    return e / total(e, x, axis)
 
 
-def _clipped(x, axis=-1):
-    return _plain(np.clip(x, -700, 700), axis)
-
-
-def _forgot_keepdims(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis))
-    return e / e.sum(axis=axis)
-
-
-def _in_place(x, axis=-1):
-    x -= x.max(axis=axis, keepdims=True)
-    np.exp(x, out=x)
-    x /= x.sum(axis=axis, keepdims=True)
+def _written_over(out, x, **_):
+    x[...] = out
     return x
 
 
@@ -90,6 +78,7 @@ SOFTMAX = Exercise(
     difficulty=2,
     minutes=9,
     reference=ref.softmax,
+    recipe=_normalised,
     cases=(
         Case("two rows", _two_rows),
         Case("along the first axis", _columns),
@@ -111,51 +100,76 @@ SOFTMAX = Exercise(
             "no_shift",
             "let the exponentials overflow ($e^x$ is infinite for $x > 709$, and 0 for $x < -745$)",
             "Subtract the largest score of each slice first. The weights stay the same, and the largest exponential is 1.",
-            _plain,
+            Instead(shift=lambda x, axis: x),
         ),
         Misconception(
             "one_maximum_for_all",
             "subtracted a number far above a slice's own maximum (that of the whole array?): the slice underflows to 0/0",
             "Each slice needs its own maximum: `x.max(axis=axis, keepdims=True)`.",
-            _one_maximum,
+            Instead(shift=lambda x, axis: x - x.max()),
         ),
         Misconception(
             "clipped",
             "cut off large scores before the exponential, which makes different scores equal",
             "Shift the scores (subtract their maximum) and don't clip them: differences between scores must survive.",
-            _clipped,
+            Instead(shift=lambda x, axis: np.clip(x, -700, 700)),
         ),
         Misconception(
             "always_last_axis",
             "normalised along the last axis, whatever `axis` says",
             "Pass `axis=axis` to `max` and to `sum`.",
-            lambda x, axis=-1: ref.softmax(x, -1),
+            Before(lambda **_: {"axis": -1}),
         ),
         Misconception(
             "over_everything",
             "normalised over the whole array: all entries together sum to 1",
             "Each slice along `axis` has a sum of its own: `e.sum(axis=axis, keepdims=True)`.",
-            lambda x, axis=-1: np.exp(x - x.max()) / np.exp(x - x.max()).sum(),
+            Instead(shift=lambda x, axis: x - x.max(), total=lambda e, x, axis: e.sum()),
         ),
         Misconception(
             "one_sum_for_all",
             "gave each slice its own maximum, but divided all of them by one sum, that of the whole array",
             "The sum runs along `axis`, as the maximum does: `e.sum(axis=axis, keepdims=True)`.",
-            _one_sum,
+            Instead(total=lambda e, x, axis: e.sum()),
         ),
         Misconception(
             "no_keepdims",
             "dropped the axis in `max` or `sum`, so the result no longer lines up with `x` (for a square array NumPy would "
             "not even complain)",
             "Write `keepdims=True` in both: a column of maxima is then subtracted from the columns of `x`.",
-            _forgot_keepdims,
+            Instead(shift=lambda x, axis: x - x.max(axis=axis), total=lambda e, x, axis: e.sum(axis=axis)),
             raises=True,
         ),
         Misconception(
             "in_place",
             "have the right weights, but wrote them over the scores that were passed in",
             "The caller may still need the scores. Write `x = x - …`, which makes a new array, and not `x -= …`.",
-            _in_place,
+            After(_written_over),
+        ),
+        Misconception(
+            "shifted_by_another_number",
+            "subtracted each slice's mean or its smallest score: the largest may still lie so far above it that its exponential overflows",
+            "Subtract the slice's **largest** score, so that no exponent is above 0.",
+            Instead(shift=lambda x, axis: x - x.mean(axis=axis, keepdims=True)),
+            also=(Instead(shift=lambda x, axis: x - x.min(axis=axis, keepdims=True)),),
+        ),
+        Misconception(
+            "shifted_above_only",
+            "subtracted the maximum above the line, and not below it",
+            "Sum the exponentials that you have made: then the shift cancels.",
+            Instead(total=lambda e, x, axis: np.exp(x).sum(axis=axis, keepdims=True)),
+        ),
+        Misconception(
+            "negated",
+            "took the exponential of $-x$: the smallest score gets the largest weight",
+            "These are scores, not distances: the larger, the better. $e^{x}$, without a minus.",
+            Before(lambda x, **_: {"x": -x}),
+        ),
+        Misconception(
+            "base_two",
+            "took powers of 2 instead of $e$",
+            "The softmax takes $e^x$: `np.exp`.",
+            Instead(rise=np.exp2),
         ),
     ),
     variants=(

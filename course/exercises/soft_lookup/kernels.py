@@ -88,6 +88,12 @@ GAUSSIAN = Exercise(
             also=(lambda q, K: np.exp(-np.abs(q - K).sum(axis=-1) / 2),),
         ),
         Misconception(
+            "added_before_squaring",
+            "added the differences up first and squared their sum: a difference of 1 and one of -1 then cancel",
+            "Square every entry of `K - q`, then add them up: the square stands inside the sum.",
+            lambda q, K: np.exp(-((K - q).sum(axis=-1) ** 2) / 2),
+        ),
+        Misconception(
             "density_factor",
             "divided by $\\sqrt{2\\pi}$, as for the normal *density*",
             "A kernel score need not integrate to 1 (the factor cancels when you normalise). Here a key at distance 0 scores 1.",

@@ -31,10 +31,12 @@ def _more_rows(draw: Draw) -> Inputs:
 
 
 def _several_matches(draw: Draw) -> Inputs:
-    """Two keys equal the query, and one holds its entries in the other order: the same sum, another key."""
+    """Two keys equal the query; one holds its entries in the other order, and one has the same dot product with it."""
     given = _three_rows(draw)
-    again = draw.rng.permutation(np.r_[given["K"], given["q"][None], given["q"][None, ::-1]])
-    return {"q": given["q"], "K": again, "V": draw.normal(5, 3).round(1)}
+    q = given["q"]
+    beside = q + q[::-1] * np.array([1, -1])  # at a right angle to q from q: the products are equal
+    again = draw.rng.permutation(np.r_[given["K"], [q, q[::-1], beside]])
+    return {"q": q, "K": again, "V": draw.normal(6, 3).round(1)}
 
 
 def _no_match(draw: Draw) -> Inputs:
@@ -66,6 +68,11 @@ def _running_mean(q, K, V):
     return total / count if count else total
 
 
+def _same_product(q, K, V):
+    matches = np.equal(K @ q, q @ q)
+    return V[matches].mean(axis=0) if matches.any() else np.zeros(V.shape[1])
+
+
 def _first_match(q, K, V):
     matches = np.equal(K, q).all(axis=1)
     return V[np.argmax(matches)] if matches.any() else np.zeros(V.shape[1])
@@ -81,7 +88,7 @@ HARD_LOOKUP = Exercise(
     title="The exact lookup",
     points=2,
     difficulty=2,
-    minutes=8,
+    minutes=7,
     reference=ref.hard_lookup,
     cases=(
         Case("one match among three rows", _three_rows),
@@ -103,6 +110,12 @@ HARD_LOOKUP = Exercise(
             "counted a key as a match as soon as *one* of its entries equals the query's",
             "The whole key must be equal: collapse the last axis with `all`, not `any`.",
             lambda q, K, V: V[np.equal(K, q).any(axis=1)].mean(axis=0) if np.equal(K, q).any() else np.zeros(V.shape[1]),
+        ),
+        Misconception(
+            "counted_equal_entries",
+            "gave each key as much weight as it has entries equal to the query's",
+            "A key counts only if *all* of its entries are equal, and then once: collapse the last axis with `all`, not with `sum`.",
+            lambda q, K, V: np.equal(K, q).sum(axis=1) @ V / max(np.equal(K, q).sum(), 1),
         ),
         Misconception(
             "added_the_matches",
@@ -149,6 +162,12 @@ HARD_LOOKUP = Exercise(
                 if np.isclose(K, q, atol=1e-2).all(1).any()
                 else np.zeros(V.shape[1])
             ),
+        ),
+        Misconception(
+            "same_dot_product",
+            "took a key for the query where its dot product with the query is as large as the query's with itself",
+            "Other keys can have the same product. Compare the entries: `(K == q).all(axis=-1)`.",
+            _same_product,
         ),
         Misconception(
             "returned_rows",
@@ -230,7 +249,7 @@ NORMALIZE = Exercise(
     title="Shares of a total",
     points=2,
     difficulty=2,
-    minutes=7,
+    minutes=6,
     reference=ref.normalize,
     recipe=_shares,
     cases=(

@@ -9,6 +9,7 @@ from solutions import soft_lookup as ref
 RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
 HALVING = Code("lambda q, K: (1 + (K > q).mean(axis=1)) * 2.0 ** -np.abs(K - q).sum(axis=1)")  # q and K don't commute
 FAINT = Code("lambda q, K: 1e-30 / (1 + np.abs(K - q).sum(axis=-1))")
+RANK = Code("lambda q, K: (np.abs(K - q).sum(axis=1)[:, None] <= np.abs(K - q).sum(axis=1)).sum(axis=1) / 2.0")  # keys as near
 SAME_CELL = Code("lambda q, K: (np.floor(K) == np.floor(q)).mean(axis=1)")
 
 
@@ -37,6 +38,11 @@ def _nothing_near(draw: Draw) -> dict[str, object]:
 
 def _tiny_scores(draw: Draw) -> dict[str, object]:
     return _by_hand(draw) | {"kernel": FAINT}
+
+
+def _ranked(draw: Draw) -> dict[str, object]:
+    """The score of a key depends on the other keys: on how many of them lie at least as far away."""
+    return _by_hand(draw) | {"kernel": RANK}
 
 
 def _one_key_at_a_time(q, K, V, kernel):
@@ -73,6 +79,7 @@ ATTENTION_POOL = Exercise(
         Case("more keys, more dimensions", _more_keys),
         Case("no key is near", _nothing_near, edge=0.25),
         Case("tiny scores", _tiny_scores, edge=0.15),
+        Case("a kernel that ranks the keys", _ranked, edge=0.1),
     ),
     hints=(
         "You have every piece: a function that scores the keys, and one that makes scores weights. What is left to do with `V`?",
@@ -148,6 +155,12 @@ ATTENTION_POOL = Exercise(
             Instead(swapped=True),
         ),
         Misconception(
+            "one_key_at_a_time",
+            "asked the kernel about one key at a time: a kernel that compares the keys with one another then gives other scores",
+            "One call, with all keys: `kernel(q, K)` returns the `m` scores.",
+            _one_key_at_a_time,
+        ),
+        Misconception(
             "added_an_epsilon",
             "took tiny scores for none, by a constant added to their sum or a floor under it",
             "Divide by the true sum; your `normalize` does.",
@@ -157,7 +170,6 @@ ATTENTION_POOL = Exercise(
     variants=(
         Variant("matmul", lambda q, K, V, kernel: V.T @ ref.normalize(kernel(q, K))),
         Variant("weighted_sum", lambda q, K, V, kernel: (ref.normalize(kernel(q, K))[:, None] * V).sum(axis=0)),
-        Variant("one_key_at_a_time", _one_key_at_a_time),
     ),
 )
 
@@ -240,7 +252,7 @@ NADARAYA_WATSON = Exercise(
     title="Many queries at once",
     points=3,
     difficulty=3,
-    minutes=10,
+    minutes=9,
     reference=ref.nadaraya_watson,
     recipe=_fit,
     cases=(
@@ -391,6 +403,16 @@ def _value_hidden(x, y, width):
     )
 
 
+def _asked_at_every_place(x, y, width):
+    others = [np.arange(len(x)) != j for j in range(len(x))]
+    return np.array([y - ref.nadaraya_watson(x, x[o], y[o], width) for o in others])
+
+
+def _asked_where_shown(x, y, width):
+    others = [np.arange(len(x)) != j for j in range(len(x))]
+    return np.array([y[o] - ref.nadaraya_watson(x[o], x[o], y[o], width) for o in others])
+
+
 def _by_deletion(x, y, width):
     total = 0.0
     for j in range(len(x)):
@@ -410,7 +432,7 @@ LEAVE_ONE_OUT = Exercise(
     points=2,
     kind="use",
     difficulty=3,
-    minutes=10,
+    minutes=9,
     reference=ref.leave_one_out,
     recipe=_error,
     cases=(
@@ -481,6 +503,18 @@ LEAVE_ONE_OUT = Exercise(
             "All *other* points belong to the table, the later ones as well.",
             Instead(residuals=_past_only),
             also=(Instead(residuals=_past_only_or_nothing),),
+        ),
+        Misconception(
+            "asked_at_every_place",
+            "left each point out in turn, but then averaged the errors at *all* points, most of which the fit was shown",
+            "Of each fit only the error at point `j` counts, the one that was left out: `m` errors in all.",
+            Instead(residuals=_asked_at_every_place),
+        ),
+        Misconception(
+            "asked_where_shown",
+            "left each point out in turn, but then averaged the errors at the points that the fit *was* shown",
+            "Ask each fit at the point that was left out, `x[j:j+1]`, and compare with `y[j]`.",
+            Instead(residuals=_asked_where_shown),
         ),
         Misconception(
             "value_hidden",

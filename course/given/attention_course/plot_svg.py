@@ -10,8 +10,6 @@ import io
 import re
 from typing import Any
 
-import matplotlib as mpl
-
 from attention_course.drawing.colours import INK, PAPER, ROLES, contrast, mix, style_sheet
 
 _TAG = re.compile(r'<(?P<tag>\w+)(?P<before>[^<>]*?) style="(?P<style>[^"]*)"')
@@ -28,6 +26,8 @@ _LIGHTER |= {shades.light.lower(): shades for name, shades in ROLES.items() if n
 def plot_svg(fig: Any, alt: str) -> str:
     """`fig` as SVG text that is described by `alt`: the same for the same figure, in every process."""
     width, height = (round(96 * float(inches)) for inches in fig.get_size_inches())
+    import matplotlib as mpl
+
     own: Any = {"svg.fonttype": "none", "svg.hashsalt": hashlib.sha256(alt.encode()).hexdigest()[:12]}
     with io.StringIO() as file, mpl.rc_context(own):
         fig.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

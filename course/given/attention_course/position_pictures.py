@@ -1,4 +1,4 @@
-"""The pictures of lesson 06: clocks, pairs that turn, two arrows that turn, heads that look back, two layers that learn to copy.
+"""The pictures of lesson 06: clocks, arrows and pairs that turn, a page read, heads that look back, two layers that copy.
 
 Each function returns what a notebook shows. What they draw of the learner's own functions is handed to them.
 """
@@ -111,6 +111,28 @@ def pairs_that_turn() -> Moving:
         labels={"position": "position p of the query"},
         alt="A query of width 8 as four pairs, each an arrow of length 1.5. At position 3 the first has turned by 3 radians, the "
         "second by 0.3, the third by 0.03, the last by 0.003: fast pairs tell near places apart, slow ones far ones.",
+    )
+
+
+def read_a_page(moved: Mapping[int, float], stretched: Mapping[float, float]) -> None:
+    """The loss of a trained model on a page where all positions are moved, and where they are stretched."""
+    fig, (left, right) = figure(2, height=2.9, width=3.8)
+    places = range(len(moved))
+    left.plot(places, list(moved.values()), "o-", color=COLOURS[0])
+    left.set_xticks(places, [f"{m:,}" for m in moved])
+    left.set(xlabel="moved by m", ylabel="loss", xlim=(-0.4, len(moved) - 0.6))
+    for place, loss in zip(places, moved.values(), strict=True):
+        left.text(place, loss + 0.12, f"{loss:.2f}", ha="center")
+    right.plot(list(stretched), list(stretched.values()), "o-", color=COLOURS[1])
+    right.set(xlabel="stretched by s", xticks=[-1, 0, 0.5, 1, 1.5, 2])
+    for s, name, x, y in ((0, "nothing turned", 0, 0.12), (1, "as trained", 0, -0.3), (0.5, "", 0.3, 0.05)):
+        right.text(s + x, stretched[s] + y, f"{name} {stretched[s]:.2f}".strip(), ha="center")
+    for ax in (left, right):
+        ax.set(ylim=(3, 6))
+    show(
+        fig,
+        alt="The loss of SmolLM2 on a page. Left: moved by 0, 1,000 and 8,000 it is the same, 3.63. Right, by the stretch s of "
+        "the positions: about 5.4 at -1, 5.5 at 0, where nothing is turned, then down to 3.6 at 1 and 1.25, and 4.0 at 2.",
     )
 
 

@@ -201,6 +201,16 @@ def logits_with(
 
     All of the model but its attention: norms, feed-forward parts, sums, and the table of tokens at both ends.
     """
+    logits: Tensor = hidden_with(weights, ids, attentions) @ weights["embed"].mT
+    return logits
+
+
+def hidden_with(
+    weights: Mapping[str, Any],
+    ids: Int[Tensor, "batch new"],
+    attentions: Sequence[Callable[[Float[Tensor, "batch new d_model"]], Float[Tensor, "batch new d_model"]]],
+) -> Float[Tensor, "batch new d_model"]:
+    """What `logits_with` multiplies by the table of tokens in its last step."""
 
     def norm(x: Tensor, scale: Tensor) -> Tensor:
         return F.rms_norm(x, scale.shape, scale, weights["eps"])
@@ -210,8 +220,7 @@ def logits_with(
         x = x + attend(norm(x, layer["norm1"]))
         h = norm(x, layer["norm2"])
         x = x + (F.silu(h @ layer["Wgate"]) * (h @ layer["Wup"])) @ layer["Wdown"]
-    logits: Tensor = norm(x, weights["norm"]) @ weights["embed"].mT
-    return logits
+    return norm(x, weights["norm"])
 
 
 def reference_logits(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"], flaw: str = "") -> Float[Tensor, "batch n vocab"]:
