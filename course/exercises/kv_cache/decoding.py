@@ -47,7 +47,7 @@ def _long_prompt(draw: Draw):
     """So long a prompt that a table of all its scores is by far the largest thing that could be made."""
     model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
     ids = make_ids(draw, 1, 128, vocab=5)
-    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 8}), LENGTH))
+    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
 
 
 def _taken_back(draw: Draw):
@@ -61,12 +61,6 @@ def _other_weights(draw: Draw):
     model, other = make_model(draw), make_model(draw)
     calls = (_extend(make_ids(draw, 2, 5)), Call("swap", {"model": other}), _step(draw, 2), _step(draw, 2))
     return Script({"model": model, "capacity": 11}, None, calls)
-
-
-def _long_prompt(draw: Draw):
-    """A chunk of two has little to make; a whole prompt's scores do not fit."""
-    model = make_model(draw, heads=8)
-    return Script({"model": model, "capacity": 48}, None, (Call("prefill", {"ids": make_ids(draw, 1, 48), "chunk": 2}), LENGTH))
 
 
 class _Decoder:
@@ -200,17 +194,12 @@ class _DropsTheRest(_Decoder):
         return super().prefill(ids[:, :whole], chunk)
 
 
-<<<<<<< HEAD
-class _PromptAtOnce(_Decoder):
-=======
 class _IgnoresTheChunk(_Decoder):
->>>>>>> main
     def prefill(self, ids, chunk):
         self.clear()
         return self.extend(ids)[:, -1]
 
 
-<<<<<<< HEAD
 class _AsManyChunks(_Decoder):
     """`torch.chunk` wants to know how many pieces there shall be."""
 
@@ -219,8 +208,6 @@ class _AsManyChunks(_Decoder):
         return [self.extend(part) for part in ids.chunk(chunk, dim=1)][-1][:, -1]
 
 
-=======
->>>>>>> main
 class _Unrotated(_Decoder):
     def rotate_key(self, k, pos):
         return k
@@ -314,11 +301,7 @@ CACHED_MODEL = Exercise(
         Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
         Case("a second prompt", _second_prompt, edge=0.15),
         Case("a draft is taken back", _taken_back, edge=0.15),
-<<<<<<< HEAD
-        Case("a long prompt in chunks of two, in little memory", _long_prompt, room=5.0, edge=0.1),
-=======
         Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=24.0, edge=0.1),
->>>>>>> main
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
@@ -387,9 +370,11 @@ CACHED_MODEL = Exercise(
         ),
         Misconception(
             "chunk_ignored",
-            "put the whole prompt through the model at once: its table of scores is as wide as it is long",
-            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each.",
+            "put too much of the prompt through the model at once: the table of scores of `chunk` tokens is small",
+            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each. "
+            "(`ids.chunk(chunk, dim=1)` makes that *many* parts.)",
             _IgnoresTheChunk,
+            also=(_AsManyChunks,),
             raises=True,
         ),
         Misconception(
@@ -427,15 +412,6 @@ CACHED_MODEL = Exercise(
             "forgot everything, where the last n tokens were to be forgotten",
             "Call `rewind(n)` on the cache of every layer, not `reset()`.",
             _RewindsEverything,
-        ),
-        Misconception(
-            "prompt_at_once",
-            "put too much of the prompt through the layers at once",
-            "At most `chunk` tokens a call: `ids.split(chunk, dim=1)` makes parts of that size. (`ids.chunk(chunk, dim=1)` makes that many "
-            "parts.)",
-            _PromptAtOnce,
-            also=(_AsManyChunks,),
-            raises=True,
         ),
         Misconception(
             "one_cache_for_all_layers",
