@@ -157,7 +157,7 @@ def dials() -> Moving:
     return slider(
         _dials,
         n=[2, 4, 8, 16, 64, 256, 1024, 4096, 32_768],
-        start={"n": 8},
+        start={"n": 4096},
         labels={"n": "tokens in the context"},
         alt="Eight dials. The longer the context, the more dials fill with rays, fastest first; their mean shrinks to a point.",
     )
