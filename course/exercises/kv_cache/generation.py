@@ -119,12 +119,6 @@ GENERATE = Exercise(
             Instead(chosen=0),
         ),
         Misconception(
-            "calls_counted",
-            "counted the calls of the model, one for each new token, and not the tokens that it processes",
-            "A call on the whole text processes all its tokens. Add the number of tokens that go in.",
-            lambda model, ids, n, use_cache: (ref.generate(model, ids, n, use_cache)[0], n),
-        ),
-        Misconception(
             "prompt_missing",
             "returned the new tokens only",
             "The result begins with the prompt: (batch, n0 + n).",
