@@ -409,6 +409,12 @@ CRITICAL_BATCH = Exercise(
             Instead(flops=1),
         ),
         Misconception(
+            "ratio_of_the_parameters",
+            "returned how many times the experts raise the critical batch, and not the batch",
+            "Without experts it is the border, peak over bandwidth at 2 bytes a parameter. The experts multiply it by this ratio.",
+            lambda: 236 / 21,
+        ),
+        Misconception(
             "rates_of_the_data_sheet",
             "took the rates of the data sheet, 989 TFLOP/s and 4.8 TB/s",
             "This lesson assumes rates a little below them: 790e12 and 4.3e12.",
@@ -473,6 +479,12 @@ LONGEST_CONTEXT = Exercise(
             "stopped one power of two early, or took four bytes a number for the cache",
             "Everything is in 2 bytes a number. Does it hold at twice your answer as well?",
             Instead(element=4),
+        ),
+        Misconception(
+            "the_exponent",
+            "gave the exponent, and not the power of two",
+            "A number of tokens is asked for: $2^k$, not $k$.",
+            lambda: 7,
         ),
         Misconception(
             "not_a_power_of_two",
