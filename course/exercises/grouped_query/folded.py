@@ -46,9 +46,17 @@ def _turned(O, G):
     return O.unflatten(-3, (G, -1)).transpose(-4, -3).flatten(-4, -3)
 
 
-def _weights_per_head(Q, K, V):
+def _still_folded(Q, K, V):
     O, A = ref.gqa_grouped(Q, K, V)
-    return O, A.flatten(-4, -3)
+    return O, A.flatten(-3, -2)
+
+
+def _masked_late(Q, K, V):
+    """The mask acts on the weights."""
+    G, n, m = K.shape[-3], Q.shape[-2], K.shape[-2]
+    S = Q.unflatten(-3, (G, -1)).flatten(-3, -2) @ K.mT / math.sqrt(Q.shape[-1])
+    A = torch.softmax(S, dim=-1).unflatten(-2, (-1, n)) * _lower_right(n, m)
+    return (A.flatten(-3, -2) @ V).reshape(*Q.shape[:-1], V.shape[-1]), A
 
 
 def _einsum(Q, K, V):
@@ -89,7 +97,7 @@ GQA_GROUPED = Exercise(
     title="Grouped, without a copy",
     points=3,
     difficulty=3,
-    minutes=20,
+    minutes=22,
     reference=ref.gqa_grouped,
     recipe=Made(_grouped),
     tensors=True,
@@ -175,6 +183,18 @@ GQA_GROUPED = Exercise(
             "Return them as (…, G, r, n, m): group, then head in the group.",
             After(lambda out, **_: (out[0], out[1].flatten(-4, -3))),
         ),
+        Misconception(
+            "weights_still_folded",
+            "got the values right, and returned the weights folded, with $r n$ rows to a group",
+            "Unfold them to (…, G, r, n, m): group, then head in the group, then query.",
+            _still_folded,
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the keys that a query may not see have taken their share, and what is left sums to less than 1",
+            "Fill the forbidden **scores** with $-\\infty$, before the softmax.",
+            _masked_late,
+        ),
     ),
     variants=(
         Variant("einsum", _einsum),
@@ -245,7 +265,7 @@ GROUPED_CHUNK = Exercise(
     tolerance=FLOAT32,
     kind="bug",
     difficulty=3,
-    minutes=10,
+    minutes=12,
     cases=(
         Case("a prompt, two heads to a group", _qkv(4, 2, 3, 3, 5, 2)),
         Case("a decode step", _qkv(6, 2, 1, 5, 3, 2, 2)),

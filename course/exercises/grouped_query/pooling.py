@@ -47,7 +47,7 @@ MHA_TO_GQA = Exercise(
     recipe=Made(_pooled),
     tensors=True,
     difficulty=2,
-    minutes=6,
+    minutes=5,
     cases=(
         Case("four heads of width 2, two groups", _projection(4, 2, 2, 1)),
         Case("other sizes", _drawn, grad=("W",)),

@@ -65,7 +65,7 @@ ATTEND_CACHED = Exercise(
     title="Attention of the newest tokens",
     points=2,
     difficulty=3,
-    minutes=8,
+    minutes=9,
     reference=ref.attend_cached,
     recipe=Made(_cached),
     tensors=True,
@@ -134,6 +134,12 @@ ATTEND_CACHED = Exercise(
             Instead(scale=lambda d: 1.0),
         ),
         Misconception(
+            "scaled_by_the_number_of_keys",
+            "divided the scores by the root of the number of keys",
+            "The scale is $1/\\sqrt{d_k}$, the width of a query, however many keys there are. The given `attention` has it.",
+            _checked(lambda q, K, V: ref.attend_cached(q * (q.shape[-1] / K.shape[-2]) ** 0.5, K, V)),
+        ),
+        Misconception(
             "scaled_by_d",
             "divided the scores by $d_k$, not by its root",
             "The given `attention` divides by $\\sqrt{d_k}$: hand queries, keys and values to it.",
@@ -176,6 +182,11 @@ def _longest_everywhere(lengths):
 def _mask_of_the_longest(lengths, new, capacity):
     pos, _ = ref.batch_positions(lengths, new, capacity)
     return pos, ref.batch_positions(_longest_everywhere(lengths), new, capacity)[1]
+
+
+def _one_row_for_all(lengths, new, capacity):
+    pos, _ = ref.batch_positions(lengths, new, capacity)
+    return pos, (torch.arange(capacity) <= pos.max()).expand(len(lengths), new, capacity)
 
 
 def _free_slots_visible(lengths, new, capacity):
@@ -230,6 +241,12 @@ BATCH_POSITIONS = Exercise(
             "used the longest text's mask for all rows: the shorter ones look into slots where nothing of theirs has been written",
             "A slot beyond a row's own tokens is free, or holds what an earlier text left there. Compare with each row's own positions.",
             _mask_of_the_longest,
+        ),
+        Misconception(
+            "one_mask_for_every_query",
+            "compared the slots with the furthest position of all: every query of every row sees the same slots",
+            "Each row, and in it each new token, sees up to its own position: compare with `pos`, not with its maximum.",
+            _one_row_for_all,
         ),
         Misconception(
             "free_slots_visible",

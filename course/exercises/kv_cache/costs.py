@@ -57,7 +57,7 @@ STEP_FLOPS = Exercise(
     title="Operations of one step",
     points=1.5,
     difficulty=2,
-    minutes=8,
+    minutes=9,
     reference=ref.step_flops,
     recipe=Made(_flops),
     cases=(
@@ -151,7 +151,7 @@ CHATS_THAT_FIT = Exercise(
     kind="estimate",
     points=1,
     difficulty=2,
-    minutes=6,
+    minutes=7,
     reference=ref.chats_that_fit,
     recipe=Made(_chats),
     tolerance=WHOLE,
@@ -182,6 +182,12 @@ CHATS_THAT_FIT = Exercise(
             "gave the whole 80 GB to the caches",
             "The weights are there too: 6.7e9 numbers of 2 bytes.",
             Instead(parameters=0.0),
+        ),
+        Misconception(
+            "weights_of_one_byte",
+            "counted one byte for each of the weights",
+            "In bfloat16 a number takes 2 bytes, a weight too.",
+            lambda: 68,
         ),
         Misconception(
             "four_bytes_in_the_cache",

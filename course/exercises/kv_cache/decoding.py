@@ -47,7 +47,7 @@ def _long_prompt(draw: Draw):
     """So long a prompt that a table of all its scores is by far the largest thing that could be made."""
     model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
     ids = make_ids(draw, 1, 128, vocab=5)
-    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 8}), LENGTH))
+    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
 
 
 def _taken_back(draw: Draw):
@@ -210,7 +210,7 @@ CACHED_MODEL = Exercise(
     title="A model that remembers",
     points=4,
     difficulty=4,
-    minutes=24,
+    minutes=34,
     reference=ref.CachedModel,
     recipe=Made(_with),
     tensors=True,
@@ -291,9 +291,11 @@ CACHED_MODEL = Exercise(
         ),
         Misconception(
             "chunk_ignored",
-            "put the whole prompt through the model at once: its table of scores is as wide as it is long",
-            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each.",
+            "put too much of the prompt through the model at once: the table of scores of `chunk` tokens is small",
+            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each. "
+            "(`ids.chunk(chunk, dim=1)` makes that *many* parts.)",
             Instead(parts=lambda self, ids, chunk: [ids]),
+            also=(Instead(parts=lambda self, ids, chunk: ids.chunk(chunk, dim=1)),),
             raises=True,
         ),
         Misconception(

@@ -251,7 +251,7 @@ KV_CACHE = Exercise(
     title="A cache for keys and values",
     points=3,
     difficulty=2,
-    minutes=14,
+    minutes=16,
     reference=ref.KVCache,
     recipe=Made(_with),
     tensors=True,
@@ -294,6 +294,12 @@ KV_CACHE = Exercise(
             "joined old and new along the head axis",
             "Axes count as (batch, head, token, width). The token axis is -2.",
             Instead(join=lambda self, old, new: torch.cat([old, new], dim=1)),
+        ),
+        Misconception(
+            "joined_along_the_width",
+            "joined old and new along the features: a key of twice the width, where there should be twice as many keys",
+            "Axes count as (batch, head, token, width). The token axis is -2.",
+            Instead(join=lambda self, old, new: torch.cat([old, new], dim=-1)),
         ),
         Misconception(
             "no_limit",

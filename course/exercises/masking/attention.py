@@ -173,7 +173,7 @@ MASKED_SDPA = Exercise(
     title="Attention that obeys a mask",
     points=3,
     difficulty=4,
-    minutes=20,
+    minutes=18,
     reference=ref.masked_sdpa,
     recipe=attend,
     tensors=True,
@@ -250,9 +250,15 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "minus_infinity_only",
-            "have it right wherever something may be seen; but a row of only $-\\infty$ becomes NaN",
+            "gave the softmax rows of only $-\\infty$: those become NaN",
             "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
             _only_infinity(),
+        ),
+        Misconception(
+            "minus_infinity_times_zero",
+            "multiplied the mask by $-\\infty$. Where the mask is 0 the product is NaN, and one NaN spreads over its whole row",
+            "Write $-\\infty$ where a key is forbidden and touch nothing else: `masked_fill(~keep, -math.inf)`.",
+            Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=_as_they_are),
         ),
         Misconception(
             "minus_1e9",

@@ -89,6 +89,12 @@ PADDING_MASK = Exercise(
             After(lambda out, **_: out[:, 0]),
         ),
         Misconception(
+            "a_row_for_each_query",
+            "made `m` equal rows for each sequence: that fits scores with as many queries as keys, and no others",
+            "Leave the query axis at size 1, shape (batch, 1, key): it broadcasts over any number of queries.",
+            After(lambda out, lengths, m: out.expand(-1, m, -1)),
+        ),
+        Misconception(
             "masked_queries",
             "put the positions on the query axis: (batch, key, 1) hides rows, and every blank **key** stays visible",
             "What must not be looked at is a key, and keys are the last axis.",
