@@ -143,9 +143,9 @@ def mla_absorbed(
     `X` holds the `new` newest tokens; `C` the latents of **all** tokens so far, the new
     ones included, so the causal mask is aligned to the end. $U_h = A_h C$, where $A_h$
     are exactly the weights of `mla_naive`. $Y$ is what `mla_naive` gives in the last
-    `new` rows. Return these two; the decorator `tells_copies` adds a third: whether
-    anything **larger than the cache** was made on the way. In a decode step it should
-    be False, also in a batch.
+    `new` rows. Return these two; the decorator `tells_copies` adds a third: whether any
+    tensor made on the way is **larger than the largest** of those given and returned,
+    in bytes. Behind many tokens that is `C`. It should be False, also in a batch.
 
     >>> shapes = (3, 5, 7), (3, 2, 7), (3, 2, 4), (3, 4, 5)
     >>> C = torch.tensor([[2.0, 0.0], [4.0, 6.0]])
@@ -197,8 +197,9 @@ def mla_decoupled(
     $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the
     latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be
     none); both come back, as new tensors, with the rows of the new tokens below. Return
-    these; the decorator `tells_copies` adds whether anything larger than that cache was
-    made on the way. In a decode step it should be False, also in a batch.
+    these; the decorator `tells_copies` adds whether any tensor made on the way is
+    larger, in bytes, than the largest of what is given and returned (a cache counts as
+    one). Behind many tokens that is the new cache. It should be False, also in a batch.
 
     >>> X, cache = torch.randn(1, 8), (torch.randn(4, 7), torch.randn(4, 2))
     >>> shapes = [(8, 6), (3, 6, 5), (3, 6, 2)]  # of the queries

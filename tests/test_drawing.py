@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from attention_course.drawing import Drawing
-from attention_course.drawing.colours import PAPER, ROLES, contrast
+from attention_course.drawing.colours import PAPER, ROLES, bright, contrast, mix, paint
 from attention_course.thread import INDEX, TOKENS, VECTORS
 from PIL import Image
 
@@ -103,3 +103,11 @@ def test_a_wide_drawing_is_shown_as_wide_as_a_column_and_remembers_its_width() -
     assert ' width="840"' in text
     assert re.search(r'viewBox="\S+ \S+ 982 ', text)
     assert 'style="--wide:982px;' in text
+
+
+@pytest.mark.parametrize("role", sorted(ROLES))
+@pytest.mark.parametrize("opacity", [0.0, 0.15, 0.3, 0.45, 0.6, 0.75])
+def test_numbers_on_coloured_cells_are_readable_on_light_and_on_dark(role: str, opacity: float) -> None:
+    kind = ("bright", role) if bright(role, opacity) else ("line", "plain")
+    for letters, cell, page in zip(paint(*kind), paint("heat", role), PAPER, strict=True):
+        assert contrast(letters, mix(cell, page, opacity)) >= 4.2

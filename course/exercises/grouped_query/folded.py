@@ -46,9 +46,17 @@ def _turned(O, G):
     return O.unflatten(-3, (G, -1)).transpose(-4, -3).flatten(-4, -3)
 
 
-def _weights_per_head(Q, K, V):
+def _still_folded(Q, K, V):
     O, A = ref.gqa_grouped(Q, K, V)
-    return O, A.flatten(-4, -3)
+    return O, A.flatten(-3, -2)
+
+
+def _masked_late(Q, K, V):
+    """The mask acts on the weights."""
+    G, n, m = K.shape[-3], Q.shape[-2], K.shape[-2]
+    S = Q.unflatten(-3, (G, -1)).flatten(-3, -2) @ K.mT / math.sqrt(Q.shape[-1])
+    A = torch.softmax(S, dim=-1).unflatten(-2, (-1, n)) * _lower_right(n, m)
+    return (A.flatten(-3, -2) @ V).reshape(*Q.shape[:-1], V.shape[-1]), A
 
 
 def _einsum(Q, K, V):
@@ -89,7 +97,7 @@ GQA_GROUPED = Exercise(
     title="Grouped, without a copy",
     points=3,
     difficulty=3,
-    minutes=20,
+    minutes=22,
     reference=ref.gqa_grouped,
     recipe=Made(_grouped),
     tensors=True,
@@ -175,6 +183,18 @@ GQA_GROUPED = Exercise(
             "Return them as (…, G, r, n, m): group, then head in the group.",
             After(lambda out, **_: (out[0], out[1].flatten(-4, -3))),
         ),
+        Misconception(
+            "weights_still_folded",
+            "got the values right, and returned the weights folded, with $r n$ rows to a group",
+            "Unfold them to (…, G, r, n, m): group, then head in the group, then query.",
+            _still_folded,
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the keys that a query may not see have taken their share, and what is left sums to less than 1",
+            "Fill the forbidden **scores** with $-\\infty$, before the softmax.",
+            _masked_late,
+        ),
     ),
     variants=(
         Variant("einsum", _einsum),
@@ -186,15 +206,31 @@ GQA_GROUPED = Exercise(
 # ---------------------------------------------------------------------------------------------- by the fused kernel
 
 
-def _by_sdpa(keep):
-    """The fold handed to PyTorch's builtin, with `keep(n, m, r)` as its mask, (r n, m) or "builtin" for its own."""
+def _stairs(keep, r, shift):
+    """One staircase down the folded rows of r heads."""
+    n, m = keep.shape
+    return torch.ones(r * n, m, dtype=torch.bool).tril(shift)
+
+
+def _by_sdpa(
+    *,
+    seen=_lower_right,
+    stacked=lambda keep, r: keep.repeat(r, 1),
+    given=lambda keep, Q: keep,
+    swap=False,
+    scale=lambda d: d**-0.5,
+    output=lambda O, G: O,
+):
+    """The fold handed to PyTorch's builtin. `seen` is the mask of one head, `stacked` makes of it that of the r n folded rows,
+    `given` what is handed over; `swap` takes h as s G + g."""
 
     def answer(Q, K, V):
         (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
-        mask = keep(n, m, H // G)
-        options = {"is_causal": True} if mask is None else {"attn_mask": mask}
-        O = torch.nn.functional.scaled_dot_product_attention(Q.reshape(*lead, G, H // G * n, d), K, V, **options)
-        return O.reshape(*lead, H, n, -1)
+        r = H // G
+        folded = (Q.unflatten(-3, (r, G)).transpose(-4, -3) if swap else Q.unflatten(-3, (G, r))).reshape(*lead, G, r * n, d)
+        mask = given(stacked(seen(n, m), r), Q)
+        O = torch.nn.functional.scaled_dot_product_attention(folded, K, V, attn_mask=mask, scale=scale(d)).unflatten(-2, (r, n))
+        return output((O.transpose(-4, -3) if swap else O).reshape(*lead, H, n, -1), G)
 
     return answer
 
@@ -211,11 +247,12 @@ def _one_head_at_a_time(Q, K, V):
     )
 
 
-def _offset_first(n, m, r):
-    """Some key for every row, so that nothing is undefined."""
-    keep = torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)
-    keep[:, 0] = True
-    return keep
+def _aligned_at_the_end(keep, r):
+    """Successive tokens, the last folded row at the end; some key for every row, so that nothing is undefined."""
+    n, m = keep.shape
+    stairs = _stairs(keep, r, m - r * n)
+    stairs[:, 0] = True
+    return stairs
 
 
 GROUPED_CHUNK = Exercise(
@@ -223,11 +260,12 @@ GROUPED_CHUNK = Exercise(
     title="Find the bug: the fold in a fused kernel",
     points=2,
     reference=ref.grouped_chunk,
+    recipe=Made(_by_sdpa),
     tensors=True,
     tolerance=FLOAT32,
     kind="bug",
     difficulty=3,
-    minutes=10,
+    minutes=12,
     cases=(
         Case("a prompt, two heads to a group", _qkv(4, 2, 3, 3, 5, 2)),
         Case("a decode step", _qkv(6, 2, 1, 5, 3, 2, 2)),
@@ -248,19 +286,19 @@ GROUPED_CHUNK = Exercise(
             "not_repaired",
             "left `is_causal=True` in: row after row it lets the heads of one token see different keys, and a decode step only the first few",
             "Pass a mask of your own: (r n, m), each head's rows with the same lower-right pattern.",
-            _by_sdpa(lambda n, m, r: None),
+            Instead(stacked=lambda keep, r: _stairs(keep, r, 0)),
         ),
         Misconception(
             "heads_still_tokens",
             "aligned the mask to the end, but still took the folded rows for successive tokens",
             "Row $s\\,n + i$ is query $i$ of head $s$: it sees what query $i$ sees, whatever $s$ is.",
-            _by_sdpa(_offset_first),
+            Instead(stacked=_aligned_at_the_end),
         ),
         Misconception(
             "mask_of_the_first_head",
             "aligned the mask to the end of the first head, and let one staircase run on through the others, which so see later keys",
             "The staircase begins anew with each head of the group: repeat the mask of one head.",
-            _by_sdpa(lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - n)),
+            Instead(stacked=lambda keep, r: _stairs(keep, r, keep.shape[1] - keep.shape[0])),
         ),
         Misconception(
             "scores_materialised",
@@ -273,24 +311,54 @@ GROUPED_CHUNK = Exercise(
             "still_upper_left",
             "aligned the mask of each head to the first keys: with a past, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
-            _by_sdpa(lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
-            also=(_by_sdpa(lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m).repeat(r, 1)),),
+            Instead(seen=lambda n, m: torch.ones(n, m, dtype=torch.bool).tril()),
+            also=(Instead(seen=lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)),),
         ),
         Misconception(
             "mask_interleaved",
             "repeated each row of the mask in place, while the folded rows run through all queries of one head first",
             "Repeat the whole mask, not its rows.",
-            _by_sdpa(lambda n, m, r: _lower_right(n, m).repeat_interleave(r, 0)),
+            Instead(stacked=lambda keep, r: keep.repeat_interleave(r, 0)),
         ),
         Misconception(
             "no_mask",
             "left the mask out: right for a decode step, and wrong for every chunk",
             "Query $i$ sees the keys $j \\le i + (m - n)$.",
-            _by_sdpa(lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool)),
+            Instead(seen=lambda n, m: torch.ones(n, m, dtype=torch.bool)),
+        ),
+        Misconception(
+            "mask_added",
+            "made numbers of the mask: 1 and 0 are **added** to the scores, and hide nothing",
+            "A boolean mask hides where it is False. One of numbers needs minus infinity there.",
+            Instead(given=lambda keep, Q: keep.to(Q.dtype)),
+        ),
+        Misconception(
+            "heads_modulo_groups",
+            "split the head axis as (r, G): head $h$ went to group h mod G",
+            "The fold was right: (G, r), groups first, so that neighbours share a group.",
+            Instead(swap=True),
+        ),
+        Misconception(
+            "output_heads_reordered",
+            "returned the heads of the output in another order than those of `Q`",
+            "Reshape (…, G, r n, d) back to (…, H, n, d), with no transpose between.",
+            Instead(output=_turned),
+        ),
+        Misconception(
+            "scaled_twice",
+            "scaled the queries or the scores, and the kernel did it again",
+            "`F.scaled_dot_product_attention` divides by $\\sqrt{d_k}$ itself.",
+            Instead(scale=lambda d: 1 / d),
+        ),
+        Misconception(
+            "unscaled",
+            "switched the scale off: `scale=1.0`",
+            "Leave `scale` out: the kernel divides by $\\sqrt{d_k}$ itself.",
+            Instead(scale=lambda d: 1.0),
         ),
     ),
     variants=(
-        Variant("mask_by_expand", _by_sdpa(lambda n, m, r: _lower_right(n, m).expand(r, n, m).flatten(0, 1))),
+        Variant("mask_by_expand", _by_sdpa(stacked=lambda keep, r: keep.expand(r, *keep.shape).flatten(0, 1))),
         Variant("one_head_at_a_time", _one_head_at_a_time),
     ),
 )

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import grouped_query as ref
 
 
@@ -17,11 +17,12 @@ def _drawn(draw: Draw):
     return _projection(G * r, G, d, d_model)(draw)
 
 
-def _pool(pool):
-    """`pool` maps (d_model, G, r, d) to (d_model, G, d)."""
+def _pooled(*, view=lambda G, r, d: (G, r, d), axis=2, pool=torch.mean, made=lambda pooled, r: pooled):
+    """The columns as three axes, of which one is pooled; `made` is what becomes of (d_model, G, d)."""
 
     def answer(W, H, G):
-        return pool(W.reshape(W.shape[0], G, H // G, -1)).flatten(1)
+        r = H // G
+        return made(pool(W.reshape(W.shape[0], *view(G, r, W.shape[1] // H)), axis), r).flatten(1)
 
     return answer
 
@@ -43,9 +44,10 @@ MHA_TO_GQA = Exercise(
     title="Pool a projection",
     points=1.5,
     reference=ref.mha_to_gqa,
+    recipe=Made(_pooled),
     tensors=True,
     difficulty=2,
-    minutes=6,
+    minutes=5,
     cases=(
         Case("four heads of width 2, two groups", _projection(4, 2, 2, 1)),
         Case("other sizes", _drawn, grad=("W",)),
@@ -62,37 +64,55 @@ MHA_TO_GQA = Exercise(
             "summed",
             "added the heads of a group instead of averaging them",
             "Divide by $r = H/G$, or keys and scores grow with the group size.",
-            _pool(lambda heads: heads.sum(2)),
+            Instead(pool=torch.sum),
         ),
         Misconception(
             "distant_heads_pooled",
             "pooled the heads g, g + G, g + 2G, …, but the queries of neighbours share a group",
             "Group $g$ holds the heads $g r$ to $g r + r - 1$: view the columns as (G, r, d), not (r, G, d).",
-            lambda W, H, G: W.reshape(W.shape[0], H // G, G, -1).mean(1).flatten(1),
+            Instead(view=lambda G, r, d: (r, G, d), axis=1),
         ),
         Misconception(
             "first_head_only",
             "kept the first head of each group and dropped the others",
             "Average them. (Ainslie et al. tried this too; it came out second.)",
-            _pool(lambda heads: heads[:, :, 0]),
+            Instead(pool=lambda heads, axis: heads.select(axis, 0)),
         ),
         Misconception(
             "neighbouring_columns_pooled",
             "averaged neighbouring columns, which are different features of one head",
             "Average feature $a$ of one head with feature $a$ of the others: columns that are $d$ apart.",
-            lambda W, H, G: W.reshape(W.shape[0], -1, H // G).mean(-1),
+            Instead(view=lambda G, r, d: (G, d, r), axis=3),
         ),
         Misconception(
             "groups_for_group_size",
             "made groups of $G$ heads, so there are H/G of them",
             "`G` is the number of groups. Each has $r = H/G$ heads.",
-            lambda W, H, G: W.reshape(W.shape[0], H // G, G, -1).mean(2).flatten(1),
+            Instead(view=lambda G, r, d: (r, G, d)),
         ),
         Misconception(
             "divided_by_root_r",
             "divided the sum by $\\sqrt{r}$, which would keep the variance of independent heads",
             "The mean divides by $r$: equal heads must pool to themselves.",
-            _pool(lambda heads: heads.sum(2) / math.sqrt(heads.shape[2])),
+            Instead(pool=lambda heads, axis: heads.sum(axis) / math.sqrt(heads.shape[axis])),
+        ),
+        Misconception(
+            "divided_by_groups",
+            "divided the sum by the number of groups, not of heads in one",
+            "A group has $r = H/G$ heads: the mean divides by that.",
+            Instead(pool=lambda heads, axis: heads.sum(axis) / heads.shape[2 if axis == 1 else 1]),
+        ),
+        Misconception(
+            "copied_back",
+            "gave each head of a group the mean: there are still $H$ runs of columns",
+            "The result has `G` runs of $d$ columns. The copies are what grouping does away with.",
+            Instead(made=lambda pooled, r: pooled.repeat_interleave(r, 1)),
+        ),
+        Misconception(
+            "groups_interleaved",
+            "put the groups' columns in turn: feature 0 of each group, then feature 1 of each",
+            "Group after group, each a run of $d$ columns: flatten (G, d), groups first.",
+            Instead(made=lambda pooled, r: pooled.mT),
         ),
     ),
     variants=(

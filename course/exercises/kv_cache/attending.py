@@ -1,5 +1,7 @@
 """Attention of the newest tokens over all that the cache holds: where does the causal mask stand?"""
 
+import math
+
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -15,14 +17,18 @@ def _new_and_all(*lead, new, n):
     return make
 
 
-def _masked(shift, *, refuses=True):
-    """Attention whose mask lets query i see key j where j <= i + shift(new, n)."""
+def _cached(*, refuses=True, of=lambda x, new: x, shift=lambda new, n: n - new, scale=math.sqrt, late=False):
+    """Query i sees key j where j <= i + shift(new, n); `late` hides weights, and not scores."""
 
     def answer(q, K, V):
-        new, n = q.shape[-2], K.shape[-2]
+        (new, d), n = q.shape[-2:], K.shape[-2]
         if refuses and new > n:
             raise ValueError("more queries than keys")
-        return ref.attention(q, K, V, torch.ones(new, n, dtype=torch.bool).tril(shift(new, n)))
+        K, V = of(K, new), of(V, new)
+        keep = torch.ones(new, K.shape[-2], dtype=torch.bool).tril(shift(new, K.shape[-2]))
+        S = q @ K.mT / scale(d)
+        A = torch.softmax(S if late else S.masked_fill(~keep, -math.inf), dim=-1)
+        return A.masked_fill(~keep, 0.0) @ V
 
     return answer
 
@@ -36,11 +42,6 @@ def _checked(answer):
         return answer(q, K, V)
 
     return checked
-
-
-def _own_chunk_only(q, K, V):
-    new = q.shape[-2]
-    return ref.attend_cached(q, K[..., -new:, :], V[..., -new:, :])
 
 
 def _row_by_row(q, K, V):
@@ -64,8 +65,9 @@ ATTEND_CACHED = Exercise(
     title="Attention of the newest tokens",
     points=2,
     difficulty=3,
-    minutes=8,
+    minutes=9,
     reference=ref.attend_cached,
+    recipe=Made(_cached),
     tensors=True,
     cases=(
         Case("two new tokens, one past", _new_and_all(new=2, n=3)),
@@ -86,38 +88,62 @@ ATTEND_CACHED = Exercise(
             "top_left",
             "aligned the causal mask with the **first** keys, so the new tokens see the oldest keys and not themselves",
             "Align it at the lower right: `.tril(n - new)`. Beware `is_causal=True` of PyTorch's builtin: it starts at the upper left.",
-            _masked(lambda new, n: 0),
-            also=(_masked(lambda new, n: 0 if new > 1 else n),),  # `is_causal=new > 1`
+            Instead(shift=lambda new, n: 0),
+            also=(Instead(shift=lambda new, n: 0 if new > 1 else n),),  # `is_causal=new > 1`
         ),
         Misconception(
             "mask_skipped",
             "used no mask: within the chunk, tokens see what comes after them",
             "A single new token needs no mask, but a prompt or a chunk does: token i of it must not see token i + 1.",
-            _masked(lambda new, n: n),
+            Instead(shift=lambda new, n: n),
         ),
         Misconception(
             "cannot_see_itself",
             "hid each token from itself",
             "A token sees the past **and itself**: the last query sees all n keys.",
-            _masked(lambda new, n: n - new - 1),
+            Instead(shift=lambda new, n: n - new - 1),
         ),
         Misconception(
             "sees_one_ahead",
             "let each token see one token of its future",
             "The last query sees n keys, the one before it n − 1: `.tril(n - new)`.",
-            _masked(lambda new, n: n - new + 1),
+            Instead(shift=lambda new, n: n - new + 1),
         ),
         Misconception(
             "more_queries_than_keys",
             "took more queries than there are keys without a word: whoever forgets to append first gets an answer, and a wrong one",
             "Raise a ValueError where `q` has more rows than `K`.",
-            _masked(lambda new, n: n - new, refuses=False),
+            Instead(refuses=False),
         ),
         Misconception(
             "own_chunk_only",
             "attended to the new tokens only; the past in `K` and `V` has no effect",
             "All n keys take part; the mask hides no past token.",
-            _own_chunk_only,
+            Instead(of=lambda x, new: x[..., -new:, :]),
+        ),
+        Misconception(
+            "hidden_after_the_softmax",
+            "hid weights after the softmax: what is left of them no longer sums to 1",
+            "Hide scores, before the softmax: the given `attention` does it with your `keep`.",
+            Instead(late=True),
+        ),
+        Misconception(
+            "unscaled",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "The given `attention` does it: hand queries, keys and values to it.",
+            Instead(scale=lambda d: 1.0),
+        ),
+        Misconception(
+            "scaled_by_the_number_of_keys",
+            "divided the scores by the root of the number of keys",
+            "The scale is $1/\\sqrt{d_k}$, the width of a query, however many keys there are. The given `attention` has it.",
+            _checked(lambda q, K, V: ref.attend_cached(q * (q.shape[-1] / K.shape[-2]) ** 0.5, K, V)),
+        ),
+        Misconception(
+            "scaled_by_d",
+            "divided the scores by $d_k$, not by its root",
+            "The given `attention` divides by $\\sqrt{d_k}$: hand queries, keys and values to it.",
+            Instead(scale=float),
         ),
     ),
     variants=(Variant("row_by_row", _checked(_row_by_row)), Variant("builtin_with_positions", _checked(_positions))),
@@ -156,6 +182,11 @@ def _longest_everywhere(lengths):
 def _mask_of_the_longest(lengths, new, capacity):
     pos, _ = ref.batch_positions(lengths, new, capacity)
     return pos, ref.batch_positions(_longest_everywhere(lengths), new, capacity)[1]
+
+
+def _one_row_for_all(lengths, new, capacity):
+    pos, _ = ref.batch_positions(lengths, new, capacity)
+    return pos, (torch.arange(capacity) <= pos.max()).expand(len(lengths), new, capacity)
 
 
 def _free_slots_visible(lengths, new, capacity):
@@ -210,6 +241,12 @@ BATCH_POSITIONS = Exercise(
             "used the longest text's mask for all rows: the shorter ones look into slots where nothing of theirs has been written",
             "A slot beyond a row's own tokens is free, or holds what an earlier text left there. Compare with each row's own positions.",
             _mask_of_the_longest,
+        ),
+        Misconception(
+            "one_mask_for_every_query",
+            "compared the slots with the furthest position of all: every query of every row sees the same slots",
+            "Each row, and in it each new token, sees up to its own position: compare with `pos`, not with its maximum.",
+            _one_row_for_all,
         ),
         Misconception(
             "free_slots_visible",

@@ -57,7 +57,7 @@ STEP_FLOPS = Exercise(
     title="Operations of one step",
     points=1.5,
     difficulty=2,
-    minutes=8,
+    minutes=9,
     reference=ref.step_flops,
     recipe=Made(_flops),
     cases=(
@@ -133,6 +133,14 @@ STEP_FLOPS = Exercise(
 )
 
 
+def _chats(*, memory=80e9, parameters=6.7e9, pair=2, element=2, layers=32, heads=32, tokens=2048, whole=True):
+    def answer():
+        fit = (memory - 2 * parameters) / (pair * element * layers * heads * 128 * tokens)
+        return int(fit) if whole else fit
+
+    return answer
+
+
 def _nothing(draw: Draw):
     return {}
 
@@ -143,8 +151,9 @@ CHATS_THAT_FIT = Exercise(
     kind="estimate",
     points=1,
     difficulty=2,
-    minutes=6,
+    minutes=7,
     reference=ref.chats_that_fit,
+    recipe=Made(_chats),
     tolerance=WHOLE,
     cases=(Case("your estimate", _nothing),),
     hints=(
@@ -159,50 +168,56 @@ CHATS_THAT_FIT = Exercise(
             "factor_2_missing",
             "missed a factor 2 in the cache, keys **and** values or two bytes a number: so twice as many seem to fit",
             "Each head stores a key and a value, and every number takes 2 bytes.",
-            lambda: 124,
+            Instead(pair=1),
         ),
         Misconception(
             "factor_2_missing_and_not_rounded_down",
             "did not round down, and missed a factor 2 in the cache, keys **and** values or two bytes a number: you counted half as "
             "many bytes a conversation, so twice as many seem to fit",
             "Each head stores a key and a value, and every number takes 2 bytes. A whole number is asked for.",
-            lambda: (80e9 - 13.4e9) / 2**29,
+            Instead(pair=1, whole=False),
         ),
         Misconception(
             "weights_forgotten",
             "gave the whole 80 GB to the caches",
             "The weights are there too: 6.7e9 numbers of 2 bytes.",
-            lambda: 74,
+            Instead(parameters=0.0),
+        ),
+        Misconception(
+            "weights_of_one_byte",
+            "counted one byte for each of the weights",
+            "In bfloat16 a number takes 2 bytes, a weight too.",
+            lambda: 68,
         ),
         Misconception(
             "four_bytes_in_the_cache",
             "took four bytes a number for the cache",
             "In bfloat16 a number takes 2 bytes.",
-            lambda: 31,
+            Instead(element=4),
         ),
         Misconception(
             "one_layer_or_one_head",
             "counted one layer, or one head",
             "Each of the 32 layers has a cache, and in it each of the 32 heads has its keys and values.",
-            lambda: 1984,
+            Instead(layers=1),
         ),
         Misconception(
             "one_token",
             "counted one token a conversation",
             "A conversation has 2,048 tokens, and each leaves its entries.",
-            lambda: 127_029,
+            Instead(tokens=1),
         ),
         Misconception(
             "not_rounded_down",
             "did not round down",
             "A conversation fits or it does not: a whole number is asked for.",
-            lambda: (80e9 - 13.4e9) / 2**30,
+            Instead(whole=False),
         ),
         Misconception(
             "gibibytes",
             "took 80 GB for 80 GiB",
             "Here a gigabyte is 1e9 bytes.",
-            lambda: 67,
+            Instead(memory=80 * 2**30),
         ),
     ),
     variants=(Variant("a_float", lambda: 62.0),),

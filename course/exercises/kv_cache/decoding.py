@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
 from course.exercises.kv_cache.toys import make_ids, make_model
 from solutions import kv_cache as ref
 
@@ -47,7 +47,7 @@ def _long_prompt(draw: Draw):
     """So long a prompt that a table of all its scores is by far the largest thing that could be made."""
     model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
     ids = make_ids(draw, 1, 128, vocab=5)
-    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 8}), LENGTH))
+    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
 
 
 def _taken_back(draw: Draw):
@@ -64,156 +64,130 @@ def _other_weights(draw: Draw):
 
 
 class _Decoder:
-    """A right answer in other words, with `torch.cat`; each mistake is a subclass that changes one thing."""
+    """A right answer in other words, with `torch.cat`; a setting takes one of its parts otherwise."""
 
     def __init__(self, model, capacity):
-        self.model = model
-        self.clear()
+        self.model, self.past, self.length = model, {}, 0
 
-    def clear(self):
-        self.past = [None] * len(self.model["layers"])
-        self.length = 0
+    def begin(self):
+        self.past, self.length = {}, 0
 
-    def start(self, layer):
-        """The position of the first new token, as layer number `layer` computes it."""
-        return self.length
+    def first(self, begun):
+        """Where the first new token stands, when `begun` tokens came before this call."""
+        return begun
 
-    def rotate_key(self, k, pos):
-        return ref.apply_rope(k, pos)
+    rotate_query = rotate_key = lambda self, x, pos: ref.apply_rope(x, pos)
 
-    def store(self, index, k, v):
-        old = self.past[index]
-        self.past[index] = (k, v) if old is None else tuple(torch.cat(pair, dim=2) for pair in zip(old, (k, v), strict=True))
+    def rotate_value(self, x, pos):
+        return x
 
-    def attend(self, q, K, V):
-        return ref.attend_cached(q, K, V)
+    def slot(self, layer):
+        """Under which number a layer stores its keys and values."""
+        return layer
 
-    def write_and_read(self, index, q, k, v):
-        self.store(index, k, v)
-        return self.attend(q, *self.past[index])
+    def held(self, slot):
+        return self.past[slot][0].shape[2] if slot in self.past else 0
+
+    def store(self, slot, k, v):
+        old = self.past.get(slot)
+        self.past[slot] = (k, v) if old is None else tuple(torch.cat(pair, dim=2) for pair in zip(old, (k, v), strict=True))
+
+    def seen(self, slot, k, v):
+        """The keys and values to attend to, and how many of them are past."""
+        before = self.held(slot)
+        self.store(slot, k, v)
+        return *self.past[slot], before
+
+    def visible(self, new, n, before):
+        return torch.ones(new, n, dtype=torch.bool).tril(before)
+
+    def added(self, x, y):
+        return x + y
+
+    def counted(self, n):
+        return self.length + n
 
     def extend(self, ids):
-        n = ids.shape[1]
-        x = self.model["embed"][ids]
+        x, n, begun = self.model["embed"][ids], ids.shape[1], self.length
         for i, W in enumerate(self.model["layers"]):
-            pos = self.start(i) + torch.arange(n)
+            pos = self.first(begun) + torch.arange(n)
             q, k, v = (ref.project(x, W[name]) for name in ("Wq", "Wk", "Wv"))
-            q, k = ref.apply_rope(q, pos), self.rotate_key(k, pos)
-            x = x + ref.combine(self.write_and_read(i, q, k, v), W["Wo"])
-        self.length += n
+            K, V, before = self.seen(self.slot(i), self.rotate_key(k, pos), self.rotate_value(v, pos))
+            o = ref.attention(self.rotate_query(q, pos), K, V, self.visible(n, K.shape[2], before))
+            x = self.added(x, ref.combine(o, W["Wo"]))
+        self.length = self.counted(n)
         return x @ self.model["unembed"]
 
     def decode_step(self, token):
         return self.extend(token.unsqueeze(1)).squeeze(1)
 
-    def prefill(self, ids, chunk):
-        self.clear()
-        for start in range(0, ids.shape[1], chunk):
-            logits = self.extend(ids[:, start : start + chunk])
+    def parts(self, ids, chunk):
+        return ids.split(chunk, dim=1)
+
+    def of_the_last(self, logits):
         return logits[:, -1]
 
+    def prefill(self, ids, chunk):
+        self.begin()
+        for part in self.parts(ids, chunk):
+            logits = self.extend(part)
+        return self.of_the_last(logits)
+
+    def rewound(self):
+        """The slots in which tokens are taken back."""
+        return list(self.past)
+
     def rewind(self, n):
-        self.length -= n
-        self.past = [tuple(x[:, :, : x.shape[2] - n] for x in pair) for pair in self.past]
+        for slot in self.rewound():
+            self.past[slot] = tuple(x[:, :, : x.shape[2] - n] for x in self.past[slot])
+        self.length = self.counted(-n)
 
     def swap(self, model):
         self.model = model
 
 
-class _NoCache(_Decoder):
+def _with(**parts):
+    return type("Mistaken", (_Decoder,), parts)
+
+
+def _identity(self, x, pos):
+    return x
+
+
+def _nothing(self):
+    pass
+
+
+def _all_anew(self, ids):
     """Keeps the tokens, and runs `forward` on all of them each time."""
-
-    def clear(self):
-        self.ids, self.length = None, 0
-
-    def extend(self, ids):
-        self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)
-        self.length = self.ids.shape[1]
-        return ref.forward(self.model, self.ids)[:, -ids.shape[1] :]
-
-    def rewind(self, n):
-        self.length -= n
-        self.ids = self.ids[:, : self.length]
+    self.ids = torch.cat([getattr(self, "ids", ids)[:, : self.length], ids], dim=1)
+    self.length = self.ids.shape[1]
+    return ref.forward(self.model, self.ids)[:, -ids.shape[1] :]
 
 
-class _RewindsLayer0(_Decoder):
-    def rewind(self, n):
-        self.length -= n
-        self.past[0] = tuple(x[:, :, : x.shape[2] - n] for x in self.past[0])
+def _the_past_alone(self, slot, k, v):
+    found = *self.past.get(slot, (k, v)), self.held(slot)
+    self.store(slot, k, v)
+    return found
 
 
-class _RewindsTheCount(_Decoder):
-    """The positions go back, and the tokens stay."""
-
-    def rewind(self, n):
-        self.length -= n
+def _the_new_alone(self, slot, k, v):
+    self.store(slot, k, v)
+    return k, v, 0
 
 
-class _OffsetZero(_Decoder):
-    def start(self, layer):
-        return 0
+def _rotated_when_read(self, slot, k, v):
+    """Right, and wasteful: all keys are rotated at each step."""
+    K, V, before = _Decoder.seen(self, slot, k, v)
+    return ref.apply_rope(K, torch.arange(K.shape[2])), V, before
 
 
-class _OffsetByOne(_Decoder):
-    def start(self, layer):
-        return self.length + 1 if self.length else 0
+def _whole_chunks(self, ids, chunk):
+    return ids[:, : max(1, ids.shape[1] // chunk) * chunk].split(chunk, dim=1)
 
 
-class _CounterOfLayer0(_Decoder):
-    """Every layer asks layer 0's cache how long it is; by then layer 0 has appended already."""
-
-    def start(self, layer):
-        return 0 if self.past[0] is None else self.past[0][0].shape[2]
-
-
-class _WrittenAfterRead(_Decoder):
-    def write_and_read(self, index, q, k, v):
-        if self.past[index] is None:
-            return super().write_and_read(index, q, k, v)
-        o = ref.attention(q, *self.past[index], torch.ones(q.shape[2], self.past[index][0].shape[2], dtype=torch.bool))
-        self.store(index, k, v)
-        return o
-
-
-class _Stale(_Decoder):
-    def prefill(self, ids, chunk):
-        for part in ids.split(chunk, dim=1):
-            logits = self.extend(part)
-        return logits[:, -1]
-
-
-class _DropsTheRest(_Decoder):
-    def prefill(self, ids, chunk):
-        whole = max(1, ids.shape[1] // chunk) * chunk
-        return super().prefill(ids[:, :whole], chunk)
-
-
-class _IgnoresTheChunk(_Decoder):
-    def prefill(self, ids, chunk):
-        self.clear()
-        return self.extend(ids)[:, -1]
-
-
-class _Unrotated(_Decoder):
-    def rotate_key(self, k, pos):
-        return k
-
-
-class _OneCache(_Decoder):
-    """Its length, too, is that of the one cache: each layer has added to it."""
-
-    def store(self, index, k, v):
-        super().store(0, k, v)
-        self.past = [self.past[0]] * len(self.past)
-
-    def extend(self, ids):
-        logits = super().extend(ids)
-        self.length = self.past[0][0].shape[2]
-        return logits
-
-    def rewind(self, n):
-        super().rewind(n)
-        self.past = [self.past[0]] * len(self.past)
+# its length, too, is that of the one cache: each layer has added to it
+ONE_CACHE = {"slot": lambda self, layer: 0, "counted": lambda self, n: self.held(0)}
 
 
 class _OneCacheListedTwice(ref.CachedModel):
@@ -231,23 +205,14 @@ class _OneCacheNeverReset(_OneCacheListedTwice):
         return logits[:, -1]
 
 
-class _RotatesOnReading(_Decoder):
-    """Stores keys as projected, and rotates all of them at each step: right, and wasteful."""
-
-    def rotate_key(self, k, pos):
-        return k
-
-    def attend(self, q, K, V):
-        return ref.attend_cached(q, ref.apply_rope(K, torch.arange(K.shape[2])), V)
-
-
 CACHED_MODEL = Exercise(
     "CachedModel",
     title="A model that remembers",
     points=4,
     difficulty=4,
-    minutes=24,
+    minutes=34,
     reference=ref.CachedModel,
+    recipe=Made(_with),
     tensors=True,
     tolerance=TWO_LAYERS,
     cases=(
@@ -274,74 +239,76 @@ CACHED_MODEL = Exercise(
             "kept the tokens and ran the model on all of them again: right logits, and nothing saved",
             "Keep each layer's keys and values, and put the new tokens alone through the layers. (What shows it: after `swap` the past "
             "must stay as the old weights made it, and yours was computed again.)",
-            _NoCache,
+            Instead(extend=_all_anew),
         ),
         Misconception(
             "rewound_layer_0_alone",
             "took the tokens back in layer 0 only: the deeper layers still attend to them",
             "Every layer has a cache of its own: rewind all of them.",
-            _RewindsLayer0,
+            Instead(rewound=lambda self: [0]),
         ),
         Misconception(
             "rewound_the_count_alone",
             "took the positions back and left the refused tokens in the caches",
             "Call `rewind(n)` on the cache of every layer; the length then follows.",
-            _RewindsTheCount,
+            Instead(rewound=lambda self: []),
         ),
         Misconception(
             "offset_zero",
             "counted positions from 0 in every call, so a new token seems to stand at the beginning of the text",
             "Positions go on from the cache: `torch.arange(self.length, self.length + n)`.",
-            _OffsetZero,
+            Instead(first=lambda self, begun: 0),
         ),
         Misconception(
             "offset_off_by_one",
             "left a gap of one position between the past and the new tokens",
             "If five tokens are stored, they stand at 0 to 4, and the next one at 5: exactly `self.length`.",
-            _OffsetByOne,
+            Instead(first=lambda self, begun: begun + 1 if begun else 0),
         ),
         Misconception(
             "counter_advanced_by_layer_0",
             "read the length anew in each layer, after layer 0 had already appended: the deeper layers rotate by later positions",
             "Compute the positions once, before the loop over layers.",
-            _CounterOfLayer0,
+            Instead(first=lambda self, begun: self.held(0)),
         ),
         Misconception(
             "written_after_read",
             "attended to the past before writing the new token: it can't see itself",
             "Append first, and attend to what `append` returns.",
-            _WrittenAfterRead,
+            Instead(seen=_the_past_alone),
         ),
         Misconception(
             "stale_cache",
             "kept the last sequence in the caches when a new prompt came",
             "`prefill` begins anew: call `reset()` on the cache of **every** layer first.",
-            _Stale,
+            Instead(begin=_nothing),
         ),
         Misconception(
             "rest_dropped",
             "dropped the end of a prompt that is no multiple of `chunk`",
             "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
-            _DropsTheRest,
+            Instead(parts=_whole_chunks),
         ),
         Misconception(
             "chunk_ignored",
-            "put the whole prompt through the model at once: its table of scores is as wide as it is long",
-            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each.",
-            _IgnoresTheChunk,
+            "put too much of the prompt through the model at once: the table of scores of `chunk` tokens is small",
+            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each. "
+            "(`ids.chunk(chunk, dim=1)` makes that *many* parts.)",
+            Instead(parts=lambda self, ids, chunk: [ids]),
+            also=(Instead(parts=lambda self, ids, chunk: ids.chunk(chunk, dim=1)),),
             raises=True,
         ),
         Misconception(
             "keys_not_rotated",
             "stored the keys without their rotation",
             "Rotate `q` **and** `k` by the new positions, then append the rotated keys.",
-            _Unrotated,
+            Instead(rotate_key=_identity),
         ),
         Misconception(
             "one_cache_for_all_layers",
             "used one cache for all layers: layer 1 attends to layer 0's keys too, and the length counts each token once per layer",
             "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
-            _OneCache,
+            Instead(**ONE_CACHE),
             also=(_OneCacheListedTwice,),
         ),
         Misconception(
@@ -349,8 +316,55 @@ CACHED_MODEL = Exercise(
             "used one cache for all layers, and left the last sequence in it when a new prompt came",
             "Make a `KVCache` for each layer in a list comprehension: `[KVCache(capacity)] * 2` is one cache, listed twice. And `prefill` "
             "begins with `reset()` of all of them.",
-            _OneCacheNeverReset,
+            Instead(**ONE_CACHE, begin=_nothing),
+            also=(_OneCacheNeverReset,),
+        ),
+        Misconception(
+            "past_not_read",
+            "stored keys and values, but attended to the new ones alone",
+            "`append` returns all keys and all values: attend to those.",
+            Instead(seen=_the_new_alone),
+        ),
+        Misconception(
+            "mask_upper_left",
+            "aligned the mask at the upper left: with a past, new tokens see only its beginning",
+            "The queries are the **last** tokens: `attend_cached` does it right if it gets all keys.",
+            Instead(visible=lambda self, new, n, before: torch.ones(new, n, dtype=torch.bool).tril()),
+            also=(Instead(visible=lambda self, new, n, before: torch.ones(new, n, dtype=torch.bool).tril(0 if new > 1 else n)),),
+        ),
+        Misconception(
+            "future_visible",
+            "let tokens see later ones of the same call",
+            "One new token needs no mask, a prompt or a chunk does: `attend_cached` has it.",
+            Instead(visible=lambda self, new, n, before: torch.ones(new, n, dtype=torch.bool)),
+        ),
+        Misconception(
+            "queries_not_rotated",
+            "rotated the keys only",
+            "A score depends on the distance only if both are rotated: the queries by the new positions, as the keys.",
+            Instead(rotate_query=_identity),
+        ),
+        Misconception(
+            "values_rotated",
+            "rotated the values as well",
+            "Positions act on scores alone: rotate queries and keys.",
+            Instead(rotate_value=lambda self, v, pos: ref.apply_rope(v, pos)),
+        ),
+        Misconception(
+            "input_not_added",
+            "let a layer replace its input, where it adds to it",
+            "`x = x + combine(…)`, as in `forward`.",
+            Instead(added=lambda self, x, y: y),
+        ),
+        Misconception(
+            "first_of_the_chunk",
+            "returned from `prefill` the logits at the first token of the last chunk",
+            "What follows the prompt is said at its **last** token: `[:, -1]`.",
+            Instead(of_the_last=lambda self, logits: logits[:, 0]),
         ),
     ),
-    variants=(Variant("torch_cat_and_a_counter", _Decoder), Variant("rotates_on_reading", _RotatesOnReading)),
+    variants=(
+        Variant("torch_cat_and_a_counter", _Decoder),
+        Variant("rotates_on_reading", _with(rotate_key=_identity, seen=_rotated_when_read)),
+    ),
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.kv_cache.toys import make_ids, make_model
 from solutions import kv_cache as ref
 
@@ -27,55 +27,28 @@ def _generation(use_cache, *, batch, n0, n, **sizes):
     return make
 
 
-def _generate(model, ids, n, use_cache, *, refill=False, count_last=False, first_logit=False, feed_first=False, positions=None):
-    cached, work = ref.CachedModel(model, 64), 0
-    for step in range(n):
-        if not use_cache:
-            logits, work = ref.forward(model, ids), work + ids.shape[1]
-        elif step == 0 or refill:
-            logits, work = cached.extend(ids), work + ids.shape[1]
-        else:
-            logits, work = cached.extend(ids[:, :1] if feed_first else ids[:, -1:]), work + 1
-        chosen = logits[:, 0 if first_logit else -1].argmax(-1, keepdim=True)
-        ids = torch.cat([ids, chosen], dim=1)
-    if count_last:
-        work += 1 if use_cache else ids.shape[1]
-    return ids, work
+def _generated(*, refill=False, twice=False, fed=slice(-1, None), chosen=-1, counted=lambda fed: fed.shape[1]):
+    """Greedy generation; with `twice` the prompt's last token enters twice, `counted` says how much work some columns are."""
 
+    def answer(model, ids, n, use_cache):
+        cached, work = ref.CachedModel(model, 64), 0
+        if use_cache and twice:
+            cached.extend(ids)
+            work += counted(ids)
+        for step in range(n):
+            whole = not use_cache or refill or (step == 0 and not twice)
+            new = ids if whole else ids[:, fed]
+            logits, work = cached.extend(new) if use_cache else ref.forward(model, new), work + counted(new)
+            ids = torch.cat([ids, logits[:, chosen].argmax(-1, keepdim=True)], dim=1)
+        return ids, work
 
-def _variant(**options):
-    return lambda model, ids, n, use_cache: _generate(model, ids, n, use_cache, **options)
-
-
-def _without_prompt(model, ids, n, use_cache):
-    tokens, work = ref.generate(model, ids, n, use_cache)
-    return tokens[:, ids.shape[1] :], work
-
-
-def _drops_prompt_logits(model, ids, n, use_cache):
-    """Prefills the prompt, throws its logits away and steps on from the prompt's last token, which enters twice."""
-    if not use_cache:
-        return ref.generate(model, ids, n, use_cache)
-    cached, work = ref.CachedModel(model, 64), ids.shape[1]
-    cached.extend(ids)
-    for _ in range(n):
-        ids, work = torch.cat([ids, cached.decode_step(ids[:, -1]).argmax(-1, keepdim=True)], dim=1), work + 1
-    return ids, work
-
-
-def _one_more(answer, more):
-    tokens, work = answer
-    return tokens, work + int(more)
-
-
-def _ignores_cache(model, ids, n, use_cache):
-    return ref.generate(model, ids, n, use_cache=False)
+    return answer
 
 
 def _token_by_token(model, ids, n, use_cache):
     if not use_cache:
         lengths = range(ids.shape[1], ids.shape[1] + n)
-        return _generate(model, ids, n, False)[0], sum(lengths)
+        return ref.generate(model, ids, n, False)[0], sum(lengths)
     cached = ref.CachedModel(model, 64)
     out, chosen = [*ids.unbind(1)], None
     for index in range(ids.shape[1] + n - 1):
@@ -92,7 +65,7 @@ GENERATE = Exercise(
     difficulty=2,
     minutes=8,
     reference=ref.generate,
-    recipe=Made(_variant),
+    recipe=Made(_generated),
     tensors=True,
     cases=(
         Case("two tokens, with the cache", _generation(True, batch=1, n0=2, n=2, vocab=5, d_model=3, layers=1, heads=1, d=2)),
@@ -119,38 +92,62 @@ GENERATE = Exercise(
             "prompt_logits_dropped",
             "threw away the prompt's logits and processed its last token a second time",
             "`prefill` already says what follows the prompt: choose the first new token from its logits.",
-            _drops_prompt_logits,
+            Instead(twice=True),
         ),
         Misconception(
             "cache_ignored",
             "ran a full forward pass at every step, although `use_cache` was true",
             "Same tokens, but the work shows it: with the cache no position is processed twice.",
-            _ignores_cache,
+            Before(lambda use_cache, **_: {"use_cache": False}),
         ),
         Misconception(
             "last_token_processed",
             "processed the last new token as well: one step more than needed",
             "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
-            Instead(count_last=True),
+            After(lambda out, use_cache, **_: (out[0], out[1] + (1 if use_cache else out[0].shape[1]))),
         ),
         Misconception(
             "last_token_counted",
             "processed or counted the last new token with the cache: its work is 1 too many",
             "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
-            lambda model, ids, n, use_cache: _one_more(ref.generate(model, ids, n, use_cache), use_cache),
+            After(lambda out, use_cache, **_: (out[0], out[1] + int(use_cache))),
         ),
         Misconception(
             "first_position_logits",
             "chose from the logits of the first position of each call, not of the last",
             "The logits at a position say what follows **it**: take `[:, -1]`.",
-            Instead(first_logit=True),
+            Instead(chosen=0),
         ),
         Misconception(
             "prompt_missing",
             "returned the new tokens only",
             "The result begins with the prompt: (batch, n0 + n).",
-            _without_prompt,
+            After(lambda out, ids, **_: (out[0][:, ids.shape[1] :], out[1])),
+        ),
+        Misconception(
+            "first_token_again",
+            "put the first token of the text through the model in each step, not the last",
+            "What was chosen last stands at the end: `ids[:, -1]`.",
+            Instead(fed=slice(0, 1)),
+        ),
+        Misconception(
+            "calls_counted",
+            "counted calls of the model, not the positions that go through it",
+            "A prompt of five tokens counts five: add what each call was fed, `shape[1]`.",
+            Instead(counted=lambda fed: 1),
+        ),
+        Misconception(
+            "sequences_counted",
+            "counted the positions of all sequences of the batch together",
+            "The work is counted in **each** sequence: the batch does not matter.",
+            Instead(counted=lambda fed: fed.numel()),
+        ),
+        Misconception(
+            "prompt_not_counted",
+            "left the prompt out of the work, although the cache had to be filled with it",
+            "`prefill` puts n0 positions through the model.",
+            After(lambda out, ids, use_cache, **_: (out[0], out[1] - (ids.shape[1] if use_cache else 0))),
         ),
     ),
-    variants=(Variant("prompt_token_by_token", _token_by_token), Variant("with_extend", _variant())),
+    variants=(Variant("prompt_token_by_token", _token_by_token), Variant("with_extend", _generated())),
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
 from solutions import kv_cache as ref
 
 USED = Call("used")
@@ -71,34 +71,37 @@ class _ParentCopies(Leaky):
         super().append(text, k)
 
 
-class _CopiesAll(ref.SharedPages):
-    def fork(self, text, new):
-        self.length[new] = self.length[text]
-        self.table[new] = [self.free.pop(0) for _ in self.table[text]]
-        self.pool[self.table[new]] = self.pool[self.table[text]]
+class _Forking(ref.SharedPages):
+    """The repaired pages, their `fork` in parts; a setting takes one of them otherwise."""
 
+    def listed(self, pages):
+        return list(pages)
 
-class _AlwaysCopiesTheLast(ref.SharedPages):
-    def fork(self, text, new):
-        Leaky.fork(self, text, new)
-        self.table[new][-1] = self.free.pop(0)
-        self.pool[self.table[new][-1]] = self.pool[self.table[text][-1]]
+    def copied(self, pages, free):
+        """Which places of the table get a page of their own; `free` slots of the last page have not been written."""
+        return [len(pages) - 1] if free else []
 
+    def taken(self):
+        return self.free.pop(0)
 
-class _NewPageUncopied(ref.SharedPages):
-    """The child gets a page of its own, and what stood in the shared one is not in it."""
-
-    def fork(self, text, new):
-        Leaky.fork(self, text, new)
-        if self.length[text] % self.pool.shape[1]:
-            self.table[new][-1] = self.free.pop(0)
-
-
-class _OneTable(Leaky):
-    """Both names stand for one list of pages: a page that one takes, the other has too."""
+    def filled(self, page, shared):
+        self.pool[page] = self.pool[shared]
 
     def fork(self, text, new):
-        self.table[new], self.length[new] = self.table[text], self.length[text]
+        size, pages = self.pool.shape[1], self.table[text]
+        self.table[new], self.length[new] = self.listed(pages), self.length[text]
+        for place in self.copied(pages, -self.length[text] % size):
+            shared, mine = pages[place], self.taken()
+            self.filled(mine, shared)
+            self.table[new][place] = mine
+
+
+def _with(**parts):
+    return type("Mistaken", (_Forking,), parts)
+
+
+def _none_copied(self, pages, free):
+    return []
 
 
 class _CopyOnWrite:
@@ -149,6 +152,7 @@ SHARED_PAGES = Exercise(
     difficulty=3,
     minutes=10,
     reference=ref.SharedPages,
+    recipe=Made(_with),
     tensors=True,
     cases=(
         Case("a fork in the middle of a page", _fork_in_the_middle_of_a_page),
@@ -169,37 +173,56 @@ SHARED_PAGES = Exercise(
             "last_page_shared",
             "left both texts writing into the same half-full page: what one writes last, the other reads",
             "A page with free slots must not be shared by two texts that will write. Give one of them a copy of it.",
-            Leaky,
+            Instead(copied=_none_copied),
         ),
         Misconception(
             "copied_everything",
             "copied all pages: right keys, and nothing is shared any more",
             "Full pages are never written again. Copy the last page alone, and only if it has free slots.",
-            _CopiesAll,
+            Instead(copied=lambda self, pages, free: range(len(pages))),
         ),
         Misconception(
             "copied_a_full_page",
             "copied the last page also where it was full",
             "Nobody writes into a full page again. Copy only if `length % size` is not 0.",
-            _AlwaysCopiesTheLast,
+            Instead(copied=lambda self, pages, free: [len(pages) - 1]),
         ),
         Misconception(
             "new_page_left_empty",
             "gave the new text a page of its own, without the keys that stood in the shared one",
             "Copy the page's contents: `pool[mine] = pool[shared]`.",
-            _NewPageUncopied,
+            Instead(filled=lambda self, page, shared: None),
         ),
         Misconception(
             "one_list_for_both",
             "let both texts use one and the same list of pages",
             "Copy the list (`list(…)`): a page that one text takes must not appear in the other's table.",
-            _OneTable,
+            Instead(listed=lambda self, pages: pages, copied=_none_copied),
+            also=(Instead(listed=lambda self, pages: pages),),
         ),
         Misconception(
             "parent_copies_alone",
             "had only the text that was forked copy the page before it writes: two forks of it still write into one page",
             "After two forks three texts look at one half-full page. Whoever writes into a page that others look at needs a copy.",
             _ParentCopies,
+        ),
+        Misconception(
+            "copied_where_it_is_full",
+            "copied the last page where it was full, and shared it where it had free slots",
+            "It is the free slots into which two texts would write: copy if `length % size` is **not** 0.",
+            Instead(copied=lambda self, pages, free: [] if free else [len(pages) - 1]),
+        ),
+        Misconception(
+            "first_page_copied",
+            "copied the first page; the one with free slots is the last",
+            "The half-full page is `table[text][-1]`.",
+            Instead(copied=lambda self, pages, free: [0] if free else []),
+        ),
+        Misconception(
+            "page_still_free",
+            "took a page and left it in the list of free ones: the next text to ask gets the same page",
+            "`free.pop(0)` takes it out.",
+            Instead(taken=lambda self: self.free[0]),
         ),
     ),
     variants=(Variant("copy_on_write", _CopyOnWrite),),

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
 from solutions import kv_cache as ref
 
 LENGTH = Call("length", attribute=True)
@@ -69,192 +69,99 @@ def _another_cache(draw: Draw):
 
 
 class _Cat:
-    """A cache that grows by `torch.cat`; right as it is, and wrong in what a subclass changes."""
-
-    dim = -2
+    """A right answer in other words, which grows by `torch.cat`; a setting takes one of its parts otherwise."""
 
     def __init__(self, capacity):
         self.capacity = capacity
-        self.reset()
-
-    def reset(self):
         self.K = self.V = None
 
     @property
     def length(self):
         return 0 if self.K is None else self.K.shape[-2]
 
-    def join(self, old, new):
-        return new if old is None else torch.cat([old, new], dim=self.dim)
-
-    def append(self, k, v):
-        if self.length + k.shape[-2] > self.capacity:
-            raise ValueError("full")
-        self.K, self.V = self.join(self.K, k), self.join(self.V, v)
-        return self.K, self.V
-
-    def rewind(self, n):
-        if n > self.length:
-            raise ValueError("too far back")
-        self.K, self.V = (x[..., : x.shape[-2] - n, :] for x in (self.K, self.V))
-
-
-class _IndexCopyBase:
-    """A preallocated cache; right as it is, and wrong in what a subclass changes."""
-
-    def __init__(self, capacity):
-        self.capacity = capacity
-        self.room = {}
-        _IndexCopyBase.reset(self)
-
-    def make(self, x):
-        return x.new_zeros(*x.shape[:2], self.capacity, x.shape[3])
-
-    def append(self, k, v):
-        start, stop = self.length, self.length + k.shape[2]
+    def refuse(self, stop):
         if stop > self.capacity:
             raise ValueError("full")
-        for name, x in (("k", k), ("v", v)):
-            self.room.setdefault(name, self.make(x))[:, :, start:stop] = x
-        self.length = stop
-        return tuple(x[:, :, :stop] for x in self.room.values())
 
-    def rewind(self, n):
-        if n > self.length:
-            raise ValueError("too far back")
-        self.length -= n
+    before = refuse  # asked before the tokens are stored, and `after` that
 
-    def reset(self):
-        self.length = 0
-        self.room = {}
+    def after(self, stop):
+        pass
 
-
-class _OneForAll:
-    """Its tensors belong to the class, so each new cache empties all others."""
-
-    def __init__(self, capacity):
-        type(self).cache = _Cat(capacity)
-
-    def __getattr__(self, name):
-        return getattr(type(self).cache, name)
-
-
-class _Prepending(_Cat):
     def join(self, old, new):
-        return new if old is None else torch.cat([new, old], dim=-2)
+        return torch.cat([old, new], dim=-2)
 
+    def cast(self, x):
+        return x
 
-class _Forgetful(_Cat):
-    def join(self, old, new):
+    def moved(self, new):
+        """By how much the place to write moves on."""
         return new
 
+    def shown(self, x):
+        return x
 
-class _NeverForgets(_Cat):
-    def reset(self):
-        if not hasattr(self, "K"):
-            super().reset()
+    def append(self, k, v):
+        start, new = self.length, k.shape[-2]
+        self.before(start + new)
+        k, v = self.cast(k), self.cast(v)
+        K, V = (k, v) if self.K is None else (self.join(self.K, k), self.join(self.V, v))
+        self.K, self.V = (x[..., : start + self.moved(new), :] for x in (K, V))
+        self.after(start + new)
+        return self.shown(K), self.shown(V)
 
-
-class _MinusZero(_Cat):
-    def rewind(self, n):
+    def back(self, n):
+        """How many tokens to forget where n are named."""
         if n > self.length:
             raise ValueError("too far back")
-        self.K, self.V = self.K[..., :-n, :], self.V[..., :-n, :]
+        return n
 
+    def kept(self, n):
+        return slice(0, self.length - n)
 
-class _RewindsTo(_Cat):
     def rewind(self, n):
-        self.K, self.V = self.K[..., :n, :] if n else self.K, self.V[..., :n, :] if n else self.V
+        stay = self.kept(self.back(n))
+        self.K, self.V = (None if x is None else x[..., stay, :] for x in (self.K, self.V))
 
-
-class _CropsTo(_Cat):
-    def rewind(self, n):
-        if n > self.length:
-            raise ValueError("too far back")
-        self.K, self.V = self.K[..., :n, :], self.V[..., :n, :]
-
-
-class _RewindsOldest(_Cat):
-    def rewind(self, n):
-        self.K, self.V = self.K[..., n:, :], self.V[..., n:, :]
-
-
-class _RewindsPastTheBeginning(_Cat):
-    def rewind(self, n):
-        super().rewind(min(n, self.length))
-
-
-class _Unbounded(_Cat):
-    """Right, but for its errors: it grows and grows."""
-
-    def append(self, k, v):
-        self.K, self.V = self.join(self.K, k), self.join(self.V, v)
-        return self.K, self.V
-
-
-class _CountsFirst(_IndexCopyBase):
-    def append(self, k, v):
-        self.length += k.shape[2]
-        if self.length > self.capacity:
-            raise ValueError("full")
-        self.length -= k.shape[2]
-        return super().append(k, v)
-
-
-class _StoresFirst(_Cat):
-    """The error comes when the tokens are in."""
-
-    def append(self, k, v):
-        self.K, self.V = self.join(self.K, k), self.join(self.V, v)
-        if self.length > self.capacity:
-            raise ValueError("full")
-        return self.K, self.V
-
-
-class _StoresFirstAndRewindsUnchecked(_StoresFirst):
-    def rewind(self, n):
-        stop = self.length - n
-        self.K, self.V = self.K[..., :stop, :], self.V[..., :stop, :]
-
-
-class _CountsFirstAndRewindsUnchecked(_CountsFirst):
-    def rewind(self, n):
-        self.length -= n
-
-
-class _UncheckedMinusZero(_Cat):
-    def rewind(self, n):
-        self.K, self.V = self.K[..., :-n, :], self.V[..., :-n, :]
-
-
-class _StoresFirstAndMinusZero(_StoresFirst):
-    rewind = _MinusZero.rewind
-
-
-class _FirstDraft(_StoresFirst):
-    """Three slips that go together."""
-
-    rewind = _UncheckedMinusZero.rewind
-
-
-class _OldBuffer(_IndexCopyBase):
     def reset(self):
-        self.length = 0
+        self.K = self.V = None
 
 
-class _SinglePrecision(_IndexCopyBase):
-    def make(self, x):
-        return torch.zeros(*x.shape[:2], self.capacity, x.shape[3])
+def _with(**parts):
+    return type("Mistaken", (_Cat,), parts)
 
 
-class _WholeBuffer(ref.KVCache):
-    def append(self, k, v):
-        super().append(k, v)
-        return tuple(torch.cat([x[..., : self.length, :], torch.zeros_like(x[..., self.length :, :])], -2) for x in self._buffers)
+def _nothing(self, *_):
+    pass
+
+
+def _none_left(self):
+    """The old text is gone, and its shape stays."""
+    self.K, self.V = (None if x is None else x[..., :0, :] for x in (self.K, self.V))
+
+
+def _up_to_capacity(self, x):
+    free = self.capacity - x.shape[-2]
+    return torch.cat([x, x.new_zeros(*x.shape[:-2], free, x.shape[-1])], dim=-2)
+
+
+def _on_the_class(self, name, value):
+    setattr(type(self), name, value)
+
+
+def _unchecked(self, n):
+    return n
+
+
+def _all_but_the_last(self, n):
+    return slice(None, -n)
+
+
+STORED_FIRST = {"before": _nothing, "after": _Cat.refuse}
 
 
 class _OneSlotPerCall:
-    """Preallocated, but the place to write moves on by one however many tokens came."""
+    """Preallocated and unchecked; the place to write moves on by one however many tokens came."""
 
     def __init__(self, capacity):
         self.capacity, self.length, self.K = capacity, 0, None
@@ -272,6 +179,20 @@ class _OneSlotPerCall:
 
     def reset(self):
         self.length = 0
+
+
+class _CountsFirstAndRewindsUnchecked(ref.KVCache):
+    """A counter that is never looked at."""
+
+    def append(self, k, v):
+        try:
+            return super().append(k, v)
+        except ValueError:
+            self._length += k.shape[-2]
+            raise
+
+    def rewind(self, n):
+        self._length -= n
 
 
 class _Chunks:
@@ -330,8 +251,9 @@ KV_CACHE = Exercise(
     title="A cache for keys and values",
     points=3,
     difficulty=2,
-    minutes=14,
+    minutes=16,
     reference=ref.KVCache,
+    recipe=Made(_with),
     tensors=True,
     cases=(
         Case("two tokens, one after the other", _two_tokens),
@@ -359,62 +281,75 @@ KV_CACHE = Exercise(
             "put the new tokens **before** the old ones",
             "With rotated keys, single steps would not show it: attention does not mind the order of keys. The mask of a chunk does. Keep "
             "the order of the text: `torch.cat([old, new], dim=-2)`.",
-            _Prepending,
+            Instead(join=lambda self, old, new: torch.cat([new, old], dim=-2)),
         ),
         Misconception(
             "only_the_new",
             "kept and returned the new tokens only: the past is lost",
             "Store the old and the new together, and return both.",
-            _Forgetful,
+            Instead(join=lambda self, old, new: new),
         ),
         Misconception(
             "joined_along_heads",
             "joined old and new along the head axis",
             "Axes count as (batch, head, token, width). The token axis is -2.",
-            type("_Heads", (_Cat,), {"dim": 1}),
+            Instead(join=lambda self, old, new: torch.cat([old, new], dim=1)),
+        ),
+        Misconception(
+            "joined_along_the_width",
+            "joined old and new along the features: a key of twice the width, where there should be twice as many keys",
+            "Axes count as (batch, head, token, width). The token axis is -2.",
+            Instead(join=lambda self, old, new: torch.cat([old, new], dim=-1)),
         ),
         Misconception(
             "no_limit",
             "went on storing beyond the capacity, without a word",
             "Where the tokens do not fit, raise a ValueError that says how many there are and how many fit. A buffer that is written past "
             "its end fails later, and elsewhere.",
-            _Unbounded,
+            Instead(before=_nothing),
+        ),
+        Misconception(
+            "last_place_refused",
+            "refused the token that would have filled the cache",
+            "`capacity` tokens fit: raise a ValueError where there would be **more** than that.",
+            Instead(before=lambda self, stop: self.refuse(stop + 1)),
+            raises=True,
         ),
         Misconception(
             "one_for_all",
             "kept the tensors with the class and not with the object: all caches share them, and a new one empties the others",
             "Make what a cache holds in `__init__`, on `self`. A list or tensor that stands in the class's body is there once for all objects.",
-            _OneForAll,
+            Instead(__setattr__=_on_the_class),
         ),
         Misconception(
             "rewound_past_the_beginning",
             "let the cache be rewound further than to its beginning, without a word",
             "Raise a ValueError where n is larger than `length`. A negative length would count from the end of the buffer.",
-            _RewindsPastTheBeginning,
+            Instead(back=lambda self, n: min(n, self.length)),
         ),
         Misconception(
             "rewound_by_minus_zero",
             "sliced with `:-n`, which forgets **everything** when n is 0",
             "`x[..., :-0, :]` is `x[..., :0, :]`, empty. Slice up to `length - n`.",
-            _MinusZero,
+            Instead(kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_unchecked_by_minus_zero",
             "sliced with `:-n`, without a look at n: where n is 0 that forgets **everything**, and where n is too large it says nothing",
             "First raise a ValueError where n is larger than `length`. Then slice up to `length - n`.",
-            _UncheckedMinusZero,
+            Instead(back=_unchecked, kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_by_minus_zero_and_counted_before_it_was_refused",
             "stored the new tokens before you refused them, and sliced with `:-n`, which forgets everything when n is 0",
             "In `append` raise first, and change nothing before. In `rewind` slice up to `length - n`.",
-            _StoresFirstAndMinusZero,
+            Instead(**STORED_FIRST, kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_unchecked_and_counted_before_it_was_refused",
             "stored the new tokens before you refused them, and let the cache be rewound further than to its beginning",
             "In `append` and in `rewind` raise first, and change nothing before.",
-            _StoresFirstAndRewindsUnchecked,
+            Instead(**STORED_FIRST, back=_unchecked),
             also=(_CountsFirstAndRewindsUnchecked,),
         ),
         Misconception(
@@ -422,58 +357,59 @@ KV_CACHE = Exercise(
             "stored the new tokens before you refused them, and sliced with `:-n`, without a look at n: where n is 0 that forgets "
             "**everything**, and where n is too large it says nothing",
             "In `append` and in `rewind` raise first, and change nothing before. Then slice up to `length - n`.",
-            _FirstDraft,
+            Instead(**STORED_FIRST, back=_unchecked, kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_to_n",
             "kept n tokens where n were to be forgotten",
             "After `rewind(n)` the length is what it was **minus** n.",
-            _RewindsTo,
-            also=(_CropsTo,),
+            Instead(back=_unchecked, kept=lambda self, n: slice(0, n or None)),
+            also=(Instead(kept=lambda self, n: slice(0, n)),),
         ),
         Misconception(
             "rewound_the_oldest",
             "forgot the oldest tokens instead of the newest",
             "Rewinding goes back in time: the last n tokens go, the first ones stay.",
-            _RewindsOldest,
+            Instead(back=_unchecked, kept=lambda self, n: slice(n, None)),
+            also=(Instead(kept=lambda self, n: slice(n, None)),),
         ),
         Misconception(
             "whole_buffer",
             "returned the whole buffer, with rows of zeros where no token has been written yet",
             "Slice it: `buffer[..., :length, :]`. A zero key is no absent key: its score is 0, so it gets weight.",
-            _WholeBuffer,
+            Instead(shown=_up_to_capacity),
         ),
         Misconception(
             "overwritten_after_a_chunk",
             "moved the place to write on by one, although the chunk had more tokens: the next call overwrites some of them",
             "Move on by `k.shape[-2]`, the number of tokens written.",
-            _OneSlotPerCall,
+            Instead(moved=lambda self, new: 1),
+            also=(_OneSlotPerCall,),
         ),
         Misconception(
             "counted_before_it_was_refused",
             "counted the new tokens before you refused them: the cache is not what it was before the error",
             "Raise first, and change nothing before. A ValueError must leave the cache as it was.",
-            _CountsFirst,
-            also=(_StoresFirst,),
+            Instead(**STORED_FIRST),
         ),
         Misconception(
             "buffer_of_the_old_text",
             "kept the old text's buffer after `reset`: another batch does not fit into it",
             "The first `append` behind a `reset` decides about batch, heads and widths anew: make the buffers then.",
-            _OldBuffer,
+            Instead(reset=_none_left),
             raises=True,
         ),
         Misconception(
             "single_precision",
             "made the buffers in single precision, whatever the keys and values are in",
             "The first `append` decides about the dtype: `k.new_empty(...)`, or `torch.zeros(..., dtype=k.dtype, device=k.device)`.",
-            _SinglePrecision,
+            Instead(cast=lambda self, x: x.float()),
         ),
         Misconception(
             "stale_after_reset",
             "kept the old sequence's tokens after `reset`",
             "After `reset`, `length` is 0 and the next `append` returns its own tokens alone.",
-            _NeverForgets,
+            Instead(reset=_nothing),
         ),
     ),
     variants=(Variant("torch_cat", _Cat), Variant("list_of_pieces", _Chunks), Variant("index_copy", _IndexCopy)),

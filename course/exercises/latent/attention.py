@@ -216,7 +216,7 @@ MLA_ABSORBED = Exercise(
     recipe=Made(_absorbed),
     tensors=True,
     difficulty=3,
-    minutes=20,
+    minutes=18,
     cases=(
         Case("one new token, twelve latents", _newest(1, 12, 2, 4, 3, 2, 5)),
         Case("a few new tokens", _newest(3, 13, 2, 5, 4, 6, 5), grad=("X", "C", "W_UK", "W_UV")),
@@ -227,10 +227,10 @@ MLA_ABSORBED = Exercise(
         "Write the score of one query with one latent, $q\\,(c W_{UK})^\\top$, and put brackets round what does not depend on $c$. Its "
         "shape tells you on which side the matrix stands. Then the same for $\\sum_j a_j\\,(c_j W_{UV})$.",
         "Five shapes: queries (…, H, new, d), asks (…, H, new, d_c), scores and weights (…, H, new, key), averages (…, H, new, d_c). "
-        "All heads ask the same latents, so flatten head and new into one axis before the product with `C.mT`, and unflatten the "
-        "scores for `causal_weights`. **Two** products read the cache: the average is the same trick once more, with the weights.",
-        "`asks.flatten(-3, -2) @ C.mT` are the scores of all heads; `.unflatten(-2, asks.shape[-3:-1])` gives the head axis back. "
-        "Divide by the root of the width of the **original** query. Of the averages two calls of `per_head` make the output.",
+        "All heads ask the same latents: `times_shared(asks, C.mT)` folds, multiplies and unfolds. **Two** products read the cache: the "
+        "average is `times_shared` once more, of the weights with `C`.",
+        "Six lines: `q` as in `mla_naive`; `asks` by `per_head`, with a transposed matrix; the scores, divided by the root of the width "
+        "of the **original** query; the weights; the averages; and of these two calls of `per_head` and a sum make the output.",
     ),
     misconceptions=(
         Misconception(
@@ -266,8 +266,8 @@ MLA_ABSORBED = Exercise(
         ),
         Misconception(
             "no_head_axis",
-            "multiplied `X` by a stack of matrices with no head axis of its own: the batch then meets the heads",
-            "`X.unsqueeze(-3)` is (..., 1, new, d_model): now every token meets every head. The same for `C`; add the heads by `.sum(-3)`.",
+            "let a batch meet the heads: rows without a head axis times a stack of matrices, or heads that were not folded before `C`",
+            "`X.unsqueeze(-3)` is (..., 1, new, d_model): now every token meets every head. `C` gets no such axis: `times_shared(asks, C.mT)`.",
             _absorbed_without_head_axis,
             raises=True,
         ),

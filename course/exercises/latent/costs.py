@@ -17,12 +17,13 @@ def _way(way: str):
 def _cost(
     *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v: d_c,
     remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, per_step=lambda H, d, d_v, d_c: 0, attended=1,
+    also_read=lambda way, H, d, d_v, d_c: 0,
 ):  # fmt: skip
     """An answer with one count replaced."""
 
     def answer(way, H, d, d_v, d_c, d_rope):
         ready = ops * H * (score(d, d_rope) + d_v)
-        latents = size * (pair * d_c + rope * d_rope)
+        latents = size * (pair * d_c + rope * d_rope + also_read(way, H, d, d_v, d_c))
         if way == "cached":
             return ready, size * (H * (d + d_v) + rope * rope_heads(H) * d_rope)
         if way == "remade":
@@ -97,6 +98,19 @@ DECODE_COST = Exercise(
             Instead(pair=2),
         ),
         Misconception(
+            "made_keys_read",
+            "had the keys and values that are made again read from memory as well",
+            "They are made of the latents on the chip, used at once, and never leave it: read are the latent and the rotated key.",
+            Instead(also_read=lambda way, H, d, d_v, d_c: (way == "remade") * H * (d + d_v)),
+        ),
+        Misconception(
+            "matrices_read",
+            "had the matrices $W_{UK}$ and $W_{UV}$ read for each cached token",
+            "They are read once per step, whatever the context: work of a step is not counted here.",
+            Instead(also_read=lambda way, H, d, d_v, d_c: (way == "remade") * H * d_c * (d + d_v)),
+            also=(Instead(also_read=lambda way, H, d, d_v, d_c: H * d_c * (d + d_v)),),
+        ),
+        Misconception(
             "made_for_one_head",
             "made keys and values of one head only",
             "Every head has its own: $H$ times.",
@@ -143,8 +157,8 @@ PROMPT_RATIO = Exercise(
     reference=ref.prompt_ratio,
     recipe=Made(_ratio),
     kind="estimate",
-    difficulty=3,
-    minutes=8,
+    difficulty=2,
+    minutes=6,
     tolerance=Tolerance(rtol=0.02, atol=0.0),
     cases=(Case("2,000 tokens", lambda draw: {}),),
     hints=(
@@ -158,8 +172,8 @@ PROMPT_RATIO = Exercise(
     misconceptions=(
         Misconception(
             "pairs_alone",
-            "compared the work for each pair alone",
-            "Both forms also work once per token: 262,144 FLOP a head, which is as much as 410 ready-made pairs.",
+            "compared the work of pairs with pairs: what is done once per token is missing, or lost beside it",
+            "Both forms also work once per token, in each head: 262,144 FLOP, which is as much as 410 ready-made pairs.",
             Instead(made=0, absorbed=0),
         ),
         Misconception(
@@ -219,7 +233,7 @@ CACHE_PER_GPU = Exercise(
     reference=ref.cache_per_gpu,
     recipe=Made(_per_gpu),
     difficulty=2,
-    minutes=4,
+    minutes=6,
     cases=(
         Case("multi-head on four", _gpus("mha", 12, 4, 4)),
         Case("as many groups as GPUs", _gpus("gqa", 12, 4, 4)),
@@ -242,6 +256,11 @@ CACHE_PER_GPU = Exercise(
             "split the latent over the GPUs",
             "Every head makes its keys and values from the **whole** latent. Each GPU has some of the heads, so each needs all of it.",
             Instead(latent=lambda d_c, d_rope, tp: -(-(d_c + d_rope) // tp)),
+            also=(
+                Instead(latent=lambda d_c, d_rope, tp: (d_c + d_rope) // tp),
+                Instead(latent=lambda d_c, d_rope, tp: (d_c + d_rope) / tp),
+                Instead(latent=lambda d_c, d_rope, tp: d_c // tp + d_rope),
+            ),
         ),
         Misconception(
             "less_than_a_group",

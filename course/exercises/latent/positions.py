@@ -35,7 +35,7 @@ def _as_it_is(x, pos=None):
 
 
 def _decoupled(
-    *, width=None, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, scores=_as_it_is, weigh=_weigh,
+    *, width=None, apart=False, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, scores=_as_it_is, weigh=_weigh,
     keep=None, turn_latent_query=None, ask=probes.folded, average=probes.folded,
 ):  # fmt: skip
     """An answer with its own width under the root, first position, rotations, change of the scores, weights, cache
@@ -52,9 +52,11 @@ def _decoupled(
             K_R = turn_cache(K_R, torch.arange(past + new))
         c_q = (X @ W_DQ if turn_latent_query is None else turn_latent_query(X @ W_DQ, pos)).unsqueeze(-3)
         q, r = ref.per_head(c_q, W_UQ), turn_query(ref.per_head(c_q, W_QR), pos)
-        S = ask(ref.per_head(q, W_UK.mT), C.mT) + ask(r, K_R.mT)
+        content, position = ask(ref.per_head(q, W_UK.mT), C.mT), ask(r, K_R.mT)
         d, d_rope, d_c = q.shape[-1], r.shape[-1], C.shape[-1]
-        A = weigh(scores(S) / math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c)))
+        both = math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c))
+        S = content / math.sqrt(d) + position / math.sqrt(d_rope) if apart else (content + position) / both
+        A = weigh(scores(S))
         Y = ref.absorb_output(average(A, C), W_UV, W_O)
         return Y, (C, K_R) if keep is None else keep(C, K_R, W_UK)
 
@@ -111,7 +113,7 @@ MLA_DECOUPLED = Exercise(
     recipe=Made(_decoupled),
     tensors=True,
     difficulty=4,
-    minutes=20,
+    minutes=24,
     cases=(
         Case("one new token after eleven", _step(1, 11, 2, 3, 5, 4, 2, 4, 5)),
         Case("a chunk of new tokens", _step(3, 14, 2, 5, 3, 5, 2, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
@@ -122,10 +124,10 @@ MLA_DECOUPLED = Exercise(
         "Follow the drawing from below, box by box. Write first, read afterwards: extend both parts of the cache, then attend to "
         "all of it. Which position has the first new token?",
         "`pos = torch.arange(past, past + new)`. Append `X @ W_DKV` to the latents as it is, and the rotated `X @ W_KR` to the rotated "
-        "keys. Both parts of a query come from `X @ W_DQ`. The content score is absorbed and folded as before. The position score is a "
-        "plain dot product of the rotated queries, one set per head, with the rotated keys, one set for all: fold it too.",
-        "The content scores are your `mla_absorbed`'s, before the scale. Add to them the rotated queries, heads and new tokens flattened "
-        "into one axis, times `K_R.mT`. Scale the sum by the root of both widths together. From the weights on, nothing is new.",
+        "keys. Both parts of a query come from `X @ W_DQ`. The content score is absorbed as before. The position score is a "
+        "plain dot product of the rotated queries, one set per head, with the rotated keys, one set for all: `times_shared` too.",
+        "The content scores are your `mla_absorbed`'s, before the scale. Add to them the product of the rotated queries with `K_R.mT`. "
+        "Divide the **sum** by the root of both widths together. From the weights on, nothing is new.",
     ),
     misconceptions=(
         Misconception(
@@ -139,6 +141,12 @@ MLA_DECOUPLED = Exercise(
             "scaled by $1/\\sqrt{d_c + d_{rope}}$, the width of what is cached",
             "Absorbing changes no score, so it changes no scale: $d + d_{rope}$, with $d$ the width of a head's query.",
             Instead(width=lambda d, d_rope, d_c: d_c + d_rope),
+        ),
+        Misconception(
+            "two_scales",
+            "scaled the two parts apart, content by $1/\\sqrt{d}$ and position by $1/\\sqrt{d_{rope}}$",
+            "Side by side they are one dot product over $d + d_{rope}$ features: add them, then divide the sum by one root.",
+            Instead(apart=True),
         ),
         Misconception(
             "rotated_key_per_head",

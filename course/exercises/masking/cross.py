@@ -122,6 +122,12 @@ CROSS_ATTENTION = Exercise(
             Before(lambda keep, **_: {"keep": torch.ones_like(keep)}),
         ),
         Misconception(
+            "causal_too",
+            "put a causal mask over the source as well",
+            "The whole source is known before the first word is written: nothing in it is a future. Only its padding is hidden.",
+            Before(lambda Xq, Xkv, keep, **_: {"keep": keep & ref.causal_mask(Xq.shape[-2], Xkv.shape[-2])}),
+        ),
+        Misconception(
             "polarity_flipped",
             "attended to exactly what is forbidden",
             "In this course True means **keep**.",

@@ -64,6 +64,12 @@ CHEATING_LOSS = Exercise(
             lambda: 17 / 32,
         ),
         Misconception(
+            "what_the_model_printed",
+            "took what the second model printed: it also guesses a little worse than it could",
+            "Work out the **perfect** cheat on paper: 31 positions cost nothing, one costs an even guess. Then compare.",
+            lambda: 0.097,
+        ),
+        Misconception(
             "bits",
             "measured in bits",
             "In nats: the natural logarithm, as `F.cross_entropy` does.",

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import multi_head as ref
 
 # ---------------------------------------------------------------------------------------------- split
@@ -24,29 +24,25 @@ def _as_many_tokens_as_heads(draw: Draw):
     return {"X": draw.normal(2, n, n * d), "H": n}
 
 
+def _split(X, H, *, axes="nHd", move=(-2, -3)):
+    """The width cut in two, so that the last three axes are `axes`; then one of them is moved."""
+    n, width = X.shape[-2:]
+    sizes = {"n": n, "H": H, "d": width // H}
+    parts = X.reshape(*X.shape[:-2], *(sizes[axis] for axis in axes))
+    return parts.movedim(*move) if move else parts
+
+
 def split_by_reshape(X, H):
-    return X.reshape(*X.shape[:-2], H, X.shape[-2], X.shape[-1] // H)
+    return _split(X, H, axes="Hnd", move=None)
+
+
+def split_interleaved(X, H):
+    return _split(X, H, axes="ndH", move=(-1, -3))
 
 
 def _split_needs_a_batch(X, H):
     B, n, width = X.shape
     return X.reshape(B, n, H, width // H).transpose(1, 2)
-
-
-def _axes_from_the_front(X, H):
-    return _inside(X, H).transpose(1, 2)
-
-
-def _inside(X, H):
-    return X.reshape(*X.shape[:-1], H, X.shape[-1] // H)
-
-
-def split_interleaved(X, H):
-    return X.reshape(*X.shape[:-1], X.shape[-1] // H, H).movedim(-1, -3)
-
-
-def _h_as_width(X, H):
-    return X.reshape(*X.shape[:-1], X.shape[-1] // H, H).transpose(-3, -2)
 
 
 SPLIT_HEADS = Exercise(
@@ -56,6 +52,7 @@ SPLIT_HEADS = Exercise(
     difficulty=2,
     minutes=7,
     reference=ref.split_heads,
+    recipe=_split,
     tensors=True,
     cases=(
         Case("three tokens, two heads", _three_tokens),
@@ -75,25 +72,25 @@ SPLIT_HEADS = Exercise(
             "reshape_without_transpose",
             "reshaped straight to (..., H, n, d): the shape is right, but your heads hold pieces of other tokens",
             "A reshape never changes the order in memory, where tokens come before heads. Reshape to (..., n, H, d), then swap.",
-            split_by_reshape,
+            Instead(axes="Hnd", move=None),
         ),
         Misconception(
             "heads_left_inside",
             "stopped at (..., n, H, d): the heads still stand inside the tokens",
             "Attention works on the last two axes, which must be (n, d): swap the axes of tokens and heads.",
-            _inside,
+            Instead(move=None),
         ),
         Misconception(
             "heads_interleaved",
             "dealt the features out like cards: head $h$ got every $H$-th feature, not a run of neighbours",
             "Reshape the width to (H, d) in this order: the head is the slow index, $h d + a$.",
-            split_interleaved,
+            Instead(axes="ndH", move=(-1, -3)),
         ),
         Misconception(
             "H_taken_for_width",
             "took `H` for the width of a head: you made heads of width $H$",
             "There are `H` heads, each as wide as the width divided by `H`.",
-            _h_as_width,
+            Instead(axes="ndH"),
         ),
         Misconception(
             "needs_a_batch",
@@ -106,7 +103,25 @@ SPLIT_HEADS = Exercise(
             "axes_counted_from_the_front",
             "swapped axes 1 and 2: these are tokens and heads only behind exactly one batch axis",
             "Tokens and heads stand third and second from the end, whatever leads: `transpose(-3, -2)`.",
-            _axes_from_the_front,
+            Instead(move=(1, 2)),
+        ),
+        Misconception(
+            "heads_in_front_of_the_batch",
+            "put the heads in front of everything, the batch too, as `torch.stack(X.chunk(H, dim=-1))` does",
+            "The leading axes stay in front: the heads stand third from the end (`torch.stack(..., dim=-3)`).",
+            Instead(move=(-2, 0)),
+        ),
+        Misconception(
+            "tokens_and_features_exchanged",
+            "brought the heads in front, but left the tokens behind their features: (..., H, d, n)",
+            "Swap the axes of tokens and heads, and no others: the last two are then (n, d).",
+            After(lambda out, **_: out.mT),
+        ),
+        Misconception(
+            "a_list_of_heads",
+            "returned the heads one by one, where one tensor is asked for",
+            "Put them into one: `torch.stack(..., dim=-3)`.",
+            After(lambda out, **_: tuple(out.unbind(-3))),
         ),
     ),
     variants=(
@@ -117,7 +132,7 @@ SPLIT_HEADS = Exercise(
                 [X[..., h * (X.shape[-1] // H) : (h + 1) * (X.shape[-1] // H)] for h in range(H)], dim=-3
             ).contiguous(),
         ),
-        Variant("movedim", lambda X, H: _inside(X, H).movedim(-2, -3)),
+        Variant("movedim", lambda X, H: X.reshape(*X.shape[:-1], H, X.shape[-1] // H).movedim(-2, -3)),
     ),
 )
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Of, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Of, Property, Variant
 from course.exercises.positions import probes
 from course.exercises.positions.rotary import ROTATION
 from solutions import positions as ref
@@ -277,23 +277,13 @@ def _patterns(heads: int, n: int, low: int, high: int):
     return make
 
 
-def _roles(previous, followed, *, transposed=False, rows=None):
-    """The two means with other ideas of which token is meant: `previous(i)`, `followed(i, p)`."""
-
-    def answer(A, period):
-        A = A.mT if transposed else A
-        n, found = A.shape[-1], []
-        for pick, first in ((lambda i, p: previous(i), 1), (followed, period)):
-            columns = [(i, pick(i, period)) for i in range(first if rows is None else rows, n)]
-            values = [A[:, i, j] if 0 <= j < n else torch.zeros_like(A[:, 0, 0]) for i, j in columns]
-            found.append(torch.stack(values).mean(0))
-        return tuple(found)
-
-    return answer
-
-
-def _swapped(A, period):
-    return ref.head_roles(A, period)[::-1]
+def _roles(A, period, *, back=1, after=1, early=0, count=lambda rows, n: len(rows)):
+    """Mean weights `back` tokens before, and `after` the copy one period ago; from `early` rows before the first copy."""
+    n, found = A.shape[-1], []
+    for rows, offset in ((range(1, n), -back), (range(period - early, n), after - period)):
+        weights = [A[:, i, i + offset] for i in rows if 0 <= i + offset < n]
+        found.append(sum(weights) / count(rows, n))
+    return tuple(found)
 
 
 def _diagonals(A, period):
@@ -312,6 +302,7 @@ HEAD_ROLES = Exercise(
     title="What does each head look at?",
     points=1,
     reference=ref.head_roles,
+    recipe=_roles,
     tensors=True,
     kind="use",
     difficulty=2,
@@ -331,49 +322,73 @@ HEAD_ROLES = Exercise(
             "the_copy_itself",
             "measured the weight on the earlier copy of the token, $i - p$, and not on what **followed** it",
             "What followed the copy stands one further on: $i - p + 1$.",
-            _roles(lambda i: i - 1, lambda i, p: i - p),
+            Instead(after=0),
         ),
         Misconception(
             "before_the_copy",
             "measured the weight on the token **before** the earlier copy",
             "What followed stands at $i - p + 1$, not at $i - p - 1$.",
-            _roles(lambda i: i - 1, lambda i, p: i - p - 1),
+            Instead(after=-1),
         ),
         Misconception(
             "itself_for_previous",
             "took the diagonal for the token before",
             "The diagonal is the token itself. The one before stands one column to the left: $j = i - 1$.",
-            _roles(lambda i: i, lambda i, p: i - p + 1),
+            Instead(back=0),
         ),
         Misconception(
             "rows_and_columns_exchanged",
             "exchanged rows and columns: rows are the tokens that look",
             "The weight of token `i` on token `j` is `A[:, i, j]`.",
-            _roles(lambda i: i - 1, lambda i, p: i - p + 1, transposed=True),
+            Before(lambda A, **_: {"A": A.mT}),
         ),
         Misconception(
             "all_rows_counted",
             "averaged over all rows, also those that have no token before or no earlier copy",
             "Leave out row 0 for the first mean, and rows below the period for the second.",
-            _roles(lambda i: i - 1, lambda i, p: i - p + 1 if i >= p else -1, rows=0),
+            Instead(count=lambda rows, n: n),
         ),
         Misconception(
             "a_whole_diagonal",
             "took one row too many for induction: row $p - 1$ looks at token 0 there, and has no earlier copy",
             "The first row with an earlier copy is row $p$: `A.diagonal(1 - period, -2, -1)[..., 1:]`.",
-            lambda A, period: (A.diagonal(-1, -2, -1).mean(-1), A.diagonal(1 - period, -2, -1).mean(-1)),
+            Instead(early=1),
         ),
         Misconception(
             "order_exchanged",
             "returned the two means in the other order",
             "First the token before, then induction.",
-            _swapped,
+            After(lambda out, **_: out[::-1]),
+        ),
+        Misconception(
+            "two_after_the_copy",
+            "measured the weight on the token **two** after the earlier copy",
+            "What followed the copy at $i - p$ stands at $i - p + 1$.",
+            Instead(after=2),
+        ),
+        Misconception(
+            "two_before",
+            "took the token two before for the one before",
+            "The one before stands one column to the left: $j = i - 1$.",
+            Instead(back=2),
+        ),
+        Misconception(
+            "summed",
+            "summed the weights over the rows and did not divide",
+            "A mean weight lies between 0 and 1: `.mean(-1)` in place of `.sum(-1)`.",
+            Instead(count=lambda rows, n: 1),
+        ),
+        Misconception(
+            "averaged_over_the_heads",
+            "averaged over the heads as well",
+            "Each head has a role of its own: one number per head, so only the rows are averaged.",
+            After(lambda out, **_: tuple(each.mean() for each in out)),
         ),
     ),
     variants=(
         Variant("diagonals", _diagonals),
         Variant("masks", _masked),
-        Variant("row_by_row", _roles(lambda i: i - 1, lambda i, p: i - p + 1)),
+        Variant("row_by_row", _roles),
     ),
 )
 

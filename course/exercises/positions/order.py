@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Code, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -28,8 +28,16 @@ def _one_sided(sign: int):
     return make
 
 
-def _inverse(f, X, order):
-    return float((f(X[order]) - f(X)[torch.argsort(order)]).abs().max())
+def _ordered(rows, order):
+    return rows[order]
+
+
+def _as_they_are(rows, order):
+    return rows
+
+
+def _gap(f, X, order, *, inside=_ordered, outside=_ordered, size=torch.abs, of=torch.max):
+    return float(of(size(f(inside(X, order)) - outside(f(X), order))))
 
 
 def _loop(f, X, order):
@@ -49,6 +57,7 @@ PERMUTATION_GAP = Exercise(
     difficulty=1,
     minutes=7,
     reference=ref.permutation_gap,
+    recipe=_gap,
     tensors=True,
     tolerance=Tolerance(rtol=1e-4, atol=1e-5),  # a difference of float32 numbers of size 1 to 5
     cases=(
@@ -70,31 +79,50 @@ PERMUTATION_GAP = Exercise(
             "invariance",
             "compared `f` of the reordered rows with `f(X)` as it stands: that measures how far `f` is from *invariance*",
             "If the rows go in in another order, the rows should come out in that order too: compare with `f(X)[order]`.",
-            lambda f, X, order: float((f(X[order]) - f(X)).abs().max()),
+            Instead(outside=_as_they_are),
         ),
         Misconception(
             "inverse_order",
             "undid the order on one side instead of applying it on both",
             "Both routes use the same $P$: index with `order` before `f` on one side and after `f` on the other.",
-            _inverse,
+            Instead(outside=lambda rows, order: rows[torch.argsort(order)]),
+            also=(Instead(inside=lambda rows, order: rows[torch.argsort(order)]),),
         ),
         Misconception(
             "signed_maximum",
             "took the largest difference with its sign, so large negative ones went unseen",
             "Take the absolute value before the maximum.",
-            lambda f, X, order: float((f(X[order]) - f(X)[order]).max()),
+            Instead(size=torch.positive),
         ),
         Misconception(
             "mean_gap",
             "averaged the differences, which hides a single row that is out of place",
             "The gap is the **largest** absolute entry: `.max()`.",
-            lambda f, X, order: float((f(X[order]) - f(X)[order]).abs().mean()),
+            Instead(of=torch.mean),
         ),
         Misconception(
             "output_only",
             "compared `f(X)` with its own reordering: `f` never saw the reordered input",
             "One of the two routes must reorder **before** `f`: `f(X[order])`.",
-            lambda f, X, order: float((f(X)[order] - f(X)).abs().max()),
+            Instead(inside=_as_they_are),
+        ),
+        Misconception(
+            "summed_gap",
+            "added all differences up",
+            "The gap is the **largest** absolute entry: `.max()`.",
+            Instead(of=torch.sum),
+        ),
+        Misconception(
+            "norm_of_the_gap",
+            "took the norm of the whole difference, the root of the sum of squares",
+            "The gap is the **largest** absolute entry: `.abs().max()`.",
+            Instead(of=torch.linalg.vector_norm),
+        ),
+        Misconception(
+            "squared",
+            "squared the differences",
+            "The gap is in the units of `f`: take absolute values, not squares.",
+            Instead(size=torch.square),
         ),
     ),
     variants=(

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import After, Before, Case, Code, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Before, Case, Code, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from course.exercises.positions import probes
 from solutions import positions as ref
 
@@ -38,20 +38,15 @@ def _float64(draw: Draw):
     return {"pos": probes.positions(draw, 5, last=40) + 0.5, "d": 6, "base": probes.base(draw)}
 
 
-def _angles(rule):
-    """An answer with its own frequencies `rule(i, d, base)` for the pairs i = 0 … d/2 - 1."""
-
-    def answer(pos, d, base):
-        theta = rule(torch.arange(d // 2, dtype=torch.float64), d, base)
-        return pos[..., None].double() * theta
-
-    return answer
+def _at_least_float32(dtype):
+    return torch.promote_types(dtype, torch.float32)
 
 
-def _narrow(pos, d, base):
-    dtype = pos.dtype if pos.is_floating_point() else torch.float64
-    theta = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    return pos[..., None] * theta.to(dtype)
+def _clocks(pos, d, base, *, factor=2.0, first=0, sign=-1.0, width=lambda d: d, dtype=_at_least_float32):
+    i = torch.arange(first, first + d // 2, dtype=torch.float64)
+    theta = base ** (sign * factor * i / width(d))
+    wanted = dtype(pos.dtype)
+    return pos[..., None].to(wanted) * theta.to(wanted)
 
 
 def _outer(pos, d, base):
@@ -67,6 +62,7 @@ ROPE_ANGLES = Exercise(
     difficulty=2,
     minutes=7,
     reference=ref.rope_angles,
+    recipe=_clocks,
     tensors=True,
     cases=(
         Case("three positions", _few),
@@ -87,25 +83,25 @@ ROPE_ANGLES = Exercise(
             "exponent_i_over_d",
             "used the exponent $-i/d$: the slowest pair turns far too fast",
             "The exponent is $-2i/d$ for pair $i$: `torch.arange(0, d, 2) / d`.",
-            _angles(lambda i, d, base: base ** (-i / d)),
+            Instead(factor=1.0),
         ),
         Misconception(
             "exponent_doubled",
             "doubled the exponent: `arange(0, d, 2)` holds $2i$ already, and you multiplied it by 2 once more",
             "Divide `torch.arange(0, d, 2)` by `d`, without another factor.",
-            _angles(lambda i, d, base: base ** (-4 * i / d)),
+            Instead(factor=4.0),
         ),
         Misconception(
             "pairs_from_one",
             "counted the pairs from 1, so that even the fastest one turns slower than one radian a step",
             "The paper counts $i$ from 1 and writes $2(i-1)/d$. Counted from 0 it is $2i/d$: the first frequency is 1.",
-            _angles(lambda i, d, base: base ** (-2 * (i + 1) / d)),
+            Instead(first=1),
         ),
         Misconception(
             "frequencies_rise",
             "let the frequencies grow from 1 to nearly $b$: the sign of the exponent is missing",
             "$\\theta_i = b^{-2i/d}$ falls from 1 to nearly $1/b$.",
-            _angles(lambda i, d, base: base ** (2 * i / d)),
+            Instead(sign=1.0),
         ),
         Misconception(
             "base_ignored",
@@ -118,13 +114,32 @@ ROPE_ANGLES = Exercise(
             "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by whole radians near 1000",
             "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: "
             "`pos.to(torch.promote_types(pos.dtype, torch.float32))`.",
-            _narrow,
+            Instead(dtype=lambda dtype: dtype if dtype.is_floating_point else torch.float64),
         ),
         Misconception(
             "angles_always_in_float32",
             "computed the angles in float32 also where the positions are float64",
             "Not less than float32, and not less than `pos`: `torch.promote_types(pos.dtype, torch.float32)`.",
             After(lambda out, **_: out.float()),
+        ),
+        Misconception(
+            "slowest_at_one_over_the_base",
+            "let the frequencies run down to exactly $1/b$: the exponents were divided by $d - 2$",
+            "The exponent is $-2i/d$, so that the last pair stays a little above $1/b$.",
+            Instead(width=lambda d: d - 2),
+        ),
+        Misconception(
+            "one_angle_per_column",
+            "returned each angle twice, one for each of the $d$ columns",
+            "One angle per **pair**: d/2 columns. `apply_rope` spreads them over the columns.",
+            After(lambda out, **_: torch.cat([out, out], dim=-1)),
+            also=(After(lambda out, **_: out.repeat_interleave(2, dim=-1)),),
+        ),
+        Misconception(
+            "reduced_to_one_turn",
+            "took the angles modulo $2\\pi$",
+            "Leave the whole turns in: sine and cosine do not mind.",
+            After(lambda out, **_: torch.remainder(out, 2 * torch.pi)),
         ),
     ),
     variants=(
@@ -165,16 +180,6 @@ def _rough(draw: Draw):
     }
 
 
-def _angles_in(dtype_of_pos=None, dtype_of_angles=None):
-    """Positions or angles in the dtype of `x`."""
-
-    def answer(x, pos, base):
-        angles = ref.rope_angles(pos.to(x.dtype) if dtype_of_pos else pos, x.shape[-1], base)
-        return _rotated(x, angles.to(x.dtype) if dtype_of_angles else angles).to(x.dtype)
-
-    return answer
-
-
 def _all_in_the_dtype_of_x(x, pos, base):
     d = x.shape[-1]
     theta = (base ** (-torch.arange(0, d, 2) / d)).to(x.dtype)
@@ -189,29 +194,41 @@ def _cosines_in_the_dtype_of_x(x, pos, base):
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
-def _rotated(x, angles, *, weave=True, first=lambda x: x[..., 0::2], second=lambda x: x[..., 1::2]):
-    """The rotation with its own choice of partners; `weave=False` leaves the two halves side by side."""
-    cos, sin, a, b = angles.cos(), angles.sin(), first(x), second(x)
-    parts = a * cos - b * sin, a * sin + b * cos
-    return torch.stack(parts, dim=-1).flatten(-2) if weave else torch.cat(parts, dim=-1)
+def _rotated(x, angles):
+    cos, sin, a, b = angles.cos(), angles.sin(), x[..., 0::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
 
 
-def _two_terms(swap, line_up=lambda a: a.repeat_interleave(2, dim=-1)):
-    """The form `x cos + swap(x) sin`, with its own idea of `swap` and of how the angles line up with the columns."""
+def _each_twice(angles):
+    return angles.repeat_interleave(2, dim=-1)
 
-    def answer(x, pos, base):
-        angles = line_up(ref.rope_angles(pos, x.shape[-1], base))
-        return (x * angles.cos() + swap(x) * angles.sin()).to(x.dtype)
 
-    return answer
+def _side_by_side(angles):
+    return torch.cat([angles, angles], dim=-1)
+
+
+def _partners(x):
+    """The two members of each pair exchanged."""
+    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
 
 
 def _turned(x):
+    """Each pair turned by a right angle."""
     return torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
 
 
-def _unsigned(x):
-    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+def _halves_turned(x):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([-second, first], dim=-1)
+
+
+def _two_terms(x, pos, base, *, line_up=_each_twice, quarter=_turned, cos=torch.cos, sin=torch.sin, narrow=False, back=True):
+    """A turn in two terms: `x` times the cosine, and `x` turned by a right angle times the sine."""
+    angles = line_up(ref.rope_angles(pos, x.shape[-1], base))
+    if narrow:
+        angles = angles.to(x.dtype)
+    y = x * cos(angles) + quarter(x) * sin(angles)
+    return y.to(x.dtype) if back else y
 
 
 def _overwrites(x, pos, base):
@@ -242,6 +259,7 @@ APPLY_ROPE = Exercise(
     difficulty=3,
     minutes=11,
     reference=ref.apply_rope,
+    recipe=_two_terms,
     tensors=True,
     tolerance=ROTATION,
     cases=(
@@ -275,14 +293,14 @@ APPLY_ROPE = Exercise(
             "half_split_pairs",
             "paired entries $i$ and $i + d/2$: that is the half-split layout, which comes later",
             "Here neighbours form a pair: `x[..., 0::2]` with `x[..., 1::2]`.",
-            ref.rotate_half_rope,
+            Instead(line_up=_side_by_side, quarter=_halves_turned),
         ),
         Misconception(
             "angles_tiled",
             "paired neighbours, but lined the angles up as $\\theta_0, \\theta_1, \\dots, \\theta_0, \\theta_1, \\dots$, which fits "
             "the half-split layout",
             "Neighbours share an angle: $\\theta_0, \\theta_0, \\theta_1, \\theta_1, \\dots$ (`repeat_interleave`, not `cat`).",
-            _two_terms(_turned, lambda a: torch.cat([a, a], dim=-1)),
+            Instead(line_up=_side_by_side),
         ),
         Misconception(
             "rotated_backwards",
@@ -295,13 +313,13 @@ APPLY_ROPE = Exercise(
             "minus_forgotten",
             "left out the minus: both members of a pair got a plus, which is no rotation, for lengths change",
             "The sine comes once with a minus and once with a plus: `a * cos - b * sin`, `a * sin + b * cos`.",
-            _two_terms(_unsigned),
+            Instead(quarter=_partners),
         ),
         Misconception(
             "two_minuses",
             "wrote a minus at both sines: the second one has the wrong sign, and lengths change",
             "The sine comes once with a minus and once with a plus: `a * cos - b * sin`, `a * sin + b * cos`.",
-            _two_terms(lambda x: -_unsigned(x)),
+            Instead(quarter=lambda x: -_partners(x)),
         ),
         Misconception(
             "overwrote_its_own_input",
@@ -325,20 +343,38 @@ APPLY_ROPE = Exercise(
             "angles_in_the_dtype_of_x",
             "converted angles or positions to the dtype of `x`. With the 8 bits of bfloat16 they are off by whole radians near 1000",
             "Keep `pos` and the angles as they are. Only the **result** goes to the dtype of `x`, in the last step.",
-            _angles_in(dtype_of_angles=True),
-            also=(_angles_in(dtype_of_pos=True), _all_in_the_dtype_of_x),
+            Instead(narrow=True),
+            also=(Before(lambda x, pos, **_: {"pos": pos.to(x.dtype)}), _all_in_the_dtype_of_x),
         ),
         Misconception(
             "result_not_in_the_dtype_of_x",
             "returned float32 where `x` is bfloat16",
             "The angles are computed in float32; the *result* goes back to the dtype of `x`: `.to(x.dtype)`.",
-            lambda x, pos, base: _rotated(x, ref.rope_angles(pos, x.shape[-1], base)),
+            Instead(back=False),
+        ),
+        Misconception(
+            "sine_and_cosine_exchanged",
+            "exchanged sine and cosine: the row at position 0 no longer stays as it is",
+            "The cosine, which is 1 at angle 0, stands at the entry itself, and the sine at its partner.",
+            Instead(cos=torch.sin, sin=torch.cos),
+        ),
+        Misconception(
+            "partners_exchanged",
+            "put the two members of each pair back in the wrong order",
+            "First `a * cos - b * sin`, then `a * sin + b * cos`.",
+            After(lambda out, **_: _partners(out)),
+        ),
+        Misconception(
+            "one_step_further",
+            "counted the positions from 1: every row is turned by one step too many",
+            "Position 0 stays as it is: hand `pos` on unchanged.",
+            Before(lambda pos, **_: {"pos": pos + 1}),
         ),
     ),
     variants=(
         Variant("cosines_in_the_dtype_of_x", _cosines_in_the_dtype_of_x),
         Variant("complex_numbers", _complex),
         Variant("rotation_matrices", _matrices),
-        Variant("repeat_interleave", _two_terms(_turned)),
+        Variant("repeat_interleave", _two_terms),
     ),
 )

@@ -43,32 +43,25 @@ def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negativ
 
 
 def _first(
-    differs=None,
     *,
     measure=torch.max,
+    among=lambda b, theirs: b,
     size=lambda b, measure: measure(b.abs()),
     gap=torch.abs,
     agree=lambda gap, limit: gap <= limit,
-    among=lambda ours, theirs: range(len(theirs)),
+    order=lambda layers: layers,
+    counted_from=0,
     none=len,
 ):
-    """The first of some layers that differ by a rule of its own."""
-
-    def differ(a, b, close):
-        return not agree(measure(gap(a - b)), close * size(b, measure))
+    """The first of some layers whose `gap`, measured, is beyond the limit that the `size` of its numbers allows."""
 
     def answer(ours, theirs, close):
-        for i in among(ours, theirs):
-            if (differs or differ)(ours[i], theirs[i], close):
-                return i
-        return none(theirs)
+        for i, (a, b) in order(list(enumerate(zip(ours, theirs, strict=True)))):
+            if not agree(measure(gap(a - b)), close * size(among(b, theirs), measure)).all():
+                return i + counted_from
+        return none(theirs) + counted_from
 
     return answer
-
-
-def _one_scale(ours, theirs, close):
-    largest = max(float(b.abs().max()) for b in theirs)
-    return _first(lambda a, b, close: not (a - b).abs().max() <= close * largest)(ours, theirs, close)
 
 
 def _by_infinity_norm(ours, theirs, close):
@@ -126,7 +119,7 @@ FIRST_DIFFERENCE = Exercise(
             "nan_passes",
             "let NaN pass: where theirs is NaN, no difference is seen",
             "A comparison with NaN is False. Ask of the numbers as they are whether they **agree**, `difference <= limit`, and take `not` of that.",
-            Instead(agree=lambda gap, limit: not gap > limit),
+            Instead(agree=lambda gap, limit: ~(gap > limit)),
         ),
         Misconception(
             "mean_difference",
@@ -150,25 +143,26 @@ FIRST_DIFFERENCE = Exercise(
             "each_by_its_own_size",
             "allowed each number a share of its own size: rounding in a number near 0 looks like a mistake",
             "The limit is one number for a layer: `close` times its **largest** absolute value. (`allclose` has `atol` for this.)",
-            Instead(differs=lambda a, b, close: not ((a - b).abs() <= close * b.abs()).all()),
+            Instead(measure=lambda x: x),
         ),
         Misconception(
             "one_scale_for_all",
             "measured all layers by the largest number of all: a mistake in a layer of small numbers is not seen",
             "Each layer has a limit of its own.",
-            _one_scale,
+            Instead(among=lambda b, theirs: torch.cat([x.flatten() for x in theirs])),
         ),
         Misconception(
             "last_difference",
             "found the last layer that differs; what comes after the first only passes its mistake on",
             "Return at the first one.",
-            Instead(among=lambda ours, theirs: reversed(range(len(theirs)))),
+            Instead(order=reversed),
         ),
         Misconception(
             "counted_from_one",
             "counted layers from 1",
             "`enumerate` counts from 0, as the course does.",
-            lambda ours, theirs, close: _first()(ours, theirs, close) + 1,
+            Instead(counted_from=1),
+            also=(Instead(counted_from=1, none=lambda theirs: len(theirs) - 1),),
         ),
         Misconception(
             "minus_one",

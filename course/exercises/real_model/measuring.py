@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import real_model as ref
 
 
@@ -25,13 +25,21 @@ def _improbable(draw: Draw):
     return text
 
 
-def _surprise(logits, ids):
-    """Minus the log-probability of each token, by the row at the same place."""
-    return -torch.log_softmax(logits, dim=-1).gather(-1, ids[:, None])[:, 0]
+def _perplexity(
+    *,
+    logs=lambda z: z.log_softmax(-1),
+    scored=lambda rows, ids: (rows[:-1], ids[1:]),
+    average=torch.mean,
+    sign=-1,
+    power=torch.exp,
+):
+    """Log-probabilities, those of the tokens that came, their average, and a number of choices."""
 
+    def answer(logits, ids):
+        rows, tokens = scored(logs(logits), ids)
+        return float(power(average(sign * rows.gather(-1, tokens[:, None])[:, 0])))
 
-def _next(logits, ids):
-    return _surprise(logits[:-1], ids[1:])
+    return answer
 
 
 def _all_rows_first(logits, ids):
@@ -52,6 +60,7 @@ PERPLEXITY = Exercise(
     points=1.5,
     minutes=6,
     reference=ref.perplexity,
+    recipe=Made(_perplexity),
     tensors=True,
     cases=(
         Case("three tokens of four", _text(3, 4)),
@@ -72,66 +81,104 @@ PERPLEXITY = Exercise(
             "not_shifted",
             "scored each row against the token that it had just read",
             "Row $t$ predicts token $t + 1$: `logits[:-1]` against `ids[1:]`.",
-            lambda logits, ids: math.exp(_surprise(logits, ids).mean()),
+            Instead(scored=lambda rows, ids: (rows, ids)),
+            also=(Instead(scored=lambda rows, ids: (rows[:-1], ids[:-1])), Instead(scored=lambda rows, ids: (rows[1:], ids[1:]))),
         ),
         Misconception(
             "shifted_backwards",
             "scored each row against the token **before** it",
             "`logits[:-1]` against `ids[1:]`, not `logits[1:]` against `ids[:-1]`.",
-            lambda logits, ids: math.exp(_surprise(logits[1:], ids[:-1]).mean()),
+            Instead(scored=lambda rows, ids: (rows[1:], ids[:-1])),
         ),
         Misconception(
             "wrapped_around",
             "scored the last row against the first token (`roll` wraps around)",
             "The last row's prediction cannot be scored: leave it out.",
-            lambda logits, ids: math.exp(_surprise(logits, ids.roll(-1)).mean()),
+            Instead(scored=lambda rows, ids: (rows, ids.roll(-1))),
         ),
         Misconception(
             "no_exponential",
             "returned the mean of minus the logarithms, without the exponential",
             "That is the cross-entropy. Perplexity is its `exp`.",
-            lambda logits, ids: float(_next(logits, ids).mean()),
+            Instead(power=lambda mean: mean),
         ),
         Misconception(
             "base_two",
             "took 2 to the power of natural logarithms",
             "Base and logarithm must fit: `exp` with `log`, or 2 with `log2`.",
-            lambda logits, ids: 2.0 ** float(_next(logits, ids).mean()),
+            Instead(power=torch.exp2),
         ),
         Misconception(
             "mean_of_exponentials",
             "averaged 1/p over the tokens: a single improbable token rules it",
             "First the mean of the logarithms, then the exponential.",
-            lambda logits, ids: float(_next(logits, ids).exp().mean()),
-            also=(lambda logits, ids: float(_next(logits.float(), ids).exp().mean()),),  # overflows
+            Instead(average=lambda x: x.exp().mean().log()),
+            also=(Instead(average=lambda x: x.float().exp().mean().log()),),  # overflows
         ),
         Misconception(
             "mean_probability",
             "took one over the mean probability",
             "The mean is taken of the **logarithms**: a geometric mean of probabilities.",
-            lambda logits, ids: 1 / float((-_next(logits, ids)).exp().mean()),
+            Instead(average=lambda x: -(-x).exp().mean().log()),
         ),
         Misconception(
             "softmax_twice",
             "took the softmax first, and then a function that takes it again",
             "`F.cross_entropy` and `log_softmax` want logits, as they are.",
-            lambda logits, ids: math.exp(_next(logits.softmax(-1), ids).mean()),
+            Instead(logs=lambda z: z.softmax(-1).log_softmax(-1)),
         ),
         Misconception(
             "softmax_then_log",
             "took the softmax and then its logarithm: a probability too small for a float32 becomes 0, and its logarithm minus infinity",
             "`log_softmax` never forms the probability, and `F.cross_entropy` uses it.",
-            lambda logits, ids: math.exp(-logits.float().softmax(-1).log()[:-1].gather(-1, ids[1:, None]).mean().item()),
+            Instead(logs=lambda z: z.float().softmax(-1).log()),
         ),
         Misconception(
             "divided_by_n",
             "divided the sum by $n$, though only $n - 1$ predictions were scored",
             "Take the mean of what you have summed.",
-            lambda logits, ids: math.exp(_next(logits, ids).sum() / len(ids)),
+            Instead(average=lambda x: x.sum() / (len(x) + 1)),
+        ),
+        Misconception(
+            "sign_forgotten",
+            "forgot the minus: what comes out is below 1, one over the perplexity",
+            "Logarithms of probabilities are negative: take minus their mean.",
+            Instead(sign=1),
+        ),
+        Misconception(
+            "exponential_of_bits",
+            "took logarithms to base 2, and then the exponential",
+            "Base and logarithm must fit: `exp` with `log`, or 2 with `log2`.",
+            Instead(power=lambda mean: (mean / math.log(2)).exp()),
+        ),
+        Misconception(
+            "logits_for_logarithms",
+            "took the logits themselves for log-probabilities",
+            "Logits become log-probabilities by `log_softmax` over the vocabulary.",
+            Instead(logs=lambda z: z),
+        ),
+        Misconception(
+            "probabilities_for_logarithms",
+            "averaged the probabilities themselves, without a logarithm",
+            "`softmax` gives probabilities: take their logarithms, or `log_softmax` at once.",
+            Instead(logs=lambda z: z.softmax(-1)),
+        ),
+        Misconception(
+            "softmax_over_the_tokens",
+            "took the softmax over the tokens of the text, not over the vocabulary",
+            "Each row is a prediction of its own: `dim=-1`.",
+            Instead(logs=lambda z: z.log_softmax(0)),
+        ),
+        Misconception(
+            "summed",
+            "summed over the tokens: the longer the text, the more it surprises",
+            "Perplexity is of a token: take the **mean** of minus the logarithms.",
+            Instead(average=torch.sum),
+            also=(Instead(average=lambda x: x.float().sum()),),  # overflows
         ),
     ),
     variants=(
-        Variant("log_softmax_and_gather", lambda logits, ids: float(_next(logits, ids).mean().exp())),
+        Variant("log_softmax_and_gather", _perplexity()),
         Variant("a_loop", _loop),
         Variant("all_rows_first", _all_rows_first),
         Variant("nll_loss", lambda logits, ids: math.exp(F.nll_loss(logits[:-1].log_softmax(-1), ids[1:]))),

@@ -251,7 +251,7 @@ SDPA_BACKWARD = Exercise(
             "divided by $d_k$ in all: by its root twice, or without the root",
             "The scores were divided by $\\sqrt{d_k}$ once on the way forward, so their gradient is once on the way back: in `dS`, or in `dQ` and "
             "`dK`, not in both.",
-            _backward(_right, scale_q=lambda s: s * s, scale_k=lambda s: s * s),
+            Instead(of_q=-1.0, of_k=-1.0),
         ),
         Misconception(
             "softmax_skipped",
@@ -294,12 +294,6 @@ SDPA_BACKWARD = Exercise(
             "scaled `dK` but not `dQ`",
             "Both pass through the same scaled score. Scale `dS` by $1/\\sqrt{d_k}$ once, before either product.",
             Instead(of_q=0.0),
-        ),
-        Misconception(
-            "scaled_twice",
-            "divided by $\\sqrt{d_k}$ twice on the way back: once in `dS`, and once more in `dQ` and `dK`",
-            "The scores were divided once, so their gradient is divided once.",
-            Instead(of_q=-1.0, of_k=-1.0),
         ),
         Misconception(
             "multiplied_by_the_root",

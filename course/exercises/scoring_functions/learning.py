@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, object]
@@ -41,6 +41,18 @@ def _square(draw: Draw) -> Inputs:
     return _drawn(draw, 4, 4, 4, 4)
 
 
+def _one_hot(A, answers):
+    T = np.zeros_like(A)
+    T[np.arange(len(answers)), answers] = 1
+    return T
+
+
+def _hot_in_all_rows(A, answers):
+    T = np.zeros_like(A)
+    T[:, answers] = 1
+    return T
+
+
 def _step(
     X,
     asking,
@@ -53,16 +65,17 @@ def _step(
     mean=True,
     root=True,
     gradient_root=True,
-    targets=True,
+    asks=lambda X, asking: X[asking],
+    targets=_one_hot,
     old=True,
     keys=True,
     of_the_weight=False,
 ):
     n, p = len(asking), W_Q.shape[1]
-    X_q, scale = X[asking], math.sqrt(p) if root else 1.0
+    X_q, scale = asks(X, asking), math.sqrt(p) if root else 1.0
     Q, K = X_q @ W_Q, X @ W_K
     A = ref.softmax(Q @ K.T / scale)
-    dS = (A - np.eye(len(X))[answers] if targets else A) / (n if mean else 1) / (scale if gradient_root else 1.0)
+    dS = (A - targets(A, answers)) / (n if mean else 1) / (scale if gradient_root else 1.0)
     if of_the_weight:
         dS = A[np.arange(n), answers][:, None] * dS
     new_Q = W_Q + sign * rate * (X_q.T @ dS @ K)
@@ -72,8 +85,8 @@ def _step(
     return new_Q, new_K
 
 
-def _in_place(X, asking, answers, W_Q, W_K, rate):
-    W_Q[:], W_K[:] = ref.learn_step(X, asking, answers, W_Q, W_K, rate)
+def _written_over(out, W_Q, W_K, **_):
+    W_Q[:], W_K[:] = out
     return W_Q, W_K
 
 
@@ -115,28 +128,10 @@ def _by_trying(X, asking, answers, W_Q, W_K, rate):
     return tuple(W - rate * slopes)
 
 
-def _ones_everywhere(X, asking, answers, W_Q, W_K, rate):
-    scale = math.sqrt(W_Q.shape[1])
-    Q, K = X[asking] @ W_Q, X @ W_K
-    dS = ref.softmax(Q @ K.T / scale)
-    dS[:, answers] -= 1
-    dS = dS / len(asking) / scale
-    return W_Q - rate * X[asking].T @ dS @ K, W_K - rate * X.T @ dS.T @ Q
-
-
 def _moved_all_along(X, asking, answers, W_Q, W_K, rate):
     """Everything is computed again with the moved matrix of queries, the weights too."""
     moved, _ = ref.learn_step(X, asking, answers, W_Q, W_K, rate)
     return moved, ref.learn_step(X, asking, answers, moved, W_K, rate)[1]
-
-
-def _all_ask(X, asking, answers, W_Q, W_K, rate):
-    n, scale = len(asking), math.sqrt(W_Q.shape[1])
-    Q, K = X @ W_Q, X @ W_K
-    dS = ref.softmax(Q @ K.T / scale)
-    dS[range(n), answers] -= 1
-    dS = dS / n / scale
-    return W_Q - rate * X.T @ dS @ K, W_K - rate * X.T @ dS.T @ Q
 
 
 def _but(**changed):
@@ -182,7 +177,7 @@ LEARN_STEP = Exercise(
             "all_words_ask",
             "let all words ask, in the rows of $X$, and not only those in `asking`",
             "The queries are those of the words that ask: `X[asking] @ W_Q`, and so in the gradient.",
-            _all_ask,
+            Instead(asks=lambda X, asking: X),
         ),
         Misconception(
             "summed_not_averaged",
@@ -194,13 +189,13 @@ LEARN_STEP = Exercise(
             "no_one_hot",
             "left the right answers out of the gradient: it is $A - T$, not $A$",
             "Subtract 1 at the answer of each query: `A - np.eye(m)[answers]`.",
-            Instead(targets=False),
+            Instead(targets=lambda A, answers: 0.0),
         ),
         Misconception(
             "answers_of_all_queries",
             "subtracted 1 at the answers of *all* queries in every row",
             "`A[:, answers]` takes those columns in all rows. One entry a row is `A[np.arange(n), answers]`.",
-            _ones_everywhere,
+            Instead(targets=_hot_in_all_rows),
         ),
         Misconception(
             "not_scaled",
@@ -236,7 +231,29 @@ LEARN_STEP = Exercise(
             "overwrote_the_matrices",
             "moved the caller's matrices in place",
             "Return new ones: `W_Q - rate * dW_Q`.",
-            _in_place,
+            After(_written_over),
+        ),
+        Misconception(
+            "order_exchanged",
+            "returned the new $W_K$ first",
+            "The docstring says $W_Q$ first, then $W_K$.",
+            After(lambda out, **_: out[::-1]),
+        ),
+        Misconception(
+            "gradients_alone",
+            "returned the steps themselves, not the matrices after them",
+            "A step is taken *from* somewhere: return `W_Q - rate * dW_Q`, and so for $W_K$.",
+            After(lambda out, W_Q, W_K, **_: (out[0] - W_Q, out[1] - W_K)),
+            also=(
+                After(lambda out, W_Q, W_K, rate, **_: ((W_Q - out[0]) / rate, (W_K - out[1]) / rate)),
+                After(lambda out, W_Q, W_K, **_: (W_Q - out[0], W_K - out[1])),
+            ),
+        ),
+        Misconception(
+            "rate_ignored",
+            "took the whole gradient as the step: `rate` has no effect",
+            "Multiply the gradient by `rate` before you subtract it.",
+            Before(lambda **_: {"rate": 1.0}),
         ),
     ),
     variants=(

@@ -43,21 +43,24 @@ def _two_groups(draw: Draw):
             return {"W": W, "moment": moment}
 
 
-def _principal(gram, *, signed=lambda V: V):
-    """The eigenvectors of `gram(W, moment)` as columns, from the largest eigenvalue."""
-    return lambda W, moment: signed(torch.linalg.eigh(gram(W, moment))[1].flip(-1))
+def _factors(
+    *,
+    between=lambda moment: moment,
+    first=lambda columns: columns.flip(-1),
+    signed=lambda U: U,
+    sized=lambda W, moment: W,
+):
+    """The eigenvectors of W^T `between` W, as columns from the largest eigenvalue, and what `sized` is in their directions."""
 
-
-def _outputs(W, moment):
-    return W.mT @ moment @ W
-
-
-def _factors(directions):
     def answer(W, moment):
-        V = directions(W, moment)
-        return W @ V, V.mT
+        U = signed(first(torch.linalg.eigh(W.mT @ between(moment) @ W)[1]))
+        return sized(W, moment) @ U, U.mT
 
     return answer
+
+
+def _identity(moment):
+    return torch.eye(len(moment), dtype=moment.dtype)
 
 
 def _by_cholesky(W, moment):
@@ -73,13 +76,8 @@ def _by_root_and_inverse(W, moment):
     return torch.linalg.solve(root, U * S), Vh
 
 
-def _not_unwhitened(W, moment):
-    U, S, Vh = torch.linalg.svd(torch.linalg.cholesky(moment).mT @ W, full_matrices=False)
-    return U * S, Vh
-
-
-def _scaled_ups(W, moment):
-    down, up = ref.output_factors(W, moment)
+def _sizes_in_up(out, **_):
+    down, up = out
     norms = down.norm(dim=0)
     return down / norms, up * norms[:, None]
 
@@ -91,6 +89,7 @@ OUTPUT_FACTORS = Exercise(
     difficulty=4,
     minutes=12,
     reference=ref.output_factors,
+    recipe=Made(_factors),
     tensors=True,
     tolerance=EIGENVECTORS,
     behaviour="attention_course.designs:best_of_each_rank",
@@ -112,37 +111,37 @@ OUTPUT_FACTORS = Exercise(
             "activations_ignored",
             "took the singular vectors of $W$ alone: the best for inputs that are alike in all directions, which these are not",
             "Put $\\Sigma$ between: the eigenvectors of $W^\\top \\Sigma W$.",
-            _factors(_principal(lambda W, moment: W.mT @ W)),
+            Instead(between=_identity),
         ),
         Misconception(
             "smallest_first",
             "put the **least** important direction first (`eigh` sorts ascending)",
             "Turn the columns round: `V.flip(-1)`.",
-            _factors(lambda W, moment: torch.linalg.eigh(_outputs(W, moment))[1]),
+            Instead(first=lambda columns: columns),
         ),
         Misconception(
             "sign_of_zero",
             "multiplied each direction by the sign of an entry: where that entry is exactly 0, so is its sign, and the direction is erased",
             "The signs are free, so leave them. (If you want one rule for all: `torch.where(entry < 0, -1, 1)`.) `up @ up.mT` must be $I$.",
-            _factors(_principal(_outputs, signed=lambda V: V * V[:1].sign())),
+            Instead(signed=lambda U: U * U[:1].sign()),
         ),
         Misconception(
             "not_unwhitened",
             "decomposed the whitened matrix and never undid the whitening: `down @ up` is not $W$",
             "`down` is $W U$: multiply the weights by the directions, nothing else.",
-            _not_unwhitened,
+            Instead(sized=lambda W, moment: torch.linalg.cholesky(moment).mT @ W),
         ),
         Misconception(
             "moment_squared",
             "used $\\Sigma$ twice: $W^\\top \\Sigma \\Sigma W$",
             "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$ has it once. (Multiply $W$ by a root of $\\Sigma$, not by $\\Sigma$, before an SVD.)",
-            _factors(_principal(lambda W, moment: W.mT @ moment @ moment @ W)),
+            Instead(between=lambda moment: moment @ moment),
         ),
         Misconception(
             "scale_in_up",
             "put the sizes into `up`: its rows are not of length 1",
             "`up` holds the directions, `down` the sizes: $W U$.",
-            _scaled_ups,
+            After(_sizes_in_up),
         ),
         Misconception(
             "not_transposed",
@@ -150,12 +149,31 @@ OUTPUT_FACTORS = Exercise(
             "`eigh` gives eigenvectors as columns; `up` has them as rows: transpose.",
             After(lambda out, **_: (out[0], out[1].mT)),
         ),
+        Misconception(
+            "rows_of_eigh",
+            "took the rows of what `eigh` returns for the directions; they are its columns",
+            "Eigenvector $i$ is `U[:, i]`. So `down` is `W @ U`, and `up` is $U$ transposed.",
+            Instead(first=lambda columns: columns.flip(-1).mT),
+            also=(Instead(first=lambda columns: columns.mT.flip(-1)),),
+        ),
+        Misconception(
+            "moment_inverted",
+            "put the inverse of $\\Sigma$ between, so that what varies least counts most",
+            "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$: with $\\Sigma$ itself.",
+            Instead(between=torch.linalg.inv),
+        ),
+        Misconception(
+            "inputs_weighted",
+            "multiplied the weights by $\\Sigma$ in `down`: `down @ up` is $\\Sigma W$, not $W$",
+            "$\\Sigma$ chooses the directions, and that is all: `down` is $W U$.",
+            Instead(sized=lambda W, moment: moment @ W),
+        ),
     ),
     variants=(
         Variant("cholesky_and_svd", _by_cholesky),
         Variant("root_and_inverse", _by_root_and_inverse),
-        Variant("other_signs", _factors(_principal(_outputs, signed=lambda V: -V))),
-        Variant("signs_by_where", _factors(_principal(_outputs, signed=lambda V: torch.where(V[:1] < 0, -V, V)))),
+        Variant("other_signs", _factors(signed=lambda U: -U)),
+        Variant("signs_by_where", _factors(signed=lambda U: torch.where(U[:1] < 0, -U, U))),
     ),
 )
 
@@ -258,7 +276,7 @@ LATENT_WEIGHTS = Exercise(
             "activations_ignored",
             "balanced with $\\Sigma$, but factored without it",
             "Hand the same `moment` to `output_factors`.",
-            Instead(factors=lambda W, moment: ref.output_factors(W, torch.eye(len(moment), dtype=moment.dtype))),
+            Instead(factors=lambda W, moment: ref.output_factors(W, _identity(moment))),
         ),
         Misconception(
             "last_directions",

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import smaller_caches as ref
 
 
@@ -30,18 +30,36 @@ def _with_a_constant_line(draw: Draw):
     return given
 
 
-def _round(x, bits, dim, *, levels=lambda bits: 2**bits - 1, how=torch.round, most=None, back=True, safe=True):
-    """Least to largest in so many steps; with `most`, codes are cut there."""
-    least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
-    step = (largest - least) / levels(bits)
+def _ends(x, dim):
+    return x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+
+
+def _round(
+    x,
+    bits,
+    dim,
+    *,
+    ends=_ends,
+    gaps=lambda bits: 2**bits - 1,
+    how=torch.round,
+    most=None,
+    safe=True,
+    back=lambda code, step, least: code * step + least,
+):
+    """From one of the `ends` to the other in so many steps; with `most`, codes are cut there."""
+    least, largest = ends(x, dim)
+    step = (largest - least) / gaps(bits)
     code = how((x - least) / (step.clamp(min=1e-30) if safe else step))
-    code = code if most is None else code.clamp(max=most(bits))
-    return code * step + least if back else code
+    return back(code if most is None else code.clamp(max=most(bits)), step, least)
 
 
-def _symmetric(x, bits, dim):
-    step = x.abs().amax(dim, keepdim=True) / (2 ** (bits - 1) - 1 or 1)
-    return torch.round(x / step) * step
+def _down(y):
+    return torch.floor(y + 1e-6)
+
+
+def _from_zero(x, dim):
+    largest = x.abs().amax(dim, keepdim=True)
+    return torch.zeros_like(largest), largest
 
 
 def _to_a_table(x, bits, dim):
@@ -86,61 +104,73 @@ ROUND_TO_BITS = Exercise(
             "one_level_too_many",
             "left $2^{bits}$ gaps, which are $2^{bits} + 1$ levels: 2 bits cannot tell five levels apart",
             "Count the different numbers that come out. $2^{bits}$ levels have $2^{bits} - 1$ gaps.",
-            Instead(levels=lambda bits: 2**bits),
+            Instead(gaps=lambda bits: 2**bits),
         ),
         Misconception(
             "largest_cut",
             "got rid of the level too many by cutting it off: the largest number of each line is no level any more",
             "Widen the steps instead: least **and** largest are levels.",
-            Instead(levels=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
+            Instead(gaps=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
         ),
         Misconception(
             "equal_bins",
             "cut the line into $2^{bits}$ bins of one width and took the lower edge of each: the largest number is no level any more",
             "Levels, not bins: least **and** largest are levels, with $2^{bits} - 1$ steps between them, and each number goes to the nearest.",
-            Instead(levels=lambda bits: 2**bits, how=lambda y: torch.floor(y + 1e-6), most=lambda bits: 2**bits - 1),
+            Instead(gaps=lambda bits: 2**bits, how=_down, most=lambda bits: 2**bits - 1),
         ),
         Misconception(
             "rounded_down",
             "rounded down, not to the nearest level",
             "`round`, not `floor`: an error of half a step at most.",
-            Instead(how=lambda y: torch.floor(y + 1e-6)),
+            Instead(how=_down),
         ),
         Misconception(
             "codes",
             "returned the numbers of the levels, not the numbers that they stand for",
             "Multiply by the step and add the least number.",
-            Instead(back=False),
+            Instead(back=lambda code, step, least: code),
         ),
         Misconception(
             "least_forgotten",
             "forgot to add the least number again",
             "A code counts steps from the **least** number.",
-            lambda x, bits, dim: _round(x, bits, dim) - x.amin(dim, keepdim=True),
+            Instead(back=lambda code, step, least: code * step),
         ),
         Misconception(
             "symmetric",
             "spaced the levels around zero: where a line lies to one side, half of them are wasted",
             "From the least to the largest number.",
-            _symmetric,
+            Instead(ends=_from_zero, gaps=lambda bits: 2 ** (bits - 1) - 1 or 1),
         ),
         Misconception(
             "one_spread_for_all",
             "took the least and the largest of all numbers together",
             "Along `dim`, with `keepdim=True`: each line has its own.",
-            lambda x, bits, dim: _round(x.flatten(), bits, 0).reshape(x.shape),
+            Instead(ends=lambda x, dim: (x.min(), x.max())),
         ),
         Misconception(
             "another_axis",
             "took the least and the largest along another axis",
             "Along `dim`.",
-            lambda x, bits, dim: _round(x, bits, {1: 0, 0: 1, -2: -1}[dim]),
+            Before(lambda dim, **_: {"dim": {1: 0, 0: 1, -2: -1}[dim]}),
         ),
         Misconception(
             "equal_numbers_lost",
             "divided by a step of 0: a line of equal numbers becomes NaN",
             "Such a line has nothing to be rounded. Keep the step above 0.",
             Instead(safe=False),
+        ),
+        Misconception(
+            "from_zero",
+            "began the levels at zero, not at the least number",
+            "The least number of the line is the first level, the largest the last.",
+            Instead(ends=lambda x, dim: (x.amin(dim, keepdim=True) * 0, x.amax(dim, keepdim=True))),
+        ),
+        Misconception(
+            "step_forgotten",
+            "added the least number to the codes, and did not multiply by the step",
+            "A code counts **steps** from the least number.",
+            Instead(back=lambda code, step, least: code + least),
         ),
     ),
     variants=(Variant("to_a_table", _to_a_table), Variant("between_zero_and_one", _between_zero_and_one)),

@@ -2,9 +2,9 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import smaller_caches as ref
-from solutions.positions import apply_rope
+from solutions.positions import apply_rope, rotate_half_rope
 
 PREDICT_PARTIAL = Exercise(
     "predict_partial",
@@ -45,23 +45,24 @@ def _both_parts(x, pos, pairs, base):
     return torch.cat([apply_rope(x, pos, base)[..., : 2 * pairs], x[..., 2 * pairs :]], dim=-1)
 
 
-def _own_base(x, pos, pairs, base):
-    """Rotary positions of a narrower head: other angles."""
-    return torch.cat([apply_rope(x[..., : 2 * pairs], pos, base), x[..., 2 * pairs :]], dim=-1)
+def _partial(
+    *, turns=lambda pairs, d: slice(2 * pairs), narrow=False, rotate=apply_rope, with_base=lambda base: base, rest=torch.clone
+):
+    """The features `turns` are taken from rotated rows, the others from the `rest`; `narrow` rotates these features alone."""
+
+    def answer(x, pos, pairs, base):
+        y, those = rest(x), turns(pairs, x.shape[-1])
+        if narrow:
+            y[..., those] = rotate(x[..., those], pos, with_base(base))
+        else:
+            y[..., those] = rotate(x, pos, with_base(base))[..., those]
+        return y
+
+    return answer
 
 
-def _slowest(x, pos, pairs, base):
-    cut = x.shape[-1] - 2 * pairs
-    return torch.cat([x[..., :cut], apply_rope(x, pos, base)[..., cut:]], dim=-1)
-
-
-def _half_split(x, pos, pairs, base):
-    """Pairs (i, i + d/2), of which the first `pairs` turn."""
-    half = x.shape[-1] // 2
-    angle = pos[:, None] * base ** (-torch.arange(half, dtype=x.dtype) / half)
-    angle[:, pairs:] = 0
-    one, two = x[..., :half], x[..., half:]
-    return torch.cat([one * angle.cos() - two * angle.sin(), one * angle.sin() + two * angle.cos()], -1)
+def _first_of_each_half(pairs, d):
+    return [i for i in range(d) if i % (d // 2) < pairs]
 
 
 PARTIAL_ROPE = Exercise(
@@ -71,6 +72,7 @@ PARTIAL_ROPE = Exercise(
     difficulty=2,
     minutes=6,
     reference=ref.partial_rope,
+    recipe=Made(_partial),
     tensors=True,
     cases=(
         Case("one of two pairs", _heads(3, 4, 1)),
@@ -90,43 +92,56 @@ PARTIAL_ROPE = Exercise(
             "angles_of_a_narrower_head",
             "rotated the first features as if they were a whole head: other angles than the model was trained with",
             "The angles depend on $d$. Rotate all features, then keep the ones you want.",
-            _own_base,
+            Instead(narrow=True),
         ),
         Misconception(
             "slowest_pairs",
             "turned the **slowest** pairs and left the fast ones",
             "Pair 0 is the fastest: the first `2 * pairs` features.",
-            _slowest,
+            Instead(turns=lambda pairs, d: slice(d - 2 * pairs, d)),
         ),
         Misconception(
             "features_for_pairs",
             "turned `pairs` features, not pairs",
             "A pair has two features: `2 * pairs`.",
-            lambda x, pos, pairs, base: torch.cat([apply_rope(x, pos, base)[..., :pairs], x[..., pairs:]], dim=-1),
+            Instead(turns=lambda pairs, d: slice(pairs)),
         ),
         Misconception(
             "half_split",
             "paired feature $i$ with feature $i + d/2$",
             "The interleaved layout: neighbours are partners.",
-            _half_split,
+            Instead(rotate=rotate_half_rope, turns=_first_of_each_half),
+            also=(Instead(rotate=rotate_half_rope),),
         ),
         Misconception(
             "all_pairs",
             "turned all pairs",
             "Only the `pairs` fastest; the others stay as they are in `x`.",
-            lambda x, pos, pairs, base: apply_rope(x, pos, base),
+            Instead(turns=lambda pairs, d: slice(d)),
         ),
         Misconception(
             "others_dropped",
             "set the other features to 0: they must stay, they only do not turn",
             "Take them from `x`.",
-            lambda x, pos, pairs, base: _both_parts(x, pos, pairs, base) * (torch.arange(x.shape[-1]) < 2 * pairs),
+            Instead(rest=torch.zeros_like),
         ),
         Misconception(
             "base_ignored",
             "rotated with the base 10000, whatever was given",
             "Pass `base` on.",
-            lambda x, pos, pairs, base: _both_parts(x, pos, pairs, 10_000.0),
+            Instead(with_base=lambda base: 10_000.0),
+        ),
+        Misconception(
+            "rows_numbered",
+            "numbered the rows 0, 1, 2, … instead of taking `pos`",
+            "Row $i$ of `x` stands at `pos[i]`: pass `pos` on.",
+            Before(lambda pos, **_: {"pos": torch.arange(len(pos))}),
+        ),
+        Misconception(
+            "turned_backwards",
+            "turned the pairs the other way round",
+            "$(a, b)$ becomes $(a \\cos \\varphi - b \\sin \\varphi,\\; a \\sin \\varphi + b \\cos \\varphi)$, as `apply_rope` does it.",
+            Before(lambda pos, **_: {"pos": -pos}),
         ),
     ),
     variants=(Variant("by_angles", _by_angles), Variant("two_slices", _both_parts)),

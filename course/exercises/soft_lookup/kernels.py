@@ -43,8 +43,16 @@ def squared(q, K):
     return ((K - q) ** 2).sum(axis=-1)
 
 
-def _score(q, K, *, half=0.5, power=2, axis=-1):
-    return np.exp(-(np.sqrt(((K - q) ** 2).sum(axis=axis)) ** power) * half)
+def _length(D, axis):
+    return np.sqrt((D**2).sum(axis=axis))
+
+
+def _absolute_sum(D, axis):
+    return np.abs(D).sum(axis=axis)
+
+
+def _score(q, K, *, distance=_length, power=2, half=0.5, sign=-1.0, axis=-1):
+    return np.exp(sign * distance(K - q, axis) ** power * half)
 
 
 def _gaussian_loop(q, K):
@@ -84,8 +92,8 @@ GAUSSIAN = Exercise(
             "sum_of_absolute_differences",
             "took the sum of the absolute differences for the distance",
             "The distance $u$ is the root of the sum of the *squares*, so that $u^2$ is that sum itself.",
-            lambda q, K: np.exp(-(np.abs(q - K).sum(axis=-1) ** 2) / 2),
-            also=(lambda q, K: np.exp(-np.abs(q - K).sum(axis=-1) / 2),),
+            Instead(distance=_absolute_sum),
+            also=(Instead(distance=_absolute_sum, power=1),),
         ),
         Misconception(
             "added_before_squaring",
@@ -116,6 +124,18 @@ GAUSSIAN = Exercise(
             "normalised the scores already",
             "Return the scores themselves: `attention_pool` normalises them later, whatever the kernel is.",
             After(lambda out, **_: ref.normalize(out)),
+        ),
+        Misconception(
+            "no_minus",
+            "lost the minus sign: your scores grow with the distance",
+            "The exponent is $-u^2/2$, which is never positive: the nearest key scores highest.",
+            Instead(sign=1.0),
+        ),
+        Misconception(
+            "exponent_only",
+            "returned the exponent and did not take the exponential",
+            "The score is $e^{-u^2/2}$, between 0 and 1: `np.exp`.",
+            After(lambda out, **_: np.log(out)),
         ),
     ),
     variants=(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Instead, Misconception, Property, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Property, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, np.ndarray]
@@ -73,9 +73,17 @@ def _same_product(q, K, V):
     return V[matches].mean(axis=0) if matches.any() else np.zeros(V.shape[1])
 
 
-def _first_match(q, K, V):
-    matches = np.equal(K, q).all(axis=1)
-    return V[np.argmax(matches)] if matches.any() else np.zeros(V.shape[1])
+def _equal(q, K):
+    return np.equal(K, q).all(axis=-1)
+
+
+def _found(q, K, V, *, match=_equal, pick=lambda matches: matches, count=lambda matches: max(matches.sum(), 1), pool=np.matmul):
+    matches = pick(match(q, K))
+    return pool(matches / count(matches), V)
+
+
+def _by_argmax(matches):
+    return np.arange(len(matches)) == np.argmax(matches)
 
 
 def _masked_mean(q, K, V):
@@ -90,6 +98,7 @@ HARD_LOOKUP = Exercise(
     difficulty=2,
     minutes=7,
     reference=ref.hard_lookup,
+    recipe=_found,
     cases=(
         Case("one match among three rows", _three_rows),
         Case("one match, more rows", _more_rows),
@@ -109,7 +118,7 @@ HARD_LOOKUP = Exercise(
             "any_entry_matches",
             "counted a key as a match as soon as *one* of its entries equals the query's",
             "The whole key must be equal: collapse the last axis with `all`, not `any`.",
-            lambda q, K, V: V[np.equal(K, q).any(axis=1)].mean(axis=0) if np.equal(K, q).any() else np.zeros(V.shape[1]),
+            Instead(match=lambda q, K: np.equal(K, q).any(axis=-1)),
         ),
         Misconception(
             "counted_equal_entries",
@@ -121,59 +130,73 @@ HARD_LOOKUP = Exercise(
             "added_the_matches",
             "added the matching rows up, so with two matches the weights sum to 2",
             "Share the weight: divide by the number of matches (where there is at least one).",
-            lambda q, K, V: np.equal(K, q).all(axis=1) @ V,
+            Instead(count=lambda matches: 1),
         ),
         Misconception(
             "left_out_the_later_matches",
             "returned the first match and left the others out",
             "All matching rows share the weight evenly: average them.",
-            _first_match,
+            Instead(pick=lambda matches: matches & _by_argmax(matches)),
         ),
         Misconception(
             "divided_by_m",
             "divided by the number of *keys* and not by the number of matches",
             "Rows that don't match must not count below the line either.",
-            lambda q, K, V: np.equal(K, q).all(axis=1) @ V / len(K),
+            Instead(count=len),
         ),
         Misconception(
             "argmax_of_the_matches",
             "took one row by `argmax`: the first match, or row 0 where nothing matches",
             "`argmax` of a row without any `True` is 0. Build weights instead: zero everywhere is then a possible answer.",
-            lambda q, K, V: V[np.argmax(np.equal(K, q).all(axis=1))],
+            Instead(pick=_by_argmax),
         ),
         Misconception(
             "took_the_nearest",
             "took the row whose key is nearest, also where no key *equals* the query",
             "An exact lookup accepts equal keys only. (Nearness is what the rest of this lesson is about.)",
-            lambda q, K, V: V[np.argmin(np.linalg.norm(K - q, axis=1))],
+            Instead(match=lambda q, K: _by_argmax(-np.linalg.norm(K - q, axis=-1))),
         ),
         Misconception(
             "mean_of_nothing",
             "averaged the matching rows also where there are none, which divides 0 by 0",
             "Decide the empty case on its own: here it is the zero vector. `max(count, 1)` in the denominator does it.",
-            lambda q, K, V: V[np.equal(K, q).all(axis=1)].mean(axis=0),
+            Instead(count=np.sum),
         ),
         Misconception(
             "nearly_equal",
             "counted a key as a match that is only nearly the query",
             "An exact lookup asks for equality: `K == q`, without a tolerance. (Nearness comes later in this lesson.)",
-            lambda q, K, V: (
-                V[np.isclose(K, q, atol=1e-2).all(1)].mean(0)
-                if np.isclose(K, q, atol=1e-2).all(1).any()
-                else np.zeros(V.shape[1])
-            ),
-        ),
-        Misconception(
-            "same_dot_product",
-            "took a key for the query where its dot product with the query is as large as the query's with itself",
-            "Other keys can have the same product. Compare the entries: `(K == q).all(axis=-1)`.",
-            _same_product,
+            Instead(match=lambda q, K: np.isclose(K, q, atol=1e-2).all(axis=-1)),
         ),
         Misconception(
             "returned_rows",
             "returned a matrix of rows, as a database would, and not one vector",
             "One query gives one vector of shape `(d_v,)`: average the matching rows.",
-            lambda q, K, V: V[np.equal(K, q).all(axis=1)],
+            Instead(pool=lambda weights, V: V[weights > 0]),
+        ),
+        Misconception(
+            "first_entry_only",
+            "compared the first entry of each key only",
+            "The whole key must be equal: compare all entries, and collapse the last axis with `all`.",
+            Instead(match=lambda q, K: np.equal(K[:, 0], q[0])),
+        ),
+        Misconception(
+            "compared_sums",
+            "compared the sums of the entries: another key can have the same sum",
+            "Compare entry by entry, and ask whether *all* agree.",
+            Instead(match=lambda q, K: np.equal(K.sum(axis=-1), q.sum())),
+        ),
+        Misconception(
+            "returned_the_key",
+            "returned the matching **key**, which equals the query: you had that already",
+            "Keys are there to be found by. What is handed over is the row of `V`.",
+            Before(lambda K, **_: {"V": K}),
+        ),
+        Misconception(
+            "returned_the_weights",
+            "returned the weights, one per key",
+            "Combine the rows of `V` with them: `weights @ V`.",
+            Instead(pool=lambda weights, V: weights),
         ),
     ),
     variants=(

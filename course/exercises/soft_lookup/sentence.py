@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, object]
@@ -27,54 +27,28 @@ def _as_many_words_as_numbers(draw: Draw) -> Inputs:
     return {"X": draw.normal(n, n), "width": 1.5}
 
 
-def _mixed(X, width, *, axis=1, itself=True):
+def _word_by_word(X, width, *, begin=np.zeros_like, asks=0, keys=0, values=0, step=1, total=lambda s, K: s.sum(), itself=1.0):
+    """Asks, scores and mixes what lies in the old array (0), or in the new one (1), whose words change one by one."""
+    read = old, new = X, begin(X)
+    for i in range(len(old))[::step]:
+        K = read[keys] / width
+        s = ref.gaussian(read[asks][i] / width, K)
+        s[i] *= itself
+        new[i] = s / total(s, K) @ read[values]
+    return new
+
+
+def _of_those_who_ask(s, K):
+    return sum(ref.gaussian(k, K) for k in K)
+
+
+def _one_table(X, width):
     s = np.exp(-(((X[:, None] - X[None]) / width) ** 2).sum(axis=-1) / 2)
-    s = s if itself else s * (1 - np.eye(len(X)))
-    return s / s.sum(axis=axis, keepdims=True) @ X
+    return s / s.sum(axis=1, keepdims=True) @ X
 
 
-def _as_shown(X, width):
-    new = X
-    for i in range(len(new)):
-        a = ref.normalize(ref.gaussian(new[i] / width, X / width))
-        new[i] = a @ X
-    return new
-
-
-def _changed_values(X, width):
-    """Works on a copy, and still reads the rows that it has already changed."""
-    return _as_shown(X.copy(), width)
-
-
-def _asked_with_zeros(X, width):
-    """The results have an array of their own, and the queries are read from it."""
-    nothing = ref.normalize(ref.gaussian(np.zeros(X.shape[1]), X / width)) @ X
-    return np.tile(nothing, (len(X), 1))
-
-
-def _changed_keys_only(X, width):
-    old, new = X, X.copy()
-    for i in range(len(new)):
-        new[i] = ref.normalize(ref.gaussian(old[i] / width, new / width)) @ old
-    return new
-
-
-def _changed_values_only(X, width):
-    old, new = X, X.copy()
-    for i in range(len(new)):
-        new[i] = ref.normalize(ref.gaussian(old[i] / width, old / width)) @ new
-    return new
-
-
-def _backwards(X, width):
-    new = X.copy()
-    for i in reversed(range(len(new))):
-        new[i] = ref.normalize(ref.gaussian(new[i] / width, new / width)) @ new
-    return new
-
-
-def _written_back(X, width):
-    X[:] = _mixed(X, width)
+def _written_back(out, X, **_):
+    X[:] = out
     return X
 
 
@@ -86,7 +60,7 @@ MIX_WORDS = Exercise(
     difficulty=2,
     minutes=5,
     reference=ref.mix_words,
-    recipe=_mixed,
+    recipe=_word_by_word,
     cases=(
         Case("three words", _three_words),
         Case("more words", _more_words),
@@ -104,49 +78,49 @@ MIX_WORDS = Exercise(
             "as_shown",
             "did what the code as shown does: it writes each new vector into `X`, which the later words then read",
             "`new = X` copies nothing: both names are the same array. Nor does `X[:]`: of a list it is a copy, of a NumPy array a *view* of the same numbers. Give the results an array of their own.",
-            _as_shown,
+            Instead(begin=lambda X: X),
         ),
         Misconception(
             "copied_and_read_again",
             "saved the caller's `X` by a copy, but the later words still read vectors that have already changed",
             "Read from the old array and write into another: two arrays inside the function.",
-            _changed_values,
+            Instead(begin=np.copy, keys=1, values=1),
         ),
         Misconception(
             "asked_with_zeros",
             "gave the results an array of their own, filled with zeros, but the queries are read from it too: every word asks with zeros",
             "Query $i$ is row $i$ of the old `X`, not of the new array.",
-            _asked_with_zeros,
+            Instead(asks=1),
         ),
         Misconception(
             "values_already_changed",
             "compared the old vectors, but mixed the ones that have already changed",
             "Queries, keys *and* values are the old vectors: weights times the old `X`.",
-            _changed_values_only,
+            Instead(begin=np.copy, values=1),
         ),
         Misconception(
             "keys_already_changed",
             "mixed the old vectors, but with weights from keys that have already changed",
             "Queries, keys *and* values are the old vectors: score against the old `X`.",
-            _changed_keys_only,
+            Instead(begin=np.copy, keys=1),
         ),
         Misconception(
             "other_direction",
             "turned the loop around: now the first words read the changed vectors of the last",
             "No order of the loop is right as long as it reads where it writes. Use two arrays.",
-            _backwards,
+            Instead(begin=np.copy, keys=1, values=1, step=-1),
         ),
         Misconception(
             "written_back",
             "computed the right vectors, but wrote them into the caller's `X`",
             "Return a new array: whoever called you may still need the old vectors.",
-            _written_back,
+            After(_written_back),
         ),
         Misconception(
             "over_the_wrong_axis",
             "shared out each word's weight among those who *ask*, not among those who answer",
             "Row $i$ of the weights belongs to query $i$ and sums to 1.",
-            Instead(axis=0),
+            Instead(total=_of_those_who_ask),
         ),
         Misconception(
             "width_left_out",
@@ -158,14 +132,32 @@ MIX_WORDS = Exercise(
             "without_itself",
             "left each word out of its own mixture",
             "Every word is a key for every query, for its own as well.",
-            Instead(itself=False),
+            Instead(itself=0.0),
+        ),
+        Misconception(
+            "not_normalised",
+            "mixed with the scores as they are: they do not sum to 1",
+            "Divide each word's scores by their sum, as `normalize` does.",
+            Instead(total=lambda s, K: 1.0),
+        ),
+        Misconception(
+            "multiplied_by_the_width",
+            "multiplied query and keys by the width: the wider the kernel, the fewer words count as near",
+            "Divide both by `width`: distances are counted in widths.",
+            Before(lambda width, **_: {"width": 1 / width}),
+        ),
+        Misconception(
+            "values_divided_by_the_width",
+            "divided the values by the width as well",
+            "The width belongs to the distances. What is mixed are the words themselves.",
+            After(lambda out, width, **_: out / width),
         ),
     ),
     variants=(
-        Variant("one_table", _mixed),
+        Variant("one_table", _one_table),
         Variant(
             "list_of_rows", lambda X, width: np.array([ref.attention_pool(q / width, X / width, X, ref.gaussian) for q in X])
         ),
-        Variant("copy_of_the_old", lambda X, width: _mixed(X.copy(), width)),
+        Variant("copy_of_the_old", lambda X, width: _word_by_word(X.copy(), width)),
     ),
 )

@@ -44,6 +44,16 @@ def fastest(runs: dict[Any, Callable[[], object]], rounds: int = 10) -> dict[Has
     return best
 
 
+def step_and_rates(
+    q: Float[Tensor, "H d"], K: Float[Tensor, "G n d"], V: Float[Tensor, "G n d"], rounds: int = 10
+) -> tuple[float, float, float]:
+    """A decode step's seconds; the FLOP/s of a large product of matrices; the most bytes/s at which keys and values were read."""
+    left, right = torch.randn(2, 1024, 1024)
+    runs = {"step": lambda: decode(q, K, V), "product": lambda: left @ right, "reading": lambda: (K.sum(), V.sum())}
+    took = fastest(runs, rounds)
+    return took["step"], 2 * 1024**3 / took["product"], (K.nbytes + V.nbytes) / min(took["step"], took["reading"])
+
+
 def one_by_one(X: Float[Tensor, "n d_model"], weights: Sequence[Tensor], H: int) -> Float[Tensor, "n d_out"]:
     """Self-attention of H heads, as the formula says it: a loop over the heads. `weights`: Wq, Wk, Wv, Wo."""
     *projections, Wo = weights

@@ -144,7 +144,8 @@ def _dials(n: int) -> Drawing:
     for pair, turn, mean, share in zip(pairs, turns, means, shares, strict=True):
         dial = d.axes(size=84, limit=1.1, ticks=False, **({} if dial is None else {"right_of": dial, "gap": 14}))
         dial.circle(1)
-        for angle in turn[:: max(1, n // 40)]:
+        # forty offsets, in steps of no simple ratio: equal steps would fall on a few angles again and again
+        for angle in turn if n <= 40 else [turn[int(n * (i * 0.618034 % 1))] for i in range(40)]:
             dial.line((0, 0), (math.cos(angle), math.sin(angle)), role="position", dashed=False, width=0.8)
         if share > 0.002:
             dial.arrow(mean, role="key", width=4)
@@ -157,7 +158,7 @@ def dials() -> Moving:
     return slider(
         _dials,
         n=[2, 4, 8, 16, 64, 256, 1024, 4096, 32_768],
-        start={"n": 8},
+        start={"n": 4096},
         labels={"n": "tokens in the context"},
         alt="Eight dials. The longer the context, the more dials fill with rays, fastest first; their mean shrinks to a point.",
     )

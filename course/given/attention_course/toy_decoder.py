@@ -101,11 +101,14 @@ def copy_to_row(buffers: list[Float[Tensor, "2 batch head capacity d"]], row: in
 class Remembering:
     """The attention of one layer of SmolLM2 (`weights`) with a `cache` and `attend`, both the learner's.
 
-    Keys are rotated by their positions in the text and stored; each head of keys and values serves three heads of queries.
+    Keys are rotated by their positions in the text and stored; each head of keys and values serves three heads of queries,
+    and `attend` gets a copy for each, unless `copies` is False.
     """
 
-    def __init__(self, weights: Mapping[str, Any], cache: Any, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
-        self.W, self.cache, self.attend = weights, cache, attend
+    def __init__(
+        self, weights: Mapping[str, Any], cache: Any, attend: Callable[[Tensor, Tensor, Tensor], Tensor], *, copies: bool = True
+    ) -> None:
+        self.W, self.cache, self.attend, self.copies = weights, cache, attend, copies
 
     def __call__(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch new d_model"]:
         """The outputs for new tokens, which follow those before."""
@@ -115,7 +118,8 @@ class Remembering:
             (x @ W[name]).unflatten(-1, (W[heads], -1)).transpose(1, 2) for name, heads in (("Wq", "H"), ("Wk", "G"), ("Wv", "G"))
         )
         K, V = self.cache.append(apply_rope(k, pos, W["base"]), v)
-        K, V = (y.repeat_interleave(W["H"] // W["G"], dim=1) for y in (K, V))  # lesson 09
+        if self.copies:
+            K, V = (y.repeat_interleave(W["H"] // W["G"], dim=1) for y in (K, V))
         o = self.attend(apply_rope(q, pos, W["base"]), K, V)
         y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
         return y

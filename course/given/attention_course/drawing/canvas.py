@@ -170,6 +170,7 @@ class Canvas:
         role: str = "plain",
         bold: bool = False,
         turn: float = 0.0,
+        kind: str = "line",
         layer: str = "front",
     ) -> None:
         """Write `text` with its middle height at `at`; `anchor` start, middle or end says which side of it `at` is."""
@@ -184,7 +185,7 @@ class Canvas:
             place = (number(x), number(y + 0.35 * size))
             pieces = runs(line)
             plain = pieces[0][0] if pieces and len(pieces) == 1 else ""
-            words = dw.Text(plain, number(size), *place, **self._paints(("line", role), None), **more)
+            words = dw.Text(plain, number(size), *place, **self._paints((kind, role), None), **more)
             if not plain:
                 self._raised(words, pieces, size)
             self._layers[layer].append(words)

@@ -57,15 +57,29 @@ def contrast(a: str, b: str) -> float:
 
 
 def paint(kind: str, role: str) -> tuple[str, str]:
-    """The colour on a light and on a dark page: `kind` is line (also letters), fill, heat (a full cell) or paper."""
+    """The colour on a light and on a dark page: `kind` is line (also letters), fill, heat (a full cell), paper, or bright
+    (letters on a cell that is bright on both pages).
+    """
     if kind == "paper":
         return PAPER
+    if kind == "bright":
+        return INK[0], "#000000"
     shades = ROLES[role]
     if kind == "line":
         return shades.light, shades.dark
-    if kind == "heat":  # under letters: dark ones on the bright base, light ones on the dark shade
-        return (shades.base, shades.light) if role not in ("plain", "input", "muted") else ("#A6A6A6", "#5C5C5C")
+    if kind == "heat":  # under letters: see `bright`
+        return (shades.base, shades.base) if role not in ("plain", "input", "muted") else ("#A6A6A6", "#5C5C5C")
     return mix(shades.base, PAPER[0], 0.32), mix(shades.base, PAPER[1], 0.14 if role in ("plain", "input") else 0.38)
+
+
+def bright(role: str, opacity: float) -> bool:
+    """Whether a cell of this heat is so bright, on a dark page too, that dark letters are read better there.
+
+    >>> bright("weight", 0.75), bright("weight", 0.2)
+    (True, False)
+    """
+    cell = mix(paint("heat", role)[1], PAPER[1], opacity)
+    return contrast(cell, paint("bright", role)[1]) > contrast(cell, INK[1])
 
 
 def style_sheet(used: Iterable[tuple[str, str, str]], more: Mapping[str, str] | None = None) -> str:

@@ -9,11 +9,13 @@ import numpy as np
 
 from attention_course.drawing.arrows import Arrows
 from attention_course.drawing.canvas import known_role
+from attention_course.drawing.colours import bright
 from attention_course.drawing.lettering import SIZE, width
 from attention_course.drawing.parts import Part, Point, around, shift_along
 from attention_course.drawing.plane import Plane
 
 _SMALL = 14.0
+_FULL = 0.75  # opacity of the strongest cell
 _SIDES = ("left", "right", "above", "below", "inside")
 
 
@@ -64,7 +66,9 @@ class Drawing(Arrows):
         part = Part(box.x, box.y, box.w, box.h, margins, n, m)
         grid = n * m <= 900 and min(w, h) >= 6 if grid is None else grid
         self._cells(part, role, values, vmax, keep, grid, strong_rows)
-        self._entries(part, texts, keep)
+        shares = np.zeros((n, m)) if values is None else self._shares(values, vmax, keep)
+        shares[list(strong_rows)] = _FULL
+        self._entries(part, texts, keep, role, shares)
         for i, j in highlight:
             self._rect(part.cell(i, j), line="plain", thick=2.6, layer="front")
         self._names(part, rows, columns, sizes, slanted)
@@ -329,7 +333,7 @@ class Drawing(Arrows):
         else:
             self._heat(part, role, values, vmax, keep)
         for i in strong_rows:
-            self._rect(part.row(i), fill=("heat", role), opacity=0.75)
+            self._rect(part.row(i), fill=("heat", role), opacity=_FULL)
         if keep is not None:
             for i, j in zip(*np.nonzero(~keep), strict=True):
                 self._rect(part.cell(i, j), fill=("paper", "plain"))
@@ -342,22 +346,28 @@ class Drawing(Arrows):
         self._rect(part, line=role, thick=1.6)
 
     def _heat(self, part: Part, role: str, values: Any, vmax: float | None, keep: Any) -> None:
+        shares = self._shares(values, vmax, keep)
+        for i, j in zip(*np.nonzero(np.abs(shares) >= 0.005), strict=True):
+            share = float(shares[i, j])
+            self._rect(part.cell(i, j), fill=("heat", role if share > 0 else "muted"), opacity=abs(share))
+
+    @staticmethod
+    def _shares(values: Any, vmax: float | None, keep: Any) -> Any:
+        """How much of the colour each cell has; negative for a negative value, which is grey."""
         seen = np.abs(values[keep] if keep is not None else values)
         seen = seen[np.isfinite(seen)]
         top = vmax or (float(seen.max()) if seen.size and seen.max() > 0 else 1.0)
-        for i, j in np.ndindex(*values.shape):
-            if np.isfinite(values[i, j]):
-                share = min(abs(float(values[i, j])) / top, 1.0) * 0.75
-                if share >= 0.005:
-                    self._rect(part.cell(i, j), fill=("heat", role if values[i, j] > 0 else "muted"), opacity=share)
+        return np.clip(np.nan_to_num(values, posinf=0.0, neginf=0.0) / top, -1.0, 1.0) * _FULL
 
-    def _entries(self, part: Part, texts: Sequence[Sequence[str]] | None, keep: Any) -> None:
+    def _entries(self, part: Part, texts: Sequence[Sequence[str]] | None, keep: Any, role: str, shares: Any) -> None:
         if texts is None:
             return
         for i, j in np.ndindex(part.rows, part.columns):
             if texts[i][j] and (keep is None or keep[i, j]):
                 size = _SMALL if width(texts[i][j], _SMALL) <= part.cell(i, j).w - 2 else 12.0
-                self._letters(texts[i][j], part.cell(i, j).centre, size=size, layer="middle")
+                on_bright = bright(role if shares[i, j] > 0 else "muted", abs(float(shares[i, j])))
+                look: dict[str, Any] = {"size": size, "kind": "bright" if on_bright else "line", "layer": "middle"}
+                self._letters(texts[i][j], part.cell(i, j).centre, **look)
 
     def _names_margins(
         self, rows: Sequence[str] | None, columns: Sequence[str] | None, sizes: Any, cell: float, shape: tuple[int, int]
@@ -381,7 +391,7 @@ class Drawing(Arrows):
             self._letters(name, (x - 7, y), size=_SMALL, anchor="end")
         for j, name in enumerate(columns or ()):
             x, y = part.column(j).top
-            if slanted:
+            if slanted and len(name) > 1:  # a sign stays upright
                 self._letters(name, (x - 2, y - 10), size=_SMALL, anchor="start", turn=-45)
             else:
                 self._letters(name, (x, y - 11), size=_SMALL)

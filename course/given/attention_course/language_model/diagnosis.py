@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_course.language_model.reference import FLAWS, reference_logits
+from attention_course.language_model.reference import FLAWS, GroupedAttention, Llama, reference_logits
 
 SENTENCE = "The capital of France is Paris. The keys are rotated, 3 times 147 is 441, and"
 CLOSE = 1e-3  # logits reach 33; float32 and another order of sums make differences of 5e-5, a mistake 5 and more
@@ -56,6 +56,11 @@ def diagnose(
             if _distance(theirs, reference_logits(weights, ids, flaw)) < CLOSE:
                 return Diagnosis(difference, scale, flaw)
         return Diagnosis(difference, scale)
+
+
+def attention_inputs(weights: Mapping[str, Any], ids: Int[Tensor, "batch n"]) -> list[Tensor]:
+    """What the attention of each layer of a model is given on a text, (batch, n, d_model) each."""
+    return [x for x, _ in _heard(Llama, GroupedAttention, weights, ids)]
 
 
 def attention_outputs(decoder: Any, attention: Any, weights: Mapping[str, Any], ids: Int[Tensor, "batch n"]) -> list[Tensor]:
