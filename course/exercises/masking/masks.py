@@ -30,8 +30,9 @@ def _empty_and_full(draw: Draw):
     return {"lengths": np.concatenate([draw.rng.permutation([0, m]), _lengths(draw, m, 2)]), "m": m}
 
 
-def _positions(lengths, m):
-    return torch.arange(m), lengths[:, None, None]
+def _real(lengths, m, *, below=torch.lt, from_the_end=False, first=0):
+    positions = torch.arange(first, first + m)
+    return below(positions.flip(0) if from_the_end else positions, lengths[:, None, None])
 
 
 def _real_by_loop(lengths, m):
@@ -48,6 +49,7 @@ PADDING_MASK = Exercise(
     difficulty=2,
     minutes=5,
     reference=ref.padding_mask,
+    recipe=_real,
     tensors=True,
     cases=(
         Case("two sequences", _two_sequences),
@@ -66,7 +68,7 @@ PADDING_MASK = Exercise(
             "one_too_many",
             "kept one position too many: `<=` lets the first blank of each sequence through",
             "Positions start at 0, so the last real token stands at `lengths[b] - 1`. Compare with `<`.",
-            lambda lengths, m: _positions(lengths, m)[0] <= lengths[:, None, None],
+            Instead(below=torch.le),
         ),
         Misconception(
             "polarity_flipped",
@@ -78,7 +80,7 @@ PADDING_MASK = Exercise(
             "padded_on_the_left",
             "took the blanks to stand on the left: you kept the **last** `lengths[b]` positions",
             "The tokens come first and the blanks fill up on the right: keep the positions below `lengths[b]`.",
-            lambda lengths, m: _positions(lengths, m)[0] >= m - lengths[:, None, None],
+            Instead(from_the_end=True),
         ),
         Misconception(
             "no_query_axis",
@@ -103,6 +105,24 @@ PADDING_MASK = Exercise(
             "masked the blanks as queries as well: their rows are now empty, with nothing to normalise",
             "Mask the keys only, shape (batch, 1, key). What a blank query computes is dropped later, by the loss.",
             After(lambda out, **_: out & out.mT),
+        ),
+        Misconception(
+            "one_too_few",
+            "hid the last real token of each sequence",
+            "Positions start at 0: `torch.arange(m) < lengths`, without taking 1 off.",
+            Instead(first=1),
+        ),
+        Misconception(
+            "ones_and_zeros",
+            "returned a mask of the numbers 0 and 1",
+            "Return the comparison itself: its entries are True and False.",
+            After(lambda out, **_: out.float()),
+        ),
+        Misconception(
+            "numbers_not_booleans",
+            "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
+            "Return the comparison itself: its entries are True and False.",
+            After(lambda out, **_: torch.zeros(out.shape).masked_fill(~out, -torch.inf)),
         ),
     ),
     variants=(

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import multi_query as ref
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
@@ -32,12 +32,20 @@ def _as_many_sequences_as_heads(draw: Draw):
     return {"X": draw.normal(3, n, 5)} | draw_weights(draw, 5, 3, d, d)
 
 
-def _mqa(*, queries=lambda Q: Q, outputs=lambda O: O, merge=ref.merge_heads, attend=ref.causal_attention):
+def _mqa(
+    *,
+    split=ref.split_heads,
+    shared=lambda T: T.unsqueeze(-3),
+    queries=lambda Q: Q,
+    attend=ref.causal_attention,
+    outputs=lambda O: O,
+    merge=ref.merge_heads,
+):
     """Multi-query attention with one part replaced by a mistake."""
 
     def answer(X, Wq, Wk, Wv, Wo, H):
-        Q, K, V = queries(ref.split_heads(X @ Wq, H)), X @ Wk, X @ Wv
-        return merge(outputs(attend(Q, K.unsqueeze(-3), V.unsqueeze(-3)))) @ Wo, K, V
+        Q, K, V = queries(split(X @ Wq, H)), X @ Wk, X @ Wv
+        return merge(outputs(attend(Q, shared(K), shared(V)))) @ Wo, K, V
 
     return answer
 
@@ -51,20 +59,22 @@ def _reshaped(O):
     return O.reshape(*O.shape[:-3], O.shape[-2], -1)
 
 
-def _without_head_axis(X, Wq, Wk, Wv, Wo, H):
-    """Sharing by chance: without a head axis, heads meet the sequences of the batch."""
-    Q, K, V = ref.split_heads(X @ Wq, H), X @ Wk, X @ Wv
-    return ref.merge_heads(ref.causal_attention(Q, K, V)) @ Wo, K, V
+def _split_without_transpose(x, H):
+    return x.reshape(*x.shape[:-2], H, x.shape[-2], -1)
 
 
-def _head_axis_in_cache(X, Wq, Wk, Wv, Wo, H):
-    Y, K, V = ref.mqa(X, Wq, Wk, Wv, Wo, H)
-    return Y, K.unsqueeze(-3), V.unsqueeze(-3)
+def _heads_in_turn(x, H):
+    """Column c goes to head c mod H."""
+    return x.unflatten(-1, (-1, H)).movedim(-1, -3)
 
 
-def _repeated_in_cache(X, Wq, Wk, Wv, Wo, H):
-    Y, K, V = ref.mqa(X, Wq, Wk, Wv, Wo, H)
-    return Y, *(T.unsqueeze(-3).expand(*T.shape[:-2], H, -1, -1) for T in (K, V))
+def _cached(kept):
+    """The output as it is, and in the cache what `kept` makes of keys and of values."""
+    return After(lambda out, H, **_: (out[0], *(kept(T, H) for T in out[1:])))
+
+
+def _for_each_head(T, H):
+    return T.unsqueeze(-3).expand(*T.shape[:-2], H, -1, -1)
 
 
 def _everything_visible(Q, K, V):
@@ -124,7 +134,7 @@ MQA = Exercise(
             "repeated_in_cache",
             "returned one copy of keys and values per head: the output is right, and the cache is as large as before",
             "Return `X @ Wk` and `X @ Wv` themselves. A head axis, if you need one to attend, is not for storage.",
-            _repeated_in_cache,
+            _cached(_for_each_head),
         ),
         Misconception(
             "merged_without_transpose",
@@ -142,19 +152,31 @@ MQA = Exercise(
             "head_axis_in_cache",
             "returned keys and values with the axis of size 1 that lets them meet all heads",
             "The output is right. The cache needs no head axis: return `X @ Wk` and `X @ Wv` themselves.",
-            _head_axis_in_cache,
+            _cached(lambda T, H: T.unsqueeze(-3)),
         ),
         Misconception(
             "no_head_axis",
             "gave keys and values no axis where the queries have their heads, so with a batch the heads meet its **sequences**",
             "Axes line up from the end: (…, H, n, d) needs (…, 1, n, d). Put the axis of size 1 in with `unsqueeze(-3)`.",
-            _without_head_axis,
+            Instead(shared=lambda T: T),
         ),
         Misconception(
             "future_visible",
             "let tokens look at later ones",
             "Sharing changes nothing about the mask: use `causal_attention`.",
             Instead(attend=_everything_visible),
+        ),
+        Misconception(
+            "split_without_transpose",
+            "split the queries by a reshape alone: a head gets rows of several tokens",
+            "`split_heads` makes (…, n, H, d_k) first, and then swaps tokens and heads.",
+            Instead(split=_split_without_transpose),
+        ),
+        Misconception(
+            "heads_in_turn",
+            "gave column c of `Wq` to head c mod H",
+            "Head $h$ has a **run** of $d_k$ columns, as `split_heads` takes them.",
+            Instead(split=_heads_in_turn),
         ),
     ),
     variants=(
@@ -186,29 +208,28 @@ def _square_step(draw: Draw):
     return _step(6, 3, d, d, 5, 3)(draw)
 
 
-def _decode(*, behind=True, late=False, queries=lambda Q: Q, tokens=False, scale=lambda d_k, H: math.sqrt(d_k)):
+def _weigh(Q, K, V, scale, axis=-1):
+    return torch.softmax(Q @ K.mT / scale, dim=axis) @ V
+
+
+def _decode(
+    *,
+    queries=lambda Q: Q,
+    joined=lambda old, new: torch.cat([old, new], dim=-2),
+    seen=lambda old, grown: grown,
+    scale=lambda d_k, H: math.sqrt(d_k),
+    attend=_weigh,
+    kept=lambda old, grown: grown,
+):
     """One decode step with one part replaced by a mistake."""
 
     def answer(x, Wq, Wk, Wv, Wo, H, K, V):
-        Q, k, v = queries((x @ Wq).unflatten(-1, (H, -1))), (x @ Wk).unsqueeze(-2), (x @ Wv).unsqueeze(-2)
-        grown = [torch.cat(pair if behind else pair[::-1], dim=-2) for pair in ((K, k), (V, v))]
-        seen_K, seen_V = (K, V) if late else grown
-        if tokens:
-            O = ref.causal_attention(Q, seen_K, seen_V)
-        else:
-            O = torch.softmax(Q @ seen_K.mT / scale(Q.shape[-1], H), dim=-1) @ seen_V
-        return O.flatten(-2) @ Wo, *grown
+        Q, old = queries((x @ Wq).unflatten(-1, (H, -1))), (K, V)
+        grown = [joined(T, (x @ W).unsqueeze(-2)) for T, W in ((K, Wk), (V, Wv))]
+        O = attend(Q, *seen(old, grown), scale(Q.shape[-1], H))
+        return O.flatten(-2) @ Wo, *kept(old, grown)
 
     return answer
-
-
-def _overwritten(x, Wq, Wk, Wv, Wo, H, K, V):
-    return ref.mqa_step(x, Wq, Wk, Wv, Wo, H, K[..., :-1, :], V[..., :-1, :])
-
-
-def _repeated_in_step(x, Wq, Wk, Wv, Wo, H, K, V):
-    y, K, V = ref.mqa_step(x, Wq, Wk, Wv, Wo, H, K, V)
-    return y, *(T.unsqueeze(-3).expand(*T.shape[:-2], H, -1, -1) for T in (K, V))
 
 
 def _token_axis(x, Wq, Wk, Wv, Wo, H, K, V):
@@ -220,11 +241,15 @@ def _token_axis(x, Wq, Wk, Wv, Wo, H, K, V):
     return (ref.merge_heads(O) @ Wo).squeeze(-2), K, V
 
 
-def _heads_meet_sequences(x, Wq, Wk, Wv, Wo, H, K, V):
+def _rows_as_tokens(Q, K, V, scale):
+    """A causal mask over the heads; with the right scale it is `causal_attention`."""
+    keep = torch.ones(Q.shape[-2], K.shape[-2], dtype=torch.bool).tril(K.shape[-2] - Q.shape[-2])
+    return torch.softmax((Q @ K.mT / scale).masked_fill(~keep, -torch.inf), dim=-1) @ V
+
+
+def _heads_meet_sequences(Q, K, V, scale):
     """A head axis for the queries alone: right without a batch; with one, heads line up with its sequences."""
-    Q = (x @ Wq).unflatten(-1, (H, 1, -1))
-    K, V = (torch.cat([T, (x @ W).unsqueeze(-2)], dim=-2) for T, W in ((K, Wk), (V, Wv)))
-    return ref.causal_attention(Q, K, V).flatten(-3) @ Wo, K, V
+    return _weigh(Q.unsqueeze(-2), K, V, scale).squeeze(-2)
 
 
 def _loop_over_heads(x, Wq, Wk, Wv, Wo, H, K, V):
@@ -265,13 +290,13 @@ MQA_STEP = Exercise(
             "attended_before_append",
             "attended first and stored afterwards, so the new token does not see itself",
             "Append, then attend: each token is among its own keys.",
-            Instead(late=True),
+            Instead(seen=lambda old, grown: old),
         ),
         Misconception(
             "heads_masked_as_tokens",
             "put a causal mask over rows that are **heads**: head 0 misses the newest tokens, only the last head sees all",
             "The rows of the query matrix are $H$ heads of one token, not $H$ tokens. One decode step needs no mask.",
-            Instead(tokens=True),
+            Instead(attend=_rows_as_tokens),
         ),
         Misconception(
             "no_scale",
@@ -289,31 +314,55 @@ MQA_STEP = Exercise(
             "prepended",
             "put the new token in front of the old ones",
             "Append it **behind** them. Without positions the output is the same; the cache is not.",
-            Instead(behind=False),
+            Instead(joined=lambda old, new: torch.cat([new, old], dim=-2)),
         ),
         Misconception(
             "no_head_axis",
             "gave the queries an axis for their heads, and keys and values none, so with a batch the heads meet its **sequences**",
             "Axes line up from the end: (…, H, 1, d) needs (…, 1, n, d). Or leave the heads as rows, (…, H, d), and drop the mask.",
-            _heads_meet_sequences,
+            Instead(attend=_heads_meet_sequences),
         ),
         Misconception(
             "overwrote_the_last",
             "wrote the new token over the last cached one: the cache did not grow",
             "The returned cache has $n + 1$ tokens: all the old ones, then the new one.",
-            _overwritten,
+            Instead(joined=lambda old, new: torch.cat([old[..., :-1, :], new], dim=-2)),
         ),
         Misconception(
             "repeated_in_cache",
             "stored one copy of keys and values per head",
             "The cache keeps the shape it came in, `(..., n, d)`, and is one token longer. Nothing in it depends on $H$.",
-            _repeated_in_step,
+            _cached(_for_each_head),
         ),
         Misconception(
             "shared_queries_too",
             "let all heads ask the same question",
             "Every head has its own run of $d_k$ columns in `Wq`.",
             Instead(queries=lambda Q: Q.mean(-2, keepdim=True).expand_as(Q)),
+        ),
+        Misconception(
+            "softmax_over_the_heads",
+            "took the softmax over the heads, which are the rows: the weights of one head do not sum to 1",
+            "Each head shares its weight out among the tokens: the last axis.",
+            Instead(attend=lambda Q, K, V, scale: _weigh(Q, K, V, scale, axis=-2)),
+        ),
+        Misconception(
+            "new_token_not_kept",
+            "attended to the new token, and returned the cache without it",
+            "The returned cache has $n + 1$ tokens: the next step needs this one's key and value.",
+            Instead(kept=lambda old, grown: old),
+        ),
+        Misconception(
+            "scaled_by_d",
+            "divided the scores by $d_k$, not by its root",
+            "`causal_attention` divided by $\\sqrt{d_k}$. Whoever replaces it must do that too.",
+            Instead(scale=lambda d_k, H: d_k),
+        ),
+        Misconception(
+            "new_token_alone",
+            "attended to the new token alone",
+            "The query asks all that is cached, and itself: the $n + 1$ tokens.",
+            Instead(seen=lambda old, grown: [T[..., -1:, :] for T in grown]),
         ),
     ),
     variants=(

@@ -363,6 +363,10 @@ TOKENS_A_SECOND = Exercise(
 )
 
 
+def _critical(*, bandwidth=4.3e12, peak=790e12, element=2, flops=2, read=236, used=21):
+    return lambda: peak * element * read / (flops * bandwidth * used)
+
+
 CRITICAL_BATCH = Exercise(
     "critical_batch",
     title="Estimate: a critical batch with experts",
@@ -371,6 +375,7 @@ CRITICAL_BATCH = Exercise(
     difficulty=2,
     minutes=5,
     reference=ref.critical_batch,
+    recipe=Made(_critical),
     tolerance=Tolerance(rtol=0.01, atol=0.0),  # whoever takes 184 for the border is right
     cases=(Case("your estimate", _nothing),),
     hints=(
@@ -383,31 +388,37 @@ CRITICAL_BATCH = Exercise(
             "all_used",
             "took the same parameters for reading and for computing, as in a model without experts",
             "The batch reads all 236 billion; a token computes with 21 billion.",
-            lambda: 790e12 / 4.3e12,
+            Instead(used=236),
         ),
         Misconception(
             "experts_upside_down",
             "divided the numbers of parameters the wrong way round: less arithmetic, and yet sooner at its limit",
             "The less is computed with what was read, the more sequences it takes to keep the arithmetic busy.",
-            lambda: 790e12 / 4.3e12 * 21 / 236,
+            Instead(read=21, used=236),
         ),
         Misconception(
             "bytes_forgotten",
             "counted numbers for bytes, so the batch came out at half",
             "Each parameter takes 2 bytes to read.",
-            lambda: 790e12 / (2 * 4.3e12) * 236 / 21,
+            Instead(element=1),
         ),
         Misconception(
             "multiply_add_as_one",
             "counted a multiplication with its addition as one FLOP, so the batch came out twice as large",
             "Each parameter costs each sequence **two** FLOPs.",
-            lambda: 790e12 * 2 / 4.3e12 * 236 / 21,
+            Instead(flops=1),
+        ),
+        Misconception(
+            "ratio_of_the_parameters",
+            "returned how many times the experts raise the critical batch, and not the batch",
+            "Without experts it is the border, peak over bandwidth at 2 bytes a parameter. The experts multiply it by this ratio.",
+            lambda: 236 / 21,
         ),
         Misconception(
             "rates_of_the_data_sheet",
             "took the rates of the data sheet, 989 TFLOP/s and 4.8 TB/s",
             "This lesson assumes rates a little below them: 790e12 and 4.3e12.",
-            lambda: 989e12 / 4.8e12 * 236 / 21,
+            Instead(peak=989e12, bandwidth=4.8e12),
         ),
     ),
     variants=(Variant("the_border_times_the_ratio", lambda: 790e12 / 4.3e12 * 236 / 21),),
@@ -468,6 +479,12 @@ LONGEST_CONTEXT = Exercise(
             "stopped one power of two early, or took four bytes a number for the cache",
             "Everything is in 2 bytes a number. Does it hold at twice your answer as well?",
             Instead(element=4),
+        ),
+        Misconception(
+            "the_exponent",
+            "gave the exponent, and not the power of two",
+            "A number of tokens is asked for: $2^k$, not $k$.",
+            lambda: 7,
         ),
         Misconception(
             "not_a_power_of_two",

@@ -38,20 +38,15 @@ def _float64(draw: Draw):
     return {"pos": probes.positions(draw, 5, last=40) + 0.5, "d": 6, "base": probes.base(draw)}
 
 
-def _angles(rule):
-    """An answer with its own frequencies `rule(i, d, base)` for the pairs i = 0 … d/2 - 1."""
-
-    def answer(pos, d, base):
-        theta = rule(torch.arange(d // 2, dtype=torch.float64), d, base)
-        return pos[..., None].double() * theta
-
-    return answer
+def _at_least_float32(dtype):
+    return torch.promote_types(dtype, torch.float32)
 
 
-def _narrow(pos, d, base):
-    dtype = pos.dtype if pos.is_floating_point() else torch.float64
-    theta = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    return pos[..., None] * theta.to(dtype)
+def _clocks(pos, d, base, *, factor=2.0, first=0, sign=-1.0, width=lambda d: d, dtype=_at_least_float32):
+    i = torch.arange(first, first + d // 2, dtype=torch.float64)
+    theta = base ** (sign * factor * i / width(d))
+    wanted = dtype(pos.dtype)
+    return pos[..., None].to(wanted) * theta.to(wanted)
 
 
 def _outer(pos, d, base):
@@ -67,6 +62,7 @@ ROPE_ANGLES = Exercise(
     difficulty=2,
     minutes=7,
     reference=ref.rope_angles,
+    recipe=_clocks,
     tensors=True,
     cases=(
         Case("three positions", _few),
@@ -87,25 +83,25 @@ ROPE_ANGLES = Exercise(
             "exponent_i_over_d",
             "used the exponent $-i/d$: the slowest pair turns far too fast",
             "The exponent is $-2i/d$ for pair $i$: `torch.arange(0, d, 2) / d`.",
-            _angles(lambda i, d, base: base ** (-i / d)),
+            Instead(factor=1.0),
         ),
         Misconception(
             "exponent_doubled",
             "doubled the exponent: `arange(0, d, 2)` holds $2i$ already, and you multiplied it by 2 once more",
             "Divide `torch.arange(0, d, 2)` by `d`, without another factor.",
-            _angles(lambda i, d, base: base ** (-4 * i / d)),
+            Instead(factor=4.0),
         ),
         Misconception(
             "pairs_from_one",
             "counted the pairs from 1, so that even the fastest one turns slower than one radian a step",
             "The paper counts $i$ from 1 and writes $2(i-1)/d$. Counted from 0 it is $2i/d$: the first frequency is 1.",
-            _angles(lambda i, d, base: base ** (-2 * (i + 1) / d)),
+            Instead(first=1),
         ),
         Misconception(
             "frequencies_rise",
             "let the frequencies grow from 1 to nearly $b$: the sign of the exponent is missing",
             "$\\theta_i = b^{-2i/d}$ falls from 1 to nearly $1/b$.",
-            _angles(lambda i, d, base: base ** (2 * i / d)),
+            Instead(sign=1.0),
         ),
         Misconception(
             "base_ignored",
@@ -118,13 +114,32 @@ ROPE_ANGLES = Exercise(
             "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by whole radians near 1000",
             "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: "
             "`pos.to(torch.promote_types(pos.dtype, torch.float32))`.",
-            _narrow,
+            Instead(dtype=lambda dtype: dtype if dtype.is_floating_point else torch.float64),
         ),
         Misconception(
             "angles_always_in_float32",
             "computed the angles in float32 also where the positions are float64",
             "Not less than float32, and not less than `pos`: `torch.promote_types(pos.dtype, torch.float32)`.",
             After(lambda out, **_: out.float()),
+        ),
+        Misconception(
+            "slowest_at_one_over_the_base",
+            "let the frequencies run down to exactly $1/b$: the exponents were divided by $d - 2$",
+            "The exponent is $-2i/d$, so that the last pair stays a little above $1/b$.",
+            Instead(width=lambda d: d - 2),
+        ),
+        Misconception(
+            "one_angle_per_column",
+            "returned each angle twice, one for each of the $d$ columns",
+            "One angle per **pair**: d/2 columns. `apply_rope` spreads them over the columns.",
+            After(lambda out, **_: torch.cat([out, out], dim=-1)),
+            also=(After(lambda out, **_: out.repeat_interleave(2, dim=-1)),),
+        ),
+        Misconception(
+            "reduced_to_one_turn",
+            "took the angles modulo $2\\pi$",
+            "Leave the whole turns in: sine and cosine do not mind.",
+            After(lambda out, **_: torch.remainder(out, 2 * torch.pi)),
         ),
     ),
     variants=(

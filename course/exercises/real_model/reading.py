@@ -1,7 +1,5 @@
 """What the trained heads look at."""
 
-import operator
-
 import numpy as np
 import torch
 
@@ -25,8 +23,23 @@ def _even(n):
     return sum(1 / i for i in range(2, n + 1)) / (n - 1)
 
 
-def _strength(share=lambda A: A[..., 1:, 0].mean(-1), even=_even, join=operator.truediv):
-    return lambda A: join(share(A), even(A.shape[-1]))
+def _strength(
+    *,
+    given=lambda A: A[..., 0],
+    seen=lambda i, n: i + 1,
+    tokens=slice(1, None),
+    even_tokens=slice(1, None),
+    mean=lambda x: x.mean(-1),
+    join=lambda share, even, mean: mean(share) / even.mean(),
+):
+    """What each token gives to the first, what it would give if it gave the same to all `seen`, and the two together."""
+
+    def answer(A):
+        n = A.shape[-1]
+        even = 1 / seen(torch.arange(n, dtype=A.dtype), n)
+        return join(given(A)[..., tokens], even[even_tokens], mean)
+
+    return answer
 
 
 def _loop(A):
@@ -71,61 +84,73 @@ SINK_STRENGTH = Exercise(
             "first_row_counted",
             "counted the first token's own row, which is 1 whatever the head does",
             "Start at row 1, in the weights and in the even share: the first token has no choice.",
-            Instead(share=lambda A: A[..., 0].mean(-1), even=lambda n: sum(1 / i for i in range(1, n + 1)) / n),
+            Instead(tokens=slice(None), even_tokens=slice(None)),
         ),
         Misconception(
             "first_row_in_the_weights",
             "took the mean of the weights over all rows, the first one too",
             "Leave row 0 out, of the weights as of the even share.",
-            Instead(share=lambda A: A[..., 0].mean(-1)),
+            Instead(tokens=slice(None)),
         ),
         Misconception(
             "rows_for_columns",
             "took what the first token **gives**, not what it gets",
             "`A[l, h, i, j]` is what $i$ gives to $j$: take column 0.",
-            Instead(share=lambda A: A[..., 0, 1:].mean(-1)),
+            Instead(given=lambda A: A[..., 0, :]),
         ),
         Misconception(
             "one_over_n",
             "took 1/n for the even share, as if each token saw all others",
             "Token $i$ sees $i + 1$ tokens. Early tokens see few, so their even weights are large.",
-            Instead(even=lambda n: 1 / n),
+            Instead(seen=lambda i, n: n + 0 * i),
         ),
         Misconception(
             "one_off",
             "let token $i$ see $i$ tokens in the even share; it sees itself, too",
             "$i + 1$ tokens: those before it, and itself.",
-            Instead(even=lambda n: sum(1 / i for i in range(1, n)) / (n - 1)),
+            Instead(seen=lambda i, n: i),
         ),
         Misconception(
             "share",
             "returned the share itself; how many times the even share is it?",
             "Divide by the even share.",
-            Instead(even=lambda n: 1),
+            Instead(join=lambda share, even, mean: mean(share)),
         ),
         Misconception(
             "excess",
             "subtracted the even share instead of dividing by it",
             "How many **times**: divide.",
-            Instead(join=operator.sub),
+            Instead(join=lambda share, even, mean: mean(share) - even.mean()),
         ),
         Misconception(
             "heads_averaged",
             "averaged over the heads as well",
             "One number for each head: the mean runs over the tokens alone.",
-            Instead(share=lambda A: A[..., 1:, 0].mean((-1, -2))),
+            Instead(mean=lambda x: x.mean((-1, -2))),
         ),
         Misconception(
             "mean_of_ratios",
             "divided each token's weight by its own even share first: late tokens then count hundreds of times as much as early ones",
             "First the two means, then their ratio.",
-            lambda A: (A[..., 1:, 0] * (1 + torch.arange(1, A.shape[-1]))).mean(-1),
+            Instead(join=lambda share, even, mean: mean(share / even)),
         ),
         Misconception(
             "last_token_only",
             "looked at the last token alone",
             "The mean over all tokens but the first.",
-            lambda A: A[..., -1, 0] * A.shape[-1],
+            Instead(tokens=slice(-1, None), even_tokens=slice(-1, None)),
+        ),
+        Misconception(
+            "first_row_in_the_even_share",
+            "took the even share over all tokens, the first one too, and the weights without it",
+            "Leave row 0 out of both: the even share is the mean of 1/2, 1/3, …, 1/n.",
+            Instead(even_tokens=slice(None)),
+        ),
+        Misconception(
+            "summed",
+            "summed the weights over the tokens, and divided by an even share that is a mean",
+            "Two means over $n - 1$ tokens, or two sums.",
+            Instead(mean=lambda x: x.sum(-1)),
         ),
     ),
     variants=(Variant("a_loop", _loop), Variant("with_even_weights", _with_even_weights)),

@@ -1,14 +1,20 @@
 """What a latent cache costs in arithmetic."""
 
-from autograder import Case, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import smaller_caches as ref
 
 H, G, D, R = 9, 3, 64, 128
 PLAIN = 4 * H * D  # scores and averages of grouped-query attention
 
 
-def _ratio(flop, plain=PLAIN):
-    return lambda: flop / plain
+def _ratio(*, sides=1, groups=G, scored=D, averaged=R, plain=PLAIN):
+    """Keys (and with two `sides` values) made again, scores of so many features, averages of so many numbers."""
+
+    def answer():
+        made = sides * 2 * R * groups * D
+        return (made + 2 * H * scored + 2 * H * averaged) / plain
+
+    return answer
 
 
 REMADE_RATIO = Exercise(
@@ -19,6 +25,7 @@ REMADE_RATIO = Exercise(
     difficulty=2,
     minutes=7,
     reference=ref.remade_ratio,
+    recipe=Made(_ratio),
     tolerance=Tolerance(rtol=1e-3),
     cases=(Case("the ratio", lambda draw: {}),),
     hints=(
@@ -34,55 +41,55 @@ REMADE_RATIO = Exercise(
             "keys_for_each_head",
             "made keys for 9 heads; there are 3 groups of them",
             "Neighbouring heads share their keys: 3 · 64 columns of $W_{UK}$.",
-            _ratio(2 * R * H * D + 2 * H * D + 2 * H * R),
+            Instead(groups=H),
         ),
         Misconception(
             "one_group",
             "made the keys of one group",
             "All three groups' keys are needed: 3 · 64 columns.",
-            _ratio(2 * R * D + 2 * H * D + 2 * H * R),
+            Instead(groups=1),
         ),
         Misconception(
             "averages_of_values",
             "let each head average 64 numbers for a token; what it averages are latents, of 128 numbers",
             "No value is made for a cached token: the averages are of $r$ = 128 numbers for each of 9 heads.",
-            _ratio(2 * R * G * D + 2 * H * D + 2 * H * D),
+            Instead(averaged=D),
         ),
         Misconception(
             "values_made_too",
             "made the values again as well; $W_{UV}$ acts after the sum, once in a step",
             "Heads average latents. No value is made for a cached token.",
-            _ratio(2 * 2 * R * G * D + 4 * H * D),
+            Instead(sides=2, averaged=D),
         ),
         Misconception(
             "absorbed",
             "absorbed $W_{UK}$ into the query: the rotation between them forbids it",
             "The keys of all cached tokens are made again in each step.",
-            _ratio(2 * H * R + 2 * H * R),
+            Instead(sides=0, scored=R),
         ),
         Misconception(
             "keys_alone",
             "compared the keys alone with the scores alone",
             "Count scores and averages on both sides.",
-            _ratio(2 * R * G * D, 2 * H * D),
+            Instead(scored=0, averaged=0, plain=2 * H * D),
         ),
         Misconception(
             "half_of_the_yardstick",
             "counted half of the yardstick: the scores without the averages, or 1 for a multiplication with its addition on one side alone",
             "A cached token has a key **and** a value, of 9 heads, and each product with its sum counts 2: 2 · 2 · 9 · 64.",
-            _ratio(2 * R * G * D + 2 * H * D + 2 * H * R, 2 * H * D),
+            Instead(plain=2 * H * D),
         ),
         Misconception(
             "flop",
             "returned the FLOP, not the ratio",
             "Divide by the FLOP of grouped-query attention for the same token.",
-            _ratio(2 * R * G * D + 2 * H * D + 2 * H * R, 1),
+            Instead(plain=1),
         ),
         Misconception(
             "upside_down",
             "divided the other way round",
             "How many times **more** the latent cache costs.",
-            lambda: PLAIN / (2 * R * G * D + 2 * H * D + 2 * H * R),
+            After(lambda ratio: 1 / ratio),
         ),
     ),
     variants=(Variant("as_a_sum", lambda: 2 * R * G * D / PLAIN + 0.5 + R / D / 2),),

@@ -136,6 +136,20 @@ def read_a_page(moved: Mapping[int, float], stretched: Mapping[float, float]) ->
     )
 
 
+def a_long_text(losses: Mapping[str, Sequence[float]], run: int, made_for: int) -> None:
+    """The loss in each `run` of tokens of a long text, for several ways to count positions."""
+    fig, ax = figure(height=3.0, width=6.4)
+    for (name, values), colour in zip(losses.items(), COLOURS, strict=False):
+        at = [run * (i + 0.5) for i in range(len(values))]
+        ax.plot(at, values, "o-", color=colour)
+        ax.text(at[-1] + 250, values[-1], name, color=colour, va="center")
+    ax.axvline(made_for, color="#666666", linestyle=":")
+    ax.text(made_for, ax.get_ylim()[0], f"made for {made_for:,} ", ha="right", va="bottom")
+    ax.set(xlabel="tokens read", ylabel="loss", xlim=(0, at[-1] + 3600), xticks=range(0, 12_001, 4000))
+    ends = "; ".join(f"{name}, first {values[0]:.2f}, last {values[-1]:.2f}" for name, values in losses.items())
+    show(fig, alt=f"The loss of SmolLM2 in each {run:,} tokens of a book, beyond the {made_for:,} that it was made for: {ends}.")
+
+
 def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
     """The weights of heads by the number of steps that they look back."""
     d = Drawing(
