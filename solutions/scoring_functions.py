@@ -34,9 +34,8 @@ def pool_in_blocks(
     r"""The pooled value $o = \sum_j a_j v_j$ with $a = \operatorname{softmax}(s)$, read
     in blocks of `size` keys.
 
-    Scores and values are read once, block by block, and only sums are kept in between,
-    so that no more than `size` exponentials exist at one time. The last block may be
-    shorter. Scores may be of any finite size.
+    Only sums are kept from block to block, so that no more than `size` exponentials
+    exist at one time. The last block may be shorter. Scores may be of any finite size.
 
     >>> V = np.array([[0.0, 4.0], [4.0, 0.0], [4.0, 4.0]])
     >>> pool_in_blocks(np.log([1.0, 1.0, 2.0]), V, 2)

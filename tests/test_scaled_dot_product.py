@@ -512,6 +512,7 @@ def last(d_k: int, divide_by: float = 1.0, rate: float = 0.01, seed: int = 0, fi
 def test_the_division_makes_the_first_scores_small_and_the_steps_small_and_both_count() -> None:
     part = 1024**-0.25  # to divide by 32 is to make the first W_Q and W_K, and Adam's steps of them, 5.7 times smaller
     assert 1 / part == pytest.approx(5.66, abs=0.01)
+    assert 1 / part**2 == pytest.approx(32)  # in plain gradient descent, whose steps are as long as the gradient
     for seed in range(3):  # chaotic, as above
         assert 0.35 < last(1024, seed=seed, first=part) < 0.90
         assert last(1024, seed=seed, steps=part) > 0.60

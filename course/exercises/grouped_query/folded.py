@@ -26,18 +26,56 @@ def _lower_right(n, m):
     return torch.ones(n, m, dtype=torch.bool).tril(m - n)
 
 
-def _grouped(*, keep=lambda n, m, r: _lower_right(n, m).repeat(r, 1), swap=False, output=lambda O, G: O):
-    """Folded grouped attention; `keep` makes the mask of the r n folded rows, `swap` takes h as s G + g."""
+def _upper_left(n, m):
+    return torch.ones(n, m, dtype=torch.bool).tril()
+
+
+def _upper_left_of_a_chunk(n, m):
+    """As `is_causal=n > 1` makes it."""
+    return torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)
+
+
+def _everything(n, m):
+    return torch.ones(n, m, dtype=torch.bool)
+
+
+def _for_each_head(keep, r):
+    return keep.repeat(r, 1)
+
+
+def _rows_repeated(keep, r):
+    return keep.repeat_interleave(r, 0)
+
+
+def _stairs(shift):
+    """One staircase down the folded rows of r heads, moved to the right by shift(n, m, r n)."""
+
+    def stacked(keep, r):
+        n, m = keep.shape
+        return torch.ones(r * n, m, dtype=torch.bool).tril(shift(n, m, r * n))
+
+    return stacked
+
+
+def _fold(Q, G, swap):
+    """The heads of a group below each other; with `swap`, h is s G + g and not g r + s."""
+    heads = Q.unflatten(-3, (-1, G)).transpose(-4, -3) if swap else Q.unflatten(-3, (G, -1))
+    return heads.flatten(-3, -2)
+
+
+def _unfold(O, n, swap):
+    heads = O.unflatten(-2, (-1, n))
+    return (heads.transpose(-4, -3) if swap else heads).flatten(-4, -3)
+
+
+def _grouped(*, seen=_lower_right, stacked=_for_each_head, swap=False, output=lambda O, G: O):
+    """Folded grouped attention. `seen` is the mask of one head, `stacked` makes of it that of the r n folded rows."""
 
     def answer(Q, K, V):
-        (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
-        r = H // G
-        heads = Q.reshape(*lead, r, G, n, d).transpose(-4, -3) if swap else Q.reshape(*lead, G, r, n, d)
-        S = heads.flatten(-3, -2) @ K.mT / math.sqrt(d)
-        A = torch.softmax(S.masked_fill(~keep(n, m, r), -math.inf), dim=-1)
-        O = (A @ V).reshape(*lead, G, r, n, -1)
-        O = (O.transpose(-4, -3) if swap else O).reshape(*lead, H, n, -1)
-        return output(O, G), A.reshape(*lead, G, r, n, m)
+        (H, n, d), (G, m) = Q.shape[-3:], K.shape[-3:-1]
+        S = _fold(Q, G, swap) @ K.mT / math.sqrt(d)
+        A = torch.softmax(S.masked_fill(~stacked(seen(n, m), H // G), -math.inf), dim=-1)
+        return output(_unfold(A @ V, n, swap), G), A.unflatten(-2, (H // G, n))
 
     return answer
 
@@ -135,33 +173,33 @@ GQA_GROUPED = Exercise(
             "heads_masked_as_tokens",
             "put a causal mask over all $r n$ folded rows, as if they were $r n$ successive tokens",
             "The heads of a group sit at the **same** token: the mask has $n$ rows and serves each head. Unfold first.",
-            Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - r * n)),
+            Instead(stacked=_stairs(lambda n, m, rows: m - rows)),
         ),
         Misconception(
             "mask_of_the_first_head",
             "let one staircase run down all folded rows, so that the heads of one token see different keys",
             "The staircase begins anew with each head of the group: unfold the scores, and let a mask of $n$ rows serve each head.",
-            Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril(m - n)),
-            also=(_grouped(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool).tril()),),
+            Instead(stacked=_stairs(lambda n, m, rows: m - n)),
+            also=(Instead(stacked=_stairs(lambda n, m, rows: 0)),),
         ),
         Misconception(
             "future_visible",
             "let queries see later keys",
             "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
-            Instead(keep=lambda n, m, r: torch.ones(r * n, m, dtype=torch.bool)),
+            Instead(seen=_everything),
         ),
         Misconception(
             "mask_interleaved",
             "repeated each row of the mask $r$ times in place, while the folded rows run through all queries of one head first",
             "Rows are ordered (head, query): the whole mask is repeated, not its rows. Or unfold the scores and let it broadcast.",
-            Instead(keep=lambda n, m, r: _lower_right(n, m).repeat_interleave(r, 0)),
+            Instead(stacked=_rows_repeated),
         ),
         Misconception(
             "mask_upper_left",
             "aligned the mask at the upper left: with a past in the cache, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
-            Instead(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril().repeat(r, 1)),
-            also=(Instead(keep=lambda n, m, r: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m).repeat(r, 1)),),
+            Instead(seen=_upper_left),
+            also=(Instead(seen=_upper_left_of_a_chunk),),
         ),
         Misconception(
             "unscaled",
@@ -206,31 +244,22 @@ GQA_GROUPED = Exercise(
 # ---------------------------------------------------------------------------------------------- by the fused kernel
 
 
-def _stairs(keep, r, shift):
-    """One staircase down the folded rows of r heads."""
-    n, m = keep.shape
-    return torch.ones(r * n, m, dtype=torch.bool).tril(shift)
-
-
 def _by_sdpa(
     *,
     seen=_lower_right,
-    stacked=lambda keep, r: keep.repeat(r, 1),
+    stacked=_for_each_head,
     given=lambda keep, Q: keep,
     swap=False,
     scale=lambda d: d**-0.5,
     output=lambda O, G: O,
 ):
-    """The fold handed to PyTorch's builtin. `seen` is the mask of one head, `stacked` makes of it that of the r n folded rows,
-    `given` what is handed over; `swap` takes h as s G + g."""
+    """The fold handed to PyTorch's builtin, with what is `given` of the mask."""
 
     def answer(Q, K, V):
-        (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
-        r = H // G
-        folded = (Q.unflatten(-3, (r, G)).transpose(-4, -3) if swap else Q.unflatten(-3, (G, r))).reshape(*lead, G, r * n, d)
-        mask = given(stacked(seen(n, m), r), Q)
-        O = torch.nn.functional.scaled_dot_product_attention(folded, K, V, attn_mask=mask, scale=scale(d)).unflatten(-2, (r, n))
-        return output((O.transpose(-4, -3) if swap else O).reshape(*lead, H, n, -1), G)
+        (H, n, d), (G, m) = Q.shape[-3:], K.shape[-3:-1]
+        mask = given(stacked(seen(n, m), H // G), Q)
+        O = torch.nn.functional.scaled_dot_product_attention(_fold(Q, G, swap), K, V, attn_mask=mask, scale=scale(d))
+        return output(_unfold(O, n, swap), G)
 
     return answer
 
@@ -249,8 +278,7 @@ def _one_head_at_a_time(Q, K, V):
 
 def _aligned_at_the_end(keep, r):
     """Successive tokens, the last folded row at the end; some key for every row, so that nothing is undefined."""
-    n, m = keep.shape
-    stairs = _stairs(keep, r, m - r * n)
+    stairs = _stairs(lambda n, m, rows: m - rows)(keep, r)
     stairs[:, 0] = True
     return stairs
 
@@ -286,7 +314,7 @@ GROUPED_CHUNK = Exercise(
             "not_repaired",
             "left `is_causal=True` in: row after row it lets the heads of one token see different keys, and a decode step only the first few",
             "Pass a mask of your own: (r n, m), each head's rows with the same lower-right pattern.",
-            Instead(stacked=lambda keep, r: _stairs(keep, r, 0)),
+            Instead(stacked=_stairs(lambda n, m, rows: 0)),
         ),
         Misconception(
             "heads_still_tokens",
@@ -298,7 +326,7 @@ GROUPED_CHUNK = Exercise(
             "mask_of_the_first_head",
             "aligned the mask to the end of the first head, and let one staircase run on through the others, which so see later keys",
             "The staircase begins anew with each head of the group: repeat the mask of one head.",
-            Instead(stacked=lambda keep, r: _stairs(keep, r, keep.shape[1] - keep.shape[0])),
+            Instead(stacked=_stairs(lambda n, m, rows: m - n)),
         ),
         Misconception(
             "scores_materialised",
@@ -311,20 +339,20 @@ GROUPED_CHUNK = Exercise(
             "still_upper_left",
             "aligned the mask of each head to the first keys: with a past, new tokens see only its beginning",
             "The queries are the **last** n of m tokens: `tril(m - n)`.",
-            Instead(seen=lambda n, m: torch.ones(n, m, dtype=torch.bool).tril()),
-            also=(Instead(seen=lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)),),
+            Instead(seen=_upper_left),
+            also=(Instead(seen=_upper_left_of_a_chunk),),
         ),
         Misconception(
             "mask_interleaved",
             "repeated each row of the mask in place, while the folded rows run through all queries of one head first",
             "Repeat the whole mask, not its rows.",
-            Instead(stacked=lambda keep, r: keep.repeat_interleave(r, 0)),
+            Instead(stacked=_rows_repeated),
         ),
         Misconception(
             "no_mask",
             "left the mask out: right for a decode step, and wrong for every chunk",
             "Query $i$ sees the keys $j \\le i + (m - n)$.",
-            Instead(seen=lambda n, m: torch.ones(n, m, dtype=torch.bool)),
+            Instead(seen=_everything),
         ),
         Misconception(
             "mask_added",

@@ -46,8 +46,8 @@ def _second_prompt(draw: Draw):
 def _long_prompt(draw: Draw):
     """So long a prompt that a table of all its scores is by far the largest thing that could be made."""
     model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
-    ids = make_ids(draw, 1, 128, vocab=5)
-    return Script({"model": model, "capacity": 128}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
+    ids = make_ids(draw, 1, 48, vocab=5)
+    return Script({"model": model, "capacity": 48}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
 
 
 def _taken_back(draw: Draw):
@@ -222,7 +222,7 @@ CACHED_MODEL = Exercise(
         Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
         Case("a second prompt", _second_prompt, edge=0.15),
         Case("a draft is taken back", _taken_back, edge=0.15),
-        Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=24.0, edge=0.1),
+        Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=6.0, edge=0.1),
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
@@ -234,13 +234,6 @@ CACHED_MODEL = Exercise(
         "`prefill` resets every cache, then extends by one part of `ids.split(chunk, dim=1)` after the other.",
     ),
     misconceptions=(
-        Misconception(
-            "no_cache",
-            "kept the tokens and ran the model on all of them again: right logits, and nothing saved",
-            "Keep each layer's keys and values, and put the new tokens alone through the layers. (What shows it: after `swap` the past "
-            "must stay as the old weights made it, and yours was computed again.)",
-            Instead(extend=_all_anew),
-        ),
         Misconception(
             "rewound_layer_0_alone",
             "took the tokens back in layer 0 only: the deeper layers still attend to them",
@@ -284,21 +277,6 @@ CACHED_MODEL = Exercise(
             Instead(begin=_nothing),
         ),
         Misconception(
-            "rest_dropped",
-            "dropped the end of a prompt that is no multiple of `chunk`",
-            "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
-            Instead(parts=_whole_chunks),
-        ),
-        Misconception(
-            "chunk_ignored",
-            "put too much of the prompt through the model at once: the table of scores of `chunk` tokens is small",
-            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each. "
-            "(`ids.chunk(chunk, dim=1)` makes that *many* parts.)",
-            Instead(parts=lambda self, ids, chunk: [ids]),
-            also=(Instead(parts=lambda self, ids, chunk: ids.chunk(chunk, dim=1)),),
-            raises=True,
-        ),
-        Misconception(
             "keys_not_rotated",
             "stored the keys without their rotation",
             "Rotate `q` **and** `k` by the new positions, then append the rotated keys.",
@@ -310,14 +288,6 @@ CACHED_MODEL = Exercise(
             "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
             Instead(**ONE_CACHE),
             also=(_OneCacheListedTwice,),
-        ),
-        Misconception(
-            "one_cache_for_all_layers_never_reset",
-            "used one cache for all layers, and left the last sequence in it when a new prompt came",
-            "Make a `KVCache` for each layer in a list comprehension: `[KVCache(capacity)] * 2` is one cache, listed twice. And `prefill` "
-            "begins with `reset()` of all of them.",
-            Instead(**ONE_CACHE, begin=_nothing),
-            also=(_OneCacheNeverReset,),
         ),
         Misconception(
             "past_not_read",
@@ -361,6 +331,36 @@ CACHED_MODEL = Exercise(
             "returned from `prefill` the logits at the first token of the last chunk",
             "What follows the prompt is said at its **last** token: `[:, -1]`.",
             Instead(of_the_last=lambda self, logits: logits[:, 0]),
+        ),
+        Misconception(
+            "one_cache_for_all_layers_never_reset",
+            "used one cache for all layers, and left the last sequence in it when a new prompt came",
+            "Make a `KVCache` for each layer in a list comprehension: `[KVCache(capacity)] * 2` is one cache, listed twice. And `prefill` "
+            "begins with `reset()` of all of them.",
+            Instead(**ONE_CACHE, begin=_nothing),
+            also=(_OneCacheNeverReset,),
+        ),
+        Misconception(
+            "rest_dropped",
+            "dropped the end of a prompt that is no multiple of `chunk`",
+            "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
+            Instead(parts=_whole_chunks),
+        ),
+        Misconception(
+            "chunk_ignored",
+            "put too much of the prompt through the model at once: the table of scores of `chunk` tokens is small",
+            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each. "
+            "(`ids.chunk(chunk, dim=1)` makes that *many* parts.)",
+            Instead(parts=lambda self, ids, chunk: [ids]),
+            also=(Instead(parts=lambda self, ids, chunk: ids.chunk(chunk, dim=1)),),
+            raises=True,
+        ),
+        Misconception(
+            "no_cache",
+            "kept the tokens and ran the model on all of them again: right logits, and nothing saved",
+            "Keep each layer's keys and values, and put the new tokens alone through the layers. (What shows it: after `swap` the past "
+            "must stay as the old weights made it, and yours was computed again.)",
+            Instead(extend=_all_anew),
         ),
     ),
     variants=(

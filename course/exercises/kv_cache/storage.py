@@ -334,32 +334,6 @@ KV_CACHE = Exercise(
             Instead(kept=_all_but_the_last),
         ),
         Misconception(
-            "rewound_unchecked_by_minus_zero",
-            "sliced with `:-n`, without a look at n: where n is 0 that forgets **everything**, and where n is too large it says nothing",
-            "First raise a ValueError where n is larger than `length`. Then slice up to `length - n`.",
-            Instead(back=_unchecked, kept=_all_but_the_last),
-        ),
-        Misconception(
-            "rewound_by_minus_zero_and_counted_before_it_was_refused",
-            "stored the new tokens before you refused them, and sliced with `:-n`, which forgets everything when n is 0",
-            "In `append` raise first, and change nothing before. In `rewind` slice up to `length - n`.",
-            Instead(**STORED_FIRST, kept=_all_but_the_last),
-        ),
-        Misconception(
-            "rewound_unchecked_and_counted_before_it_was_refused",
-            "stored the new tokens before you refused them, and let the cache be rewound further than to its beginning",
-            "In `append` and in `rewind` raise first, and change nothing before.",
-            Instead(**STORED_FIRST, back=_unchecked),
-            also=(_CountsFirstAndRewindsUnchecked,),
-        ),
-        Misconception(
-            "first_draft",
-            "stored the new tokens before you refused them, and sliced with `:-n`, without a look at n: where n is 0 that forgets "
-            "**everything**, and where n is too large it says nothing",
-            "In `append` and in `rewind` raise first, and change nothing before. Then slice up to `length - n`.",
-            Instead(**STORED_FIRST, back=_unchecked, kept=_all_but_the_last),
-        ),
-        Misconception(
             "rewound_to_n",
             "kept n tokens where n were to be forgotten",
             "After `rewind(n)` the length is what it was **minus** n.",
@@ -410,6 +384,32 @@ KV_CACHE = Exercise(
             "kept the old sequence's tokens after `reset`",
             "After `reset`, `length` is 0 and the next `append` returns its own tokens alone.",
             Instead(reset=_nothing),
+        ),
+        Misconception(
+            "rewound_unchecked_by_minus_zero",
+            "sliced with `:-n`, without a look at n: where n is 0 that forgets **everything**, and where n is too large it says nothing",
+            "First raise a ValueError where n is larger than `length`. Then slice up to `length - n`.",
+            Instead(back=_unchecked, kept=_all_but_the_last),
+        ),
+        Misconception(
+            "rewound_by_minus_zero_and_counted_before_it_was_refused",
+            "stored the new tokens before you refused them, and sliced with `:-n`, which forgets everything when n is 0",
+            "In `append` raise first, and change nothing before. In `rewind` slice up to `length - n`.",
+            Instead(**STORED_FIRST, kept=_all_but_the_last),
+        ),
+        Misconception(
+            "rewound_unchecked_and_counted_before_it_was_refused",
+            "stored the new tokens before you refused them, and let the cache be rewound further than to its beginning",
+            "In `append` and in `rewind` raise first, and change nothing before.",
+            Instead(**STORED_FIRST, back=_unchecked),
+            also=(_CountsFirstAndRewindsUnchecked,),
+        ),
+        Misconception(
+            "first_draft",
+            "stored the new tokens before you refused them, and sliced with `:-n`, without a look at n: where n is 0 that forgets "
+            "**everything**, and where n is too large it says nothing",
+            "In `append` and in `rewind` raise first, and change nothing before. Then slice up to `length - n`.",
+            Instead(**STORED_FIRST, back=_unchecked, kept=_all_but_the_last),
         ),
     ),
     variants=(Variant("torch_cat", _Cat), Variant("list_of_pieces", _Chunks), Variant("index_copy", _IndexCopy)),

@@ -68,11 +68,6 @@ def _running_mean(q, K, V):
     return total / count if count else total
 
 
-def _same_product(q, K, V):
-    matches = np.equal(K @ q, q @ q)
-    return V[matches].mean(axis=0) if matches.any() else np.zeros(V.shape[1])
-
-
 def _equal(q, K):
     return np.equal(K, q).all(axis=-1)
 
@@ -185,6 +180,12 @@ HARD_LOOKUP = Exercise(
             "compared the sums of the entries: another key can have the same sum",
             "Compare entry by entry, and ask whether *all* agree.",
             Instead(match=lambda q, K: np.equal(K.sum(axis=-1), q.sum())),
+        ),
+        Misconception(
+            "same_dot_product",
+            "took a key for the query where its dot product with the query is as large as the query's with itself",
+            "Other keys can have the same product. Compare the entries: `(K == q).all(axis=-1)`.",
+            Instead(match=lambda q, K: np.equal(K @ q, q @ q)),
         ),
         Misconception(
             "returned_the_key",
