@@ -644,11 +644,13 @@ def test_the_page_costs_the_same_wherever_it_stands_and_more_where_offsets_are_o
     assert str(model_positions.STRETCHED) in cell
 
 
-def test_with_positions_the_model_knows_who_bit_and_without_them_it_names_neither() -> None:
+def test_with_positions_the_model_tells_two_orders_apart_and_without_them_it_names_neither_noun() -> None:
+    one, other = model_positions.WORDS
+    assert sorted(one.replace(",", "").split()) == sorted(other.replace(",", "").split())
     words = model_positions._recorded()["words"]
-    assert [words["1 p + 0"][text] for text in model_positions.WORDS] == [[" dog", 0.8978], [" man", 0.6896]]
-    assert {word for word, _ in words["0 p + 0"].values()} == {" cat"}
-    assert 'text = f"The {bites} bites the {bitten}. The {bitten} is bitten by the"' in lesson_cell("next_word(apply_rope")
+    assert [words["1 p + 0"][text] for text in (one, other)] == [[" dog", 0.5775], [" man", 0.5591]]
+    assert [words["0 p + 0"][text] for text in (one, other)] == [[" cat", 0.0459], [" cat", 0.0646]]
+    assert 'text = f"The {bites} bites the {bitten}, the {bites} bites the {bitten}, the"' in lesson_cell("next_word(apply_rope")
 
 
 def test_where_the_model_is_missing_its_recorded_numbers_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -659,7 +661,7 @@ def test_where_the_model_is_missing_its_recorded_numbers_are_shown(monkeypatch: 
     model_positions._model.cache_clear()
     try:
         assert model_positions.page_loss(apply_rope, stretch=0) == pytest.approx(5.5402)
-        assert model_positions.next_word(apply_rope, model_positions.WORDS[0]) == (" dog", 0.8978)
+        assert model_positions.next_word(apply_rope, model_positions.WORDS[0]) == (" dog", 0.5775)
         assert capsys.readouterr().out.count("not installed") == 1
     finally:
         model_positions._model.cache_clear()
@@ -673,6 +675,7 @@ def test_a_doubled_base_reads_on_where_the_trained_one_gets_worse_and_halved_pos
     extra = [b - a for a, b in zip(plain, halved, strict=True)]
     assert (round(min(extra), 1), round(max(extra), 1)) == (0.2, 0.8)
     assert max(b - a for a, b in zip(plain[:8], doubled[:8], strict=True)) == pytest.approx(0.04, abs=0.005)
+    assert all(a < b for a, b in zip(plain[8:10], doubled[8:10], strict=True))  # up to 10,240
     assert plain[-1] - doubled[-1] == pytest.approx(0.61, abs=0.005)
 
 
@@ -690,7 +693,7 @@ def test_the_recorded_losses_are_those_of_the_learners_rotation_in_the_model() -
     for way, loss in (({"moved": 1000}, 3.6302), ({"stretch": 0}, 5.5402)):
         assert model_positions.page_loss(apply_rope, **way) == pytest.approx(loss, abs=5e-3)
     word, chance = model_positions.next_word(apply_rope, model_positions.WORDS[1])
-    assert (word, chance) == (" man", pytest.approx(0.69, abs=0.01))
+    assert (word, chance) == (" man", pytest.approx(0.559, abs=0.01))
     assert len(load_model("cpu").ids(model_positions.PAGE)[0]) == 132
 
 

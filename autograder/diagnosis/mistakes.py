@@ -243,9 +243,11 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     # of a slip it is certain what it does, and not that it was written so; but what was returned, was
     slip = any(known.id.startswith(NEW) and not known.says.startswith("returned") for known in names)
     single = estimated and all(result.observation.value is None or result.observation.value.is_number for _, result in cases)
-    certainly = f"{'Your number' if single else 'What you return'} is what comes out if you" if estimated or slip else "You"
+    # and of two mistakes each is worded as if it were the only one
+    supposed = estimated or slip or len(names) > 1
+    certainly = f"{'Your number' if single else 'What you return'} is what comes out if you" if supposed else "You"
     lead = certainly if sure else "This looks as if you"
-    says = ", and you ".join(known.says for known in names)
+    says = (", and if you " if sure else ", and you ").join(known.says for known in names)
     return Diagnosis(f"{lead} {says}.", " ".join(dict.fromkeys(known.fix for known in names)), names, sure)
 
 

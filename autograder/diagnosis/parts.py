@@ -44,9 +44,8 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         at = [path for path, other in parts if other == part]
         where = "" if single or len(at) == len(paths) else "In " + " and ".join(_output(path) for path in at) + " "
         if isinstance(part, Known):
-            # of two mistakes, each known by its own output, one may stand for what was written otherwise
-            you = "what you return is what comes out if you" if len(names) > 1 else "you"
-            said.append(f"{where}{you} {part.says}." if where else f"You {part.says}.")
+            # known by one output alone, it may stand for what was written otherwise
+            said.append(f"{where}what you return is what comes out if you {part.says}." if where else f"You {part.says}.")
         else:
             said.append(f"{where.strip()}, what you return {part.says}." if where else f"Your result {part.says}.")
         fixes.append(part.fix)

@@ -107,9 +107,19 @@ class _Way:
         places = {id(node): place for place, node in enumerate(self.nodes)}
         made: dict[tuple[str, str], list[int]] = {}
         for function, tree in self.source.trees.items():
+            begun = {
+                part.id
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                for part in ast.walk(target)
+                if isinstance(part, ast.Name)
+            }
             for node in ast.walk(tree):
                 if not isinstance(node, ast.Assign | ast.AugAssign):
                     continue
+                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in begun:
+                    continue  # an input that is changed is not made of what changes it
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 parts = [node.value] if id(node.value) in places else ast.walk(node.value)
                 found = [places[id(part)] for part in parts if id(part) in places]

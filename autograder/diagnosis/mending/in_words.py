@@ -25,7 +25,7 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
     alone = _EACH if "(and the like in" in said[0] else _ONE
     knowns = [Known(MENDED, says, alone if len(said) == 1 else _TWO) for says in said]
     if left is not None and len(said) == 1:
-        knowns = [Known(MENDED, said[0], "That change alone leaves the other mistake."), *left.known]
+        knowns = [Known(MENDED, said[0], "That change alone is not enough."), *left.known]
         fix = f"{left.advice} {knowns[0].fix}"
     elif left is not None and left.known and not left.known[0].id.startswith("~"):
         knowns[1] = Known(left.known[0].id, f"{left.known[0].says} ({said[1].removeprefix('have ')})", left.known[0].fix)
@@ -33,6 +33,12 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
     else:
         fix = f"Exchange the two. {knowns[0].fix}" if said[0].startswith("take ") else knowns[0].fix
     headline = " And you ".join(f"{known.says}." for known in knowns)
+    if left is not None and left.known:  # it is not said that the two are two: one may be the other half of a replacement
+        here, _, there = said[0].removesuffix(" passes the checks").partition(", where ")
+        with_it = f"With {there} in its place" if there else "Without that"
+        also = f" ({said[1].removeprefix('have ')})" if len(said) > 1 else ""
+        supposed = " and if you ".join(known.says for known in left.known)
+        headline = f"{here}. {with_it}, what is left is what comes out if you {supposed}{also}."
     return Diagnosis(f"You {headline}", fix, tuple({known.id: known for known in knowns}.values()))
 
 

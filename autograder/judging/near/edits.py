@@ -6,7 +6,9 @@ In: a `Source`. Out: its `Edit`s, the most common first. Here are those of opera
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autograder.judging.near.calls import of_attribute, of_call, of_statement
@@ -16,7 +18,14 @@ from autograder.judging.near.source import Edit, Slip, Source, quote, undecorate
 def edits(source: Source) -> list[Edit]:
     """Every small edit, the most common first, those of the program itself before those of its helpers."""
     found = [(own != source.name, edit) for own, tree in source.trees.items() for edit in _edits(own, tree)]
+    often = Counter(edit.says for _, edit in found)
+    found = [(other, _where(edit) if often[edit.says] > 1 else edit) for other, edit in found]
     return [edit for _, edit in sorted(found, key=lambda each: each[0] * 2 + each[1].rank)]
+
+
+def _where(edit: Edit) -> Edit:
+    """The edit, said with its place: the same can be done in another one."""
+    return edit if "`, in `" in edit.says else replace(edit, says=f"{edit.says}, in {quote(edit.node)}")
 
 
 def _edits(function: str, tree: ast.AST) -> Iterator[Edit]:

@@ -244,7 +244,7 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "unscaled",
-            "masked well, but left out the scale $1/\\sqrt{d_k}$",
+            "left out the scale $1/\\sqrt{d_k}$",
             "Start from `scaled_scores(Q, K)`, which is given.",
             Instead(power=0.0),
         ),
@@ -269,7 +269,7 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "smallest_number",
-            "gave equal scores to a query that may see nothing: it gets the mean of **all** values, the forbidden ones",
+            "gave equal scores to a query that may see nothing: its weights come out equal, those of the forbidden keys too",
             "Set the weights to 0 where nothing is kept.",
             Instead(hide=lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min), clear=_as_they_are),
         ),

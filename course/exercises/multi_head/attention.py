@@ -11,14 +11,14 @@ BUILTIN = ("multi_head_attention_forward", "MultiheadAttention")
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
 
 
-def weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int):
+def weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int, d_out: int = 0):
     """Weights that make scores of standard deviation near 1.5: neither saturated nor flat."""
     narrow = d_model**-0.5
     return {
         "Wq": draw.normal(d_model, H * d_k, scale=1.5 * narrow),
         "Wk": draw.normal(d_model, H * d_k, scale=narrow),
         "Wv": draw.normal(d_model, H * d_v, scale=narrow),
-        "Wo": draw.normal(H * d_v, d_model, scale=(H * d_v) ** -0.5),
+        "Wo": draw.normal(H * d_v, d_out or d_model, scale=(H * d_v) ** -0.5),
     }
 
 
@@ -28,7 +28,12 @@ def _two_heads(draw: Draw):
 
 def _causal(draw: Draw):
     n, d_k = draw.sizes(2, low=5, high=7)
-    return {"X": draw.normal(n, 6), **weights(draw, 6, 3, d_k, 2), "H": 3, "keep": torch.ones(n, n).tril().bool().numpy()}
+    return {
+        "X": draw.normal(n, 6),
+        **weights(draw, 6, 3, d_k, 2, d_out=5),
+        "H": 3,
+        "keep": torch.ones(n, n).tril().bool().numpy(),
+    }
 
 
 def _mask_per_sequence(draw: Draw):

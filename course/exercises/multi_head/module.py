@@ -146,8 +146,7 @@ MULTI_HEAD = Exercise(
         Misconception(
             "as_found",
             "handed in the module as it was found: three things in `forward` are wrong",
-            "Take numbers for which you know the answer: a line at a time beside your `mha`, what is divided by what, which axes meet, "
-            "which features stand together?",
+            "Read it a line at a time beside your `mha`: what is divided by what, which axes meet, which features stand together?",
             Instead(
                 split=split_interleaved,
                 merge=merge_interleaved,

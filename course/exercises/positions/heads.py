@@ -253,8 +253,8 @@ LOOK_BACK = Exercise(
         ),
         Misconception(
             "too_soft",
-            "found the right token, but the vectors are too short: the softmax spreads its weight",
-            "Scores grow with the product of the lengths. Make the entries larger, 8 for instance.",
+            "found the right token, but the scores lie too close together: the softmax spreads its weight",
+            "Scores grow with the product of the lengths: make the entries larger, 8 for instance. And let pairs that turn fast take part: only they tell a token from its neighbours.",
             _constant(lambda s: -s, 1.0),
         ),
     ),

@@ -115,7 +115,7 @@ GAUSSIAN_SCORES = Exercise(
         ),
         Misconception(
             "norms_not_squared",
-            "halved the norms themselves, not their squares (`np.linalg.norm` takes a root)",
+            "took the norms themselves, not their squares (`np.linalg.norm` takes a root)",
             "Use the sums of squares, `(Q**2).sum(axis=-1)`.",
             Instead(norms=lambda X: np.sqrt(_squares(X))),
         ),

@@ -128,7 +128,7 @@ SOFTMAX = Exercise(
         ),
         Misconception(
             "one_sum_for_all",
-            "gave each slice its own maximum, but divided all of them by one sum, that of the whole array",
+            "divided all slices by one sum, that of the whole array",
             "The sum runs along `axis`, as the maximum does: `e.sum(axis=axis, keepdims=True)`.",
             Instead(total=lambda e, x, axis: e.sum()),
         ),

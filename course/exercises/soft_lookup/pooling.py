@@ -9,7 +9,7 @@ from solutions import soft_lookup as ref
 RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
 HALVING = Code("lambda q, K: (1 + (K > q).mean(axis=1)) * 2.0 ** -np.abs(K - q).sum(axis=1)")  # q and K don't commute
 FAINT = Code("lambda q, K: 1e-30 / (1 + np.abs(K - q).sum(axis=-1))")
-RANK = Code("lambda q, K: (np.abs(K - q).sum(axis=1)[:, None] <= np.abs(K - q).sum(axis=1)).sum(axis=1) / 2.0")  # keys as near
+RANK = Code("lambda q, K: np.sqrt((np.abs(K - q).sum(axis=1)[:, None] <= np.abs(K - q).sum(axis=1)).sum(axis=1))")  # keys as near
 SAME_CELL = Code("lambda q, K: (np.floor(K) == np.floor(q)).mean(axis=1)")
 
 

@@ -1,6 +1,6 @@
 """What lesson 06 is given to try the learner's rotation in all layers of the trained model, on words and on a page.
 
-    next_word(apply_rope, "The dog bites the man. The man is bitten by the")    # (" dog", 0.90)
+    next_word(apply_rope, "The dog bites the man, the dog bites the man, the")  # (" dog", 0.5775)
     page_loss(apply_rope, moved=1000)                                           # 3.63
 
 Each token p stands at `stretch * p + moved`. Where the model is not installed, the numbers are those of `positions.json`, and a
@@ -25,7 +25,7 @@ Rope = Callable[[Tensor, Tensor, float], Tensor]
 
 FILE = "positions.json"
 PAGE = ALICE[: ALICE.index(" There was nothing so very")]  # the first two paragraphs: 132 tokens
-WORDS = tuple(f"The {a} bites the {b}. The {b} is bitten by the" for a, b in (("dog", "man"), ("man", "dog")))
+WORDS = tuple(f"The {a} bites the {b}, the {a} bites the {b}, the" for a, b in (("dog", "man"), ("man", "dog")))
 MOVED = (0, 1000, 8000)
 STRETCHED = (-1, 0, 0.5, 0.75, 1, 1.25, 1.5, 2)
 
