@@ -146,5 +146,5 @@ def _degenerate(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Relat
             ):
                 yield Relation(
                     f"is the same all along axis {axis}, where it should differ",
-                    "A broadcast has replaced the axis: which input should vary along it?",
+                    "Which input should vary along it, and where does that get lost?",
                 )

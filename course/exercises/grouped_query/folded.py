@@ -374,7 +374,7 @@ GROUPED_CHUNK = Exercise(
         ),
         Misconception(
             "scaled_twice",
-            "scaled the queries or the scores, and the kernel did it again",
+            "scaled the queries or the scores before the kernel did it again, or had it divide by $d$",
             "`F.scaled_dot_product_attention` divides by $\\sqrt{d_k}$ itself.",
             Instead(scale=lambda d: 1 / d),
         ),

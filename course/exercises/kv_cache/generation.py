@@ -102,7 +102,7 @@ GENERATE = Exercise(
         ),
         Misconception(
             "last_token_processed",
-            "processed the last new token as well: one step more than needed",
+            "processed the last new token as well, or counted it: one step more than needed",
             "`n` tokens need `n` sets of logits. The prompt gives the first, so `n - 1` more steps do.",
             After(lambda out, use_cache, **_: (out[0], out[1] + (1 if use_cache else out[0].shape[1]))),
         ),

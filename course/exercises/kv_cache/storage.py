@@ -24,8 +24,9 @@ def _prompt_and_steps(draw: Draw):
 
 
 def _as_full_as_can_be(draw: Draw):
+    """And then as empty."""
     appends = [_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (2, 3)]
-    return Script({"capacity": 5}, None, (*appends, LENGTH))
+    return Script({"capacity": 5}, None, (*appends, LENGTH, Call("rewind", {"n": 5}), LENGTH))
 
 
 def _another_sequence(draw: Draw):
@@ -258,7 +259,7 @@ KV_CACHE = Exercise(
     cases=(
         Case("two tokens, one after the other", _two_tokens),
         Case("a prompt, a token, two tokens", _prompt_and_steps),
-        Case("filled to its capacity", _as_full_as_can_be),
+        Case("filled to its capacity, then rewound", _as_full_as_can_be),
         Case("a second sequence after reset", _another_sequence, edge=0.2),
         Case("rewound by three, then by none", _a_draft_taken_back, edge=0.2),
         Case("more tokens than its capacity", _overfull, raises=ValueError, edge=0.1),
