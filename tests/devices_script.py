@@ -3,6 +3,7 @@
 import inspect
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def main() -> None:
         for exercise in lesson.exercises():
             if not exercise.tensors or exercise.choices:
                 continue
-            record = pack.make_record(lesson.slug, exercise, 0)
+            record = pack.make_record(lesson.slug, replace(exercise, misconceptions=(), variants=()), 0)
             # what counts memory by data pointers is looked through: the device has none
             reference = inspect.unwrap(exercise.reference)
             # a function that a probe hands over is the probe's affair: it may make tensors where it likes

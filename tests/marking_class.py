@@ -23,7 +23,7 @@ from autograder.notebooks.roles import grade_id, grader, is_answer, is_grade
 LESSON = "01_soft_lookup"
 QUESTION = "written_where"
 SAID = (
-    "The weights are one-hot, $a_j = 1$ where $k_j = q$.", "All weights but one are zero.", "The weights are equal.",
+    "Around such a place no weight changes.", "There the output is constant.", "The weights are equal.",
     "The derivative is zero almost everywhere, so nothing can be learned.", "The derivative is zero.",
     "The derivative is infinite at a key.", "Gradient descent gets no signal.", "It jumps.",
 )  # fmt: skip

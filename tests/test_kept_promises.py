@@ -41,7 +41,7 @@ def test_a_submission_that_is_marked_twice_shows_what_it_said_before_the_first_h
     told = "import os\nprint('told', os.urandom(16).hex())\nos.urandom(1)[0] % 2 or 1 / 0"
     notebook.cells[1:1] = [nbformat.v4.new_code_cell(told) for _ in range(8)]
     ran: list[list[str]] = []
-    asked, run = verdicts.reports, marking.box.Submission.run
+    asked, run = verdicts.on_hidden, marking.box.Submission.run
 
     def recorded(self: Any) -> None:
         run(self)
@@ -54,7 +54,7 @@ def test_a_submission_that_is_marked_twice_shows_what_it_said_before_the_first_h
             sandbox.lost += len(ran) == 1
             return found
 
-        monkeypatch.setattr(verdicts, "reports", lost_after)
+        monkeypatch.setattr(verdicts, "on_hidden", lost_after)
         monkeypatch.setattr(marking.box.Submission, "run", recorded)
         marked = marking.mark(make_mark_scheme(root, LESSON), sandbox, nbformat.writes(notebook).encode())
     assert len(ran) == 2

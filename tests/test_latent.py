@@ -631,6 +631,7 @@ def test_a_key_is_followed_by_the_same_value_both_times() -> None:
         assert all(first[text[i]] == text[i + 1] for i in asked.nonzero().flatten().tolist())
 
 
+@pytest.mark.slow
 def test_training_is_repeatable_and_learns() -> None:
     one, two = (recall.train("multi-query", 32, seed=0, steps=60, pairs=2) for _ in range(2))
     assert one == two

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-HOT, FLAT = (re.compile(text).search for text in ("one-hot|but one", "almost everywhere"))
+CONSTANT, FLAT = (re.compile(text).search for text in ("no weight changes|is constant", "almost everywhere"))
 
 
 class Marker:
@@ -50,9 +50,7 @@ class Marker:
         page, said = self.page, self.text("text")
         if int(page.evaluate("document.body.dataset.waiting")) == 0:
             return False
-        self.press(
-            "0", *(["1"] if "one-hot" in said or "but one" in said else []), *(["2"] if "almost everywhere" in said else [])
-        )
+        self.press("0", *(["1"] if CONSTANT(said) else []), *(["2"] if FLAT(said) else []))
         if "infinite" in said and "infinite" not in self.page.input_value("#comment"):
             self.press("c")
             page.keyboard.insert_text("It is zero, not infinite.")
@@ -66,7 +64,7 @@ class Marker:
 
 
 def fair(text: str) -> float:
-    return float((HOT(text) is not None) + (FLAT(text) is not None))
+    return 0.5 * (CONSTANT(text) is not None) + (FLAT(text) is not None)
 
 
 def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Path, browser: Any) -> None:

@@ -112,7 +112,7 @@ def test_a_formula_is_typeset_and_a_broken_one_is_shown_as_it_is_written() -> No
 
 def test_a_mark_reaches_the_gradebook_with_its_comment_and_leaves_a_line(root: Path, store: Store) -> None:
     desk = desk_of(root, store)
-    desk.mark("grace", QUESTION, seen(store, "ada", "ben"), Verdict(1.5, "Why?", (1, 0.5)))
+    desk.mark("grace", QUESTION, seen(store, "ada", "ben"), Verdict(1.5, "Why?", (1, 1, 0)))
     assert marks(root)["ada"] == marks(root)["ben"] == (1.5, "Why?")
     assert marks(root)["cyd"] == (None, "")
     desk.mark("linus", QUESTION, seen(store, "ada"), Verdict(2.0))
@@ -295,7 +295,7 @@ def test_only_the_markers_own_page_gets_in_and_only_it_can_write(root: Path) -> 
         assert "Model answer" in page
         state = json.loads(grace.ask("GET", f"/question/{QUESTION}/state")[1])
         member = next(group for group in state["groups"] if len(group["members"]) == 2)["members"][0]
-        body = {"seen": {member["id"]: member["version"]}, "score": 1, "comment": "", "given": [1, 0]}
+        body = {"seen": {member["id"]: member["version"]}, "score": 1, "comment": "", "given": [1, 0, 1]}
         path, token = f"/question/{QUESTION}/mark", {"X_XSRFToken": grace.token}
         host = f"127.0.0.1:{grace.at.port}"
         refused = [

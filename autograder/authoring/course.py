@@ -81,7 +81,7 @@ class Lesson:
         Only the visible pack, which is made once and explains, knows all that can be named (`naming` may say otherwise); a
         hidden one decides marks.
         """
-        naming = naming or ("near" if seed == pack.VISIBLE_SEED else "pairs")
+        naming = naming or ("near" if seed == pack.VISIBLE_SEED else "listed")
         try:
             made = pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
         except ValueError as error:
