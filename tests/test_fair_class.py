@@ -125,6 +125,7 @@ def run(root: Path, seeds: range) -> None:
     assert sum(counts["carried"] for counts in table.values()), "expected a class that needs follow-through"
 
 
+@pytest.mark.slow
 def test_six_submissions_get_what_a_fair_person_gives(tmp_path: Path) -> None:
     run(tmp_path / "course", range(6))
 

@@ -251,6 +251,7 @@ def test_logits_agree_with_transformers_to_a_thousandth_at_a_scale_of_thirty(mod
         assert_close(reference_logits(model.weights, sentence), expected, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_128_greedy_tokens_are_the_same_with_the_cache_and_without(
     model: LanguageModel, sentence: torch.Tensor, oracle: Any
 ) -> None:
