@@ -46,8 +46,8 @@ def _second_prompt(draw: Draw):
 def _long_prompt(draw: Draw):
     """So long a prompt that a table of all its scores is by far the largest thing that could be made."""
     model = make_model(draw, vocab=5, d_model=3, layers=1, heads=1, d=2)
-    ids = make_ids(draw, 1, 48, vocab=5)
-    return Script({"model": model, "capacity": 48}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
+    ids = make_ids(draw, 1, 32, vocab=5)
+    return Script({"model": model, "capacity": 32}, None, (Call("prefill", {"ids": ids, "chunk": 2}), LENGTH))
 
 
 def _taken_back(draw: Draw):
@@ -222,7 +222,7 @@ CACHED_MODEL = Exercise(
         Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
         Case("a second prompt", _second_prompt, edge=0.15),
         Case("a draft is taken back", _taken_back, edge=0.15),
-        Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=6.0, edge=0.1),
+        Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=3.5, edge=0.1),
     ),
     hints=(
         "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
