@@ -113,6 +113,7 @@ def running(
         shell.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_commands_of_a_document_work_from_top_to_bottom(document: str, running: dict[str, Shell]) -> None:

@@ -108,6 +108,7 @@ def test_perfect_is_full_marks_and_blank_is_zero_by_our_grader_and_by_plain_nbgr
 
 
 @needs_sandbox
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_a_demo_class_gets_exactly_what_each_deserves_and_nbgrader_can_go_on_from_there(tmp_path: Path) -> None:
     graded, expected = demo.run(tmp_path)

@@ -353,6 +353,7 @@ def _elsewhere(*command: str, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(INTERPRETED, reason="this is the interpreter's run")
 def test_the_kernels_are_right_in_tritons_interpreter() -> None:
     pytest_here = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib", __file__)

@@ -243,6 +243,7 @@ def test_its_weights_are_those_of_the_package_gguf_bit_for_bit(model: LanguageMo
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"Q4_1": 210, "F32": 61, "Q8_0": 1}
 
 
+@pytest.mark.slow
 def test_logits_agree_with_transformers_to_a_thousandth_at_a_scale_of_thirty(model: Any, sentence: Any, oracle: Any) -> None:
     with torch.inference_mode():
         expected = oracle(sentence).logits
