@@ -35,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="attn-cache-")
     config.add_cleanup(folder.cleanup)
     os.environ["ATTN_CACHE"] = folder.name
+    # nbgrader starts `alembic`, which is beside this Python, activated or not
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 # What takes minutes: whole lessons, whole classes, servers, installations. `make test` leaves them out.
