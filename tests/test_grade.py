@@ -185,6 +185,7 @@ def _nothing_hidden_in(pages: dict[str, str], root: Path) -> None:
     visible = pack.load(root / "release" / LESSON / f"{lesson.slug}{pack.SUFFIX}")
     released = (root / "release" / LESSON / f"{LESSON}.ipynb").read_text(encoding="utf-8")
     telling = _numbers_of(hidden) - _numbers_of(visible) - _numbers_in(released)
+    telling -= _telling(part / whole for whole in range(2, 13) for part in range(1, 5 * whole))  # a third tells nothing
     assert len(telling) > 50
     for student, page in pages.items():
         panels = _panels(page)
