@@ -12,6 +12,7 @@ else
 BIN := $(VENV)/bin
 endif
 SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 --durations-min=5
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
 .PHONY: lab install test test-slow test-slowest lint demo build verify lock clean
@@ -26,10 +27,11 @@ install: $(VENV)/.lab-$(SUM)
 test: $(VENV)/.all-$(SUM) lint
 	$(BIN)/attn build --check
 	$(BIN)/attn verify
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --durations=20 --durations-min=5
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.all-$(SUM)
-	$(BIN)/python -m pytest -m "slow and not slowest" -n $(JOBS) --dist loadfile --durations=20 --durations-min=5
+	$(PYTEST) -m "slow and not slowest and not browser"
+	$(PYTEST) -n 0 -m "slow and not slowest and browser"  # by itself: a browser that waits for the processor clicks into nothing
 
 test-slowest: $(VENV)/.all-$(SUM)
 	$(BIN)/python -m pytest -m slowest --nbval --nbval-sanitize-with tests/nbval.cfg

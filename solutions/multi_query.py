@@ -1,6 +1,6 @@
 """Lesson 08: multi-query attention, and the memory traffic that it is for.
 
-`split_heads`, `merge_heads` and `causal_attention` stand in the lesson's first cell too: the learner is given them.
+`split_heads`, `merge_heads` and `causal_attention` are in `attention_course.head_sets` too: the learner is given them.
 """
 
 import math

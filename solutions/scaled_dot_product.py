@@ -112,7 +112,7 @@ def softmax_jacobian(s: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
     the softmax $a = \mathrm{softmax}(s)$.
 
     Row $j$ belongs to the weight $a_j$, column $l$ to the score $s_l$. Finite also
-    where `s` holds entries in the thousands.
+    where `s` holds entries in the thousands. By hand: no `torch.autograd`.
 
     >>> softmax_jacobian(torch.zeros(2))
     tensor([[ 0.2500, -0.2500],

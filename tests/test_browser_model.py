@@ -1,5 +1,7 @@
 """A learner's own attention, from the notebooks of lessons 06, 07 and 09, runs the real model in a real browser."""
 
+import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,20 @@ def _written(work: Path, set_answer: Callable[[Path, str, str], None]) -> None:
     nbformat.write(notebook, path)
 
 
+def _run_all(page: Any) -> None:
+    """Run all cells; on a busy machine a notebook looks idle before its kernel is there, and the first click is lost."""
+    from playwright.sync_api import TimeoutError as Late
+
+    begun = page.locator(".jp-CodeCell .jp-InputPrompt", has_text=re.compile(r"\[(\*|\d+)\]")).first
+    for patience in (15_000, 30_000, 60_000):
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        with contextlib.suppress(Late):
+            begun.wait_for(timeout=patience)
+            return
+    raise AssertionError("no cell begins to run")
+
+
 def test_the_learners_attention_generates_text_and_the_panel_answers(
     jupyter: tuple[str, Path], browser: Any, tmp_path: Path, set_answer: Callable[[Path, str, str], None]
 ) -> None:
@@ -51,8 +67,7 @@ def test_the_learners_attention_generates_text_and_the_panel_answers(
     page.goto(f"{url}/lab/tree/{LESSON}/{LESSON}.ipynb")
     page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', state="attached", timeout=60_000)
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_text("Run All Cells", exact=True).click()
+    _run_all(page)
     panel = page.locator(".jp-OutputArea-output", has=page.get_by_role("button", name="Ask"))
     panel.wait_for(timeout=240_000)
 

@@ -62,7 +62,7 @@ def test_the_first_step_that_no_right_solution_has_is_quoted_with_its_line() -> 
         return E / E.sum(axis=-1, keepdims=True) @ V
     """,
     )
-    assert report.headline.startswith("Your numbers leave those of a right solution in line 3, `far = ")
+    assert report.headline.startswith("No right solution known here has the numbers of line 3, `far = ")
     assert "first at `np.abs(gaps)`" in report.headline
     assert report.known == ()
 
@@ -136,7 +136,7 @@ def test_two_places_are_both_quoted() -> None:
         return first, second
     """,
     )
-    assert "line 2, `first = np.cosh(Q).sum(axis=0)` (first at `np.cosh(Q)`), and in line 3" in report.headline
+    assert "line 2, `first = np.cosh(Q).sum(axis=0)` (first at `np.cosh(Q)`), or of line 3" in report.headline
 
 
 def test_two_slips_in_two_places_are_found_one_after_the_other() -> None:

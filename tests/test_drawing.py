@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from attention_course.drawing import Drawing
+from attention_course.drawing.arrows import _ends
 from attention_course.drawing.colours import PAPER, ROLES, bright, contrast, mix, paint
 from attention_course.thread import INDEX, TOKENS, VECTORS
 from PIL import Image
@@ -103,6 +104,19 @@ def test_a_wide_drawing_is_shown_as_wide_as_a_column_and_remembers_its_width() -
     assert ' width="840"' in text
     assert re.search(r'viewBox="\S+ \S+ 982 ', text)
     assert 'style="--wide:982px;' in text
+
+
+def test_a_level_arrow_meets_a_narrow_column_with_a_wide_label_below_it() -> None:
+    d = Drawing(alt="a column with a long name, and a box on its right")
+    column = d.vector(5, "a very wide label", role="score", vertical=True)
+    box = d.box("next", gap=40)
+    assert column.extent[2] - (column.x + column.w) > 40
+    (start, _), (end, _) = _ends(column, box, "")
+    assert 0 < start - (column.x + column.w) <= 6
+    assert 0 < box.x - end <= 6
+    assert column.reach[1] == column.x + column.w
+    d.brace(column, "5", side="right")
+    assert column.reach[1] == column.extent[2], "the brace stands beside the label, in the way of an arrow"
 
 
 @pytest.mark.parametrize("role", sorted(ROLES))

@@ -3,7 +3,7 @@
 In a lesson an erratum stands where its idea is taught, a paragraph (or quotation) that begins `**Erratum NN.k.**`, links
 its source, and is followed by a code cell with output. The others of lesson NN stand in `course/appendix.md` under
 `## Lesson NN` and go on counting; there each has a Python block of its own, and the blocks of a section are run in order
-after `import numpy as np`. (A lesson may still keep them all in a section `## Errata`.)
+after `import numpy as np`.
 """
 
 import contextlib
@@ -17,38 +17,16 @@ import pytest
 
 from autograder.authoring.course import Lesson, course_root, lessons
 
-ROW = re.compile(r"^\| (\d+) \| (.+?) \|", re.MULTILINE)  # lessons with a table: its cells print "3: …" for number 3
-PARAGRAPH = re.compile(r"^\*\*(\d+)\. (.+?)\*\*", re.MULTILINE | re.DOTALL)  # others: each is followed by its own cell
 WHERE_IT_ARISES = re.compile(r"\*\*Erratum (\d\d)\.(\d+)\.\*\*(.*?)(?=\n(?:>\s*)?\n|\Z)", re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 APPENDIX = course_root() / "appendix.md"
-LESSONS = [lesson for lesson in lessons() if "## Errata" in lesson.path.read_text(encoding="utf-8")]
-NEW = [lesson for lesson in lessons() if WHERE_IT_ARISES.search(lesson.path.read_text(encoding="utf-8"))]
+LESSONS = [lesson for lesson in lessons() if WHERE_IT_ARISES.search(lesson.path.read_text(encoding="utf-8"))]
 
 
 def cells_of(lesson: Lesson) -> list[nbformat.NotebookNode]:
     path = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
     found: list[nbformat.NotebookNode] = nbformat.read(path, as_version=4).cells
     return found
-
-
-def errata(lesson: Lesson) -> list[nbformat.NotebookNode]:
-    """The executed cells of the lesson's Errata section."""
-    cells, inside = [], False
-    for cell in cells_of(lesson):
-        heading = re.search(r"^## (.+)$", cell.source, re.MULTILINE) if cell.cell_type == "markdown" else None
-        inside = heading[1] == "Errata" if heading else inside
-        cells += [cell] if inside else []
-    return cells
-
-
-def printed(cell: nbformat.NotebookNode) -> str:
-    return "".join(output.get("text", "") for output in cell.get("outputs", []))
-
-
-def claims(lesson: Lesson) -> list[tuple[int, str]]:
-    text = "\n".join(cell.source for cell in errata(lesson) if cell.cell_type == "markdown")
-    return [(int(number), claim) for pattern in (ROW, PARAGRAPH) for number, claim in pattern.findall(text)]
 
 
 def sections(path: Path = APPENDIX) -> dict[int, str]:
@@ -60,29 +38,10 @@ def sections(path: Path = APPENDIX) -> dict[int, str]:
 
 
 def test_lessons_01_to_10_have_errata() -> None:
-    assert set(range(1, 11)) <= {lesson.number for lesson in (*LESSONS, *NEW)} | set(sections())
+    assert set(range(1, 11)) <= {lesson.number for lesson in LESSONS} | set(sections())
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.slug for lesson in LESSONS])
-def test_errata_are_numbered_from_one_and_each_is_met_by_what_a_cell_prints(lesson: Lesson) -> None:
-    numbers = [number for number, _ in claims(lesson)]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 4
-    cells = errata(lesson)
-    output = "\n".join(printed(cell) for cell in cells)
-    for cell, after in zip(cells, [*cells[1:], None], strict=True):
-        if cell.cell_type != "markdown":
-            continue
-        for number, _ in ROW.findall(cell.source):
-            assert re.search(rf"^{number}: ", output, re.MULTILINE), f"nothing printed begins with '{number}: '"
-        if found := PARAGRAPH.findall(cell.source):
-            assert len(found) == 1, f"{[number for number, _ in found]} share one cell"
-            assert after is not None
-            assert after.cell_type == "code"
-            assert printed(after)
-
-
-@pytest.mark.parametrize("lesson", NEW, ids=[lesson.slug for lesson in NEW])
 def test_errata_where_they_arise_link_their_source_and_are_met_by_the_cell_after_them(lesson: Lesson) -> None:
     cells, found = cells_of(lesson), []
     if not any(WHERE_IT_ARISES.search(cell.source) for cell in cells):
@@ -123,10 +82,7 @@ def test_no_erratum_stands_in_two_places() -> None:
         assert words not in seen, f"{place} is {seen[words]}"
         seen[words] = place
 
-    for lesson in LESSONS:
-        for number, claim in claims(lesson):
-            once(claim, f"{lesson.name} #{number}")
-    texts = [lesson.path.read_text(encoding="utf-8") for lesson in NEW] + list(sections().values())
+    texts = [lesson.path.read_text(encoding="utf-8") for lesson in LESSONS] + list(sections().values())
     for text in texts:
         for number, k, claim in WHERE_IT_ARISES.findall(text):
             once(claim, f"erratum {number}.{k}")

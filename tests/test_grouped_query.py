@@ -353,6 +353,8 @@ def caches_gb(groups: int) -> float:
 def test_bytes_and_floors_of_the_groups_are_those_printed() -> None:
     assert [caches_gb(g) for g in (32, 8, 4, 1)] == pytest.approx([274.9, 68.7, 34.4, 8.6], abs=0.05)
     assert [step_ms(g) for g in (32, 8, 4, 2, 1)] == pytest.approx([67.18, 19.24, 11.25, 7.25, 5.25], abs=0.006)
+    halved = [step_ms(g // 2) / step_ms(g) for g in (32, 8, 2)]
+    assert halved == pytest.approx([0.52, 0.59, 0.72], abs=0.006)
 
 
 @pytest.mark.parametrize("groups", [1, 8, 32])

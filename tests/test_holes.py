@@ -12,6 +12,8 @@ from autograder.authoring.course import lessons
 from autograder.authoring.verify import grade, verify_exercise
 from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord, Result
+from solutions import smaller_caches
+from solutions.positions import apply_rope
 
 LESSONS = {lesson.slug: lesson for lesson in lessons()}
 
@@ -20,12 +22,12 @@ def exercise(slug: str, name: str) -> Exercise:
     return next(each for each in LESSONS[slug].exercises() if each.id == name)
 
 
-def record(slug: str, name: str, seed: int = 0) -> ExerciseRecord:
-    return pack.make_record(slug, exercise(slug, name), seed)
+def record(slug: str, name: str, seed: int = 0, naming: pack.Naming = "listed") -> ExerciseRecord:
+    return pack.make_record(slug, exercise(slug, name), seed, naming=naming)
 
 
-def told(slug: str, name: str, answer: Any, seed: int = 0) -> Result:
-    return grade(record(slug, name, seed), answer)
+def told(slug: str, name: str, answer: Any, seed: int = 0, naming: pack.Naming = "listed") -> Result:
+    return grade(record(slug, name, seed, naming), answer)
 
 
 def ids(result: Result) -> set[str]:
@@ -97,7 +99,7 @@ def test_two_slips_of_a_lesson_are_both_named(slug: str, name: str, answer: Any,
         return A @ V, A
 
     made = masked if answer is None else with_outputs if name == "sdpa" else answer
-    assert ids(told(slug, name, made)) == both
+    assert ids(told(slug, name, made, naming="pairs")) == both
 
 
 def test_where_two_pairs_do_the_same_only_what_they_share_is_said() -> None:
@@ -398,3 +400,63 @@ def test_rows_look_at_rows_and_not_at_positions() -> None:
         return (A @ V).transpose(-3, -2).flatten(-2) @ Wo, A
 
     assert ids(told("positions", "rotary_mha", rotary_mha)) == {"mask_of_positions"}
+
+
+@pytest.mark.parametrize("border", [lambda W_K, r: len(W_K) // 2, lambda W_K, r: r])
+def test_keys_and_values_split_elsewhere_than_behind_the_keys_are_named(border: Any) -> None:
+    def latent_weights(W_K: Any, W_V: Any, moment: Any, r: int) -> Any:
+        kappa, nu = ((W * (moment @ W)).sum().sqrt() for W in (W_K, W_V))
+        down, up = smaller_caches.output_factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), moment)
+        k = border(W_K, r)
+        return down[:, :r], up[:r, :k] * kappa, up[:r, k:] * nu
+
+    result = told("smaller_caches", "latent_weights", latent_weights)
+    assert (result.score, ids(result)) == (0, {"cut_elsewhere"})
+
+
+class _Caching(smaller_caches.LowRankAttention):
+    """Right in its outputs, with its own way of caching: tokens put behind each other, tables and weights of its own."""
+
+    def __init__(self, layer: Any, capacity: int) -> None:
+        super().__init__({name: each.clone() if torch.is_tensor(each) else each for name, each in layer.items()}, capacity)
+        self.positions, self.mask = torch.arange(capacity), torch.ones(capacity, capacity, dtype=torch.bool).tril()
+        self.cache = _Parts(self.beside)
+
+    def beside(self, c: Any) -> Any:
+        """What it keeps beside the latents."""
+        return c[..., :0]
+
+
+class _TwiceTheLatents(_Caching):
+    def beside(self, c: Any) -> Any:
+        return c
+
+
+class _ItsKeys(_Caching):
+    def beside(self, c: Any) -> Any:
+        return apply_rope(c[:, 0] @ self.layer["W_UK"], torch.arange(c.shape[2]), 10.0)
+
+
+class _Parts:
+    def __init__(self, beside: Any) -> None:
+        self.beside, self.parts, self.others = beside, [], []
+
+    @property
+    def length(self) -> int:
+        return sum(part.shape[2] for part in self.parts)
+
+    def append(self, keys: Any, values: Any) -> Any:
+        self.parts.append(keys)
+        self.others.append(self.beside(keys) + 0.0)
+        return torch.cat(self.parts, dim=2), values
+
+    def reset(self) -> None:
+        self.parts.clear()
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [(_Caching, set()), *((kind, {"more_than_latents"}) for kind in (_TwiceTheLatents, _ItsKeys))]
+)
+def test_who_keeps_more_than_latents_is_told_and_who_keeps_them_in_another_way_is_not(kind: Any, named: set[str]) -> None:
+    result = told("smaller_caches", "LowRankAttention", kind)
+    assert (result.passed, ids(result)) == (not named, named)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_course.language_model import load_model
+from attention_course.language_model.quality import passage
 from attention_course.language_model.reference import logits_with, reference_logits
 from attention_course.toy_decoder import Remembering, copy_to_row, step_in_rows
 from beartype import beartype
@@ -397,6 +398,23 @@ def test_the_lessons_attend_is_right_for_a_prompt_and_for_one_token_and_wrong_fo
             assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-3) == agrees
 
 
+def test_on_a_page_of_real_text_the_mask_of_the_wrong_corner_costs_nearly_everything() -> None:
+    smol = load_model("cpu")
+    ids = passage(smol, "comparisons", 512)
+
+    def upper_left(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, K, V, is_causal=True)
+
+    def perplexity(attend: Any, chunk: int) -> float:
+        layers = [Remembering(layer, KVCache(512), attend) for layer in smol.weights["layers"]]
+        logits = torch.cat([logits_with(smol.weights, part, layers) for part in ids.split(chunk, dim=1)], dim=1)
+        return F.cross_entropy(logits[0, :-1], ids[0, 1:]).exp().item()
+
+    assert perplexity(upper_left, 64) == pytest.approx(957, abs=20)
+    for chunk in (64, 512):
+        assert perplexity(attend_cached, chunk) == pytest.approx(14.2, abs=0.05)
+
+
 def test_added_tokens_leave_the_past_alone_only_under_a_causal_mask() -> None:
     model, ids = real_words()
     everyone = torch.ones(12, 12, dtype=torch.bool)
@@ -418,9 +436,10 @@ def test_a_common_shift_of_positions_is_invisible_and_one_of_a_single_token_is_n
         assert found[:, -1].abs().max() > 0.5
 
 
-def test_the_picture_of_runs_counts_30_and_11_tokens_19_of_them_again() -> None:
+def test_the_picture_of_runs_counts_30_and_11_tokens_19_of_them_again_and_at_last_100_and_16() -> None:
     assert generate(MODEL, text(9), 3, use_cache=False)[1] == 9 + 10 + 11 == 30
     assert generate(MODEL, text(9), 3, use_cache=True)[1] == 11
+    assert [generate(MODEL, text(9), 8, use_cache=cached)[1] for cached in (False, True)] == [100, 16]
     assert generate(MODEL, text(9), 12, use_cache=False)[1] == 12 * 9 + 12 * 11 // 2
     assert generate(MODEL, text(9), 12, use_cache=True)[1] == 20
 

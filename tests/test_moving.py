@@ -147,3 +147,14 @@ def test_on_a_phone_letters_keep_their_size_and_a_wide_frame_scrolls_also_by_key
     page.set_viewport_size({"width": 60, "height": 800})
     page.wait_for_function("document.querySelector('.ac-stage').tabIndex === 0")
     page.set_viewport_size({"width": 390, "height": 800})
+
+
+@pytest.mark.browser
+def test_a_frame_that_is_a_little_wider_than_a_phone_is_shown_whole(page: Any) -> None:
+    stage = page.locator(".ac-stage").first
+    drawn = float(stage.locator("svg").get_attribute("width"))
+    for room, zoom in ((0.735 * drawn, "1"), (0.6 * drawn, "0.75"), (0.8 * drawn, "0.75")):
+        stage.evaluate("(e, room) => e.style.width = room + 'px'", room)
+        page.wait_for_function("z => getComputedStyle(document.querySelector('.ac-stage svg')).zoom === z", arg=zoom)
+        assert stage.evaluate("e => e.scrollWidth <= e.clientWidth + 1") == (room > 0.7 * drawn)
+    stage.evaluate("e => e.style.width = ''")

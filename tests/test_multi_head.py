@@ -344,11 +344,11 @@ def test_half_of_she_and_half_of_pear_is_nothing() -> None:
 
 def test_two_heads_keep_who_and_what_apart_in_any_order() -> None:
     found = designs.who_and_what(who_and_what())
-    for row, (seed, kinds) in zip(found, enumerate(designs.SENTENCES), strict=True):
-        meaning = designs.verb_sentence(kinds, seed)[:, 3:6]
-        assert row[:3] == pytest.approx(0, abs=1e-6)
-        assert row[3:6] == pytest.approx(meaning[kinds.index("a")], abs=1e-4)
-        assert row[6:9] == pytest.approx(meaning[kinds.index("o")], abs=1e-4)
+    for row, kinds in enumerate(designs.SENTENCES):
+        meaning = designs.verb_sentence(kinds, row)[:, 3:6]
+        assert found["meaning"][row] == pytest.approx(0, abs=1e-6)
+        assert found["who"][row] == pytest.approx(meaning[kinds.index("a")], abs=1e-4)
+        assert found["what"][row] == pytest.approx(meaning[kinds.index("o")], abs=1e-4)
 
 
 def test_the_designs_own_heads_are_those_of_mha() -> None:

@@ -530,7 +530,8 @@ def test_ways_that_know_the_offset_alone_read_rightly_where_they_were_never_trai
         assert min(right[way]) > 0.95
     for way in ("Learned", "Sinusoidal"):
         assert right[way][0] > 0.95
-        assert right[way][1] < 0.6
+        assert right[way][1] < 0.5
+    assert right["Sinusoidal"][1] < 0.1
     assert max(right["ALiBi"]) < 0.6  # a distance has no sign
     rotary = trained(names["Rotary"])
     assert dog_or_man(rotary, "dog bites man", 1000)[0] > 0.9
@@ -676,7 +677,7 @@ def test_a_doubled_base_reads_on_where_the_trained_one_gets_worse_and_halved_pos
     assert (round(min(extra), 1), round(max(extra), 1)) == (0.2, 0.8)
     assert max(b - a for a, b in zip(plain[:8], doubled[:8], strict=True)) == pytest.approx(0.04, abs=0.005)
     assert all(a < b for a, b in zip(plain[8:10], doubled[8:10], strict=True))  # up to 10,240
-    assert plain[-1] - doubled[-1] == pytest.approx(0.61, abs=0.005)
+    assert [a - b for a, b in zip(plain[-2:], doubled[-2:], strict=True)] == pytest.approx([0.21, 0.61], abs=0.005)
 
 
 def test_the_losses_of_a_long_text_are_made_as_those_of_the_page() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from attention_course.language_model import load_model
+from attention_course.language_model import load_model, pictures
 from attention_course.language_model.quality import MEASURED, passage, worth_having
 from attention_course.language_model.reference import Llama, StoredLatents, perplexity, rounded_latents
 from attention_course.memory import NewMemory
@@ -179,6 +179,12 @@ def test_pairs_turn_as_slowly_as_the_lesson_says() -> None:
     assert radians[0] == 1
     assert round(1 / radians[16]) == 316
     assert 1 / radians[31] == pytest.approx(70_000, rel=0.01)
+    turned = [300 * each for each in radians]  # the drawing's dials, at token 300
+    assert [round(turned[pair] / (2 * math.pi), 1) for pair in (0, 8)] == [47.7, 2.7]
+    assert [round(math.degrees(turned[pair])) for pair in (16, 24)] == [54, 3]
+    assert round(math.degrees(turned[31]), 2) == 0.25
+    said = pictures.fast_and_slow().svg()
+    assert all(text in said for text in ("47.7 turns", "2.7 turns", "54°", "3°", "0.25°"))
 
 
 def test_averaging_latents_copies_them_for_no_group_in_a_batch() -> None:

@@ -78,6 +78,8 @@ def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[A
     """What can be said of some of the failing cases, or of all, and leaves room for another mistake."""
     failing = {place for place, result in enumerate(results) if not result.passed}
     refusing = {place for place in failing if exercise.cases[place].expected.failure is not None}
+    if any(_kind(results[place]) == "raised" for place in failing - refusing):
+        refusing = set()  # where it also stops on what is allowed, it has not come to the refusal
     if any(result.observation.mutated for result in results):
         said = _changed([result for result in results if result.observation.mutated])
         yield Aside(said.known[0], frozenset())

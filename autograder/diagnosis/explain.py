@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import slips
+from autograder.diagnosis.mistakes import one_number
 from autograder.diagnosis.numbers import off, precision
 from autograder.diagnosis.outcome import right_outputs
 from autograder.diagnosis.related.facts import BY_HAND, described
 from autograder.diagnosis.related.places import where_wrong
+from autograder.diagnosis.related.relations import is_few
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.observation import RUNNING
@@ -92,9 +94,8 @@ def _made(result: Result, reveal: bool) -> Report:
         return _report(result, "pass", headline, reveal=reveal, hints=())
     if result.failure is not None and result.failure.kind in ("blank", "missing"):
         return _not_started(result)
-    shown = result.worst
-    assert shown is not None
-    record, case = shown
+    assert result.worst is not None
+    record, case = result.worst
     mismatch = case.mismatch
     assert mismatch is not None
     status = "part" if result.score > 0 else "fail"
@@ -124,9 +125,7 @@ def _report(
 ) -> Report:
     exercise = result.exercise
     cases = tuple((case.name, case.passed) for case in result.cases)
-    notes = more.pop("notes", None)
-    if notes is None and reveal and result.cases:
-        notes = result.cases[0].observation.notes
+    notes = more.pop("notes", result.cases[0].observation.notes if reveal and result.cases else None)
     return Report(
         status, exercise.title, result.score, exercise.points, headline, advice, detail,
         cases=cases, notes=tuple(notes or ()), hidden=not reveal, **more,  # type: ignore[arg-type]  # fields of Report, checked by its callers above
@@ -199,10 +198,11 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     if exact is not None:
         return Diagnosis(f"{exact[0]}: {mismatch.message.rstrip('.')}.".replace("?.", "?"), exact[1])
     if mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0:
-        return off(float(mismatch.expected), float(mismatch.got), coarse=result.exercise.kind == "estimate")
+        coarse, few = result.exercise.kind == "estimate", is_few(mismatch.expected)
+        return off(float(mismatch.expected), float(mismatch.got), coarse=coarse, few=few)
     if (slip := slips.in_any(result.cases)) is not None:
         return Diagnosis(slip.headline, slip.advice)
-    place = where_wrong(mismatch.wrong) if mismatch.wrong is not None else ""
+    place = where_wrong(mismatch.wrong) if mismatch.wrong is not None and not result.exercise.behaviour else ""
     return described(result.exercise, result.cases, place) or Diagnosis(UNKNOWN, BY_HAND)
 
 
@@ -217,8 +217,8 @@ def _detail(case: str, mismatch: Mismatch, result: Result, reveal: bool) -> str:
             error = result.failure.type if result.failure.type in _TOLD else "an error"
             return f"On a hidden test ({case}), {kind or f'it raises {error}'}."
         return f"On a hidden test ({case}), the check “{mismatch.check}” fails."
-    if mismatch.check == "values" and result.exercise.kind == "estimate":
-        return f"The number is asked for {precision(result.exercise)}."
+    if mismatch.check == "values" and one_number(result.exercise):  # shown, it would be the answer
+        return f"The number is asked for {precision(result.exercise)}." if result.exercise.kind == "estimate" else ""
     where = f" in output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     text = f"On “{case}”{where}: {mismatch.message}"
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
@@ -254,6 +254,9 @@ def _snippet(name: str, inputs: EncodedValue) -> str:
             lines.append("# obj.load_state_dict(...): the given weights are in the lesson's probe pack")
         for call in items["calls"].entries or ():
             method, arguments, attribute, *wanted = call.entries or ()
+            if method.content == "__kept__":
+                lines.append(f"# may now keep {show(arguments.items()['numbers'])} numbers, beside what it was made from")
+                continue
             target = "obj" if method.content == "__call__" else f"obj.{method.content}"
             given = ", ".join(f"{key}={show(value)}" for key, value in arguments.items().items())
             lines.append(target if attribute.content else f"{target}({given})")

@@ -17,7 +17,7 @@ from autograder.diagnosis import slips
 from autograder.diagnosis.outcome import Case, reason, same_in, same_value, values
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
-from autograder.judging.near.programs import NEW
+from autograder.judging.near.programs import ADVICE, NEW
 from autograder.judging.observation import Failure
 from autograder.judging.pack import PAIR
 from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord, Known
@@ -26,6 +26,7 @@ from autograder.judging.values import Array
 NEARLY = Tolerance(1e-4, 1e-6)
 MOST_OTHERS = 3
 NUMBER = Tolerance(1e-4, 1e-9)  # how near a number has to be to what a mistake gives
+ONE_OR_TWO = "(It may be one place in your code that does the same as both.)"
 LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
 
 
@@ -100,8 +101,13 @@ def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None
             continue
         if numbers is None or not alike(stored, numbers, tolerance):
             return False
-        shown = shown or not result.passed
+        shown = shown or _wrong_in_value(result)
     return shown
+
+
+def _wrong_in_value(result: CaseResult) -> bool:
+    """Whether more is wrong than that an input has changed: numbers that are right tell of no mistake in them."""
+    return result.mismatch is not None and result.mismatch.check != "inputs unchanged"
 
 
 def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Diagnosis | None:
@@ -122,7 +128,7 @@ def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Dia
         same = np.zeros(len(names), bool) if numbers is None else alike_each(rows, numbers, tolerance)
         fails = result.observation.failure is not None
         fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
-        shown |= there & (not result.passed)
+        shown |= there & _wrong_in_value(result)
     found = np.flatnonzero(fits & shown)
     if len(found) == 0:
         return None
@@ -132,7 +138,10 @@ def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Dia
     by_id = {known.id: known for known in (*exercise.known, *exercise.near)}
     # what is judged of a design is coarse: many a program does the same
     sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not alone)
-    return named(cases, *(by_id[part] for part in names[found[0]].split(PAIR)), certain=sure)
+    parts = names[found[0]].split(PAIR)
+    if not sure and any(part.startswith(NEW) for part in parts):
+        return None  # a guess at a slip that nobody listed is seldom true: the line where the numbers turn wrong says more
+    return named(cases, *(by_id[part] for part in parts), certain=sure)
 
 
 def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
@@ -248,7 +257,10 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     certainly = f"{'Your number' if single else 'What you return'} is what comes out if you" if supposed else "You"
     lead = certainly if sure else "This looks as if you"
     says = (", and if you " if sure else ", and you ").join(known.says for known in names)
-    return Diagnosis(f"{lead} {says}.", " ".join(dict.fromkeys(known.fix for known in names)), names, sure)
+    fixes = dict.fromkeys(known.fix for known in names)
+    if len(names) > 1:
+        fixes = dict.fromkeys([*(fix for fix in fixes if fix != ADVICE), ONE_OR_TWO])
+    return Diagnosis(f"{lead} {says}.", " ".join(fixes), names, sure)
 
 
 def _own_exception(cases: Sequence[Case], known: Known) -> bool:
@@ -257,14 +269,11 @@ def _own_exception(cases: Sequence[Case], known: Known) -> bool:
         seen = result.observation.failure
         if result.passed or seen is None:
             continue
-        mistake = record.mistakes.get(known.id)
-        if mistake is None or mistake.failure is None or not seen.message:
-            return False
-        raisers = {name.partition("#")[0] for name, other in record.mistakes.items() if _same_reason(other.failure, seen)}
-        if raisers != {known.id}:
+        raisers = {name: other.failure for name, other in record.mistakes.items() if _same_reason(other.failure, seen)}
+        if not seen.message or {name.partition("#")[0] for name in raisers} != {known.id}:
             return False
         if seen.type == "MemoryError":
-            if not _as_much(mistake.failure.message, seen.message):
+            if not any(failure is not None and _as_much(failure.message, seen.message) for failure in raisers.values()):
                 return False
         elif (slip := slips.raised(seen)) is not None and not slip.plain:
             return False

@@ -16,20 +16,29 @@ def precision(exercise: Exercise | ExerciseRecord) -> str:
     return f"to within {percent:g} %" if percent >= 0.1 else "exactly"
 
 
-def off(want: float, got: float, *, coarse: bool) -> Diagnosis:
+def off(want: float, got: float, *, coarse: bool, few: bool = False) -> Diagnosis:
     """How far off a single number is, and to which side: that much can be said without a name.
 
-    Of an estimate it is said coarsely, or the next try would be a multiplication.
+    Of an estimate it is said coarsely, or the next try would be a multiplication; of a `few` things counted not at all.
     """
+    if want * got < 0 and np.isfinite(got):
+        return Diagnosis(
+            f"Your number, {got:.4g}, has the other sign than the right one.", "Where does a sign first turn that should not?"
+        )
     if want * got <= 0 or not np.isfinite(got):
         return Diagnosis(
-            f"Your number, {got:.4g}, cannot be: {_sign(want, got)}.", "Which step of yours first goes out of bounds?"
+            f"Your number, {got:.4g}, cannot be: {_why(want, got)}.", "Which step of yours first goes out of bounds?"
         )
     factor = max(want / got, got / want)
     if coarse:
         far = "but by less than a half" if factor < 1.5 else f"by a factor of about {_coarsely(factor):g}"
     else:
         far = f"by a factor of about {factor:.3g}" if factor >= 1.2 else f"by about {abs(got / want - 1):.2g} of the right one"
+    if few:
+        side = "large" if got > want else "small"
+        return Diagnosis(
+            f"Your number is too {side}.", "Which step is the first that is not what you expect? Take each with its unit."
+        )
     side = "small" if abs(got) < abs(want) else "large"
     missing = (
         "Which factor, or which part, is missing? (Or is it the part that you divide by that is too large?)"
@@ -50,7 +59,7 @@ def _coarsely(factor: float) -> float:
     return round(2 * factor) / 2 if factor < 5 else float(f"{factor:.1g}")
 
 
-def _sign(want: float, got: float) -> str:
+def _why(want: float, got: float) -> str:
     if not np.isfinite(got):
         return "it is not finite"
-    return "the right one is 0" if want == 0 else "it is 0" if got == 0 else "the right one has the other sign"
+    return "the right one is 0" if want == 0 else "it is 0"

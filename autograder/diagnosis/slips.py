@@ -27,6 +27,7 @@ _RAISED = (
     ("TypeError", r"takes (\d+) positional arguments? but (\d+) (?:was|were) given", "Something is called with {1} arguments but takes {0}.", "In a class, is `self` the first parameter?"),
     ("TypeError", r"'(\w+)' object is not callable", "Something that is called is no function but a `{0}`.", "Has a name been given to a value and to a function? Is a `*` missing before a bracket?"),
     ("TypeError", r"'NoneType' object is not (?:subscriptable|iterable)", "Something is None where a value is needed.", "Is it an argument that may be None, or does a function that you call forget its `return`? Methods such as `list.append` return None."),
+    ("TypeError", r"torch\.return_types\.(max|min|sort|topk|median|mode|cummax|cummin|kthvalue)", "With an axis, PyTorch's `{0}` returns two things: the values and their places.", "Take the values alone: `.values`, or `[0]`."),
     ("TypeError", r"bitwise_xor|for \^: 'float'", "`^` is no power in Python.", "Write `**`: `x ** 2`."),
     ("NotImplementedError", r"bitwise_xor", "`^` is no power in Python.", "Write `**`: `x ** 2`."),
     ("TypeError", r"only (?:0-dimensional|length-1|size-1) arrays can be converted", "An array stands where a plain number is asked for.", "A function of `math` takes one number; of an array, `np.exp` and its like (in PyTorch `torch.exp`)."),
@@ -49,7 +50,7 @@ _RAISED = (
     ("TypeError", r"^(\w+)\(\): argument 'input' \(position 1\) must be Tensor, not (int|float)", "`torch.{0}` is called with a plain number, and takes a tensor.", "A size, such as `x.shape[-1]`, is a plain number: `math.sqrt` takes its root, or `** 0.5`."),
     ("RuntimeError", r"1D tensors expected, but got (\d+)D and (\d+)D tensors", "`dot` takes two vectors; here it is given tensors of {0} and {1} axes.", "The product of matrices is `@`, with any number of leading axes."),
     ("RuntimeError", r"mat1 and mat2 shapes cannot be multiplied \((\S+) and (\S+)\)", "Two matrices do not fit: {0} times {1}.", "The inner lengths must agree. Print both shapes: is one of the two to be transposed, or has one an axis too many (a `sum`, or an `.all(axis=…)`, forgotten before)?"),
-    ("RuntimeError", r"Expected size for first two dimensions of batch2 tensor", "Two batches of matrices do not fit.", "The inner lengths must agree, and the batch axes too. Transpose the last two axes, not the first."),
+    ("RuntimeError", r"Expected size for first two dimensions of batch2 tensor", "Two batches of matrices do not fit.", "The inner lengths must agree, and the axes in front too. Print both shapes: is one of the two to be transposed (`.mT`), or was one cut or reshaped along another axis than you meant?"),
     ("ValueError", r"matmul: .*mismatch in its core dimension", "Two matrices do not fit in `@`.", "The inner lengths must agree. Print both shapes: is one of the two to be transposed, or has one an axis too many (a `sum`, or an `.all(axis=…)`, forgotten before)?"),
     ("ValueError", r"shapes (\(.*?\)) and (\(.*?\)) not aligned", "Two arrays do not fit: {0} times {1}.", "The inner lengths must agree. Print both shapes: is one of the two to be transposed, or has one an axis too many (a `sum`, or an `.all(axis=…)`, forgotten before)?"),
     ("ValueError", r"operands could not be broadcast together with shapes (\(.*?\)) (\(.*?\))", "Two arrays do not fit together: {0} and {1}.", "Written one above the other from the right, each pair of lengths must be equal or 1. Print both shapes: is an axis of length 1 missing, or is one of the lengths not what you expect?"),
@@ -67,6 +68,7 @@ _RAISED = (
     ("IndexError", r"invalid index to scalar|invalid index of a 0-dim", "A plain number is indexed as if it were an array.", "Is a number handed over, such as `x[j]`, where an array is wanted, such as `x[j:j+1]`?"),
     ("IndexError", r"boolean index did not match|shape of the mask .* does not match", "A table of True and False picks from an array of another shape.", "For rows it takes one True or False for each row: is an `.all(axis=…)` missing, or is one too many?"),
     ("IndexError", r"index (-?\d+) is out of bounds for (?:axis|dimension) \d+ with size (\d+)", "The index {0} points past the end of an axis of length {1}.", "What do the numbers count that are used as indices there? In a loop, look at its first and its last turn."),
+    ("IndexError", r"used as indices must be", "A number that need not be whole is used as an index.", "An index counts places, 0, 1, 2, …: `x[j]` is what stands at place `j`, and `j` is the place."),
     ("IndexError", r"shape mismatch: indexing arrays", "The arrays that are used as indices do not fit each other.", "Index arrays are read in pairs, the first row with the first column: how long is each?"),
     ("IndexError", r"", "An index points past the end.", "How long is that axis in the smallest case? Look at the first and the last turn of the loop."),
     ("KeyError", r"(.*)", "The key {0} is not there.", "Print the keys; look at how they are spelled."),
@@ -135,7 +137,7 @@ def _turned(failure: Failure) -> Slip | None:
 
 _PLAIN = ("missing (", "unexpected keyword", "is not defined", "variable '", "module '", "ndarray' object", "'Tensor' object",
           "cannot assign module", "truth value", "Boolean value", "view size", "a leaf Variable", "modified by an inplace",
-          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "bitwise_xor", "arrays can be converted", "tensors can be converted", "cannot be converted to Scalar", "invalid index to scalar", "boolean index did not", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
+          "Can't call numpy", "must be Tensor, not", "1D tensors expected", "bitwise_xor", "torch.return_types", "arrays can be converted", "tensors can be converted", "cannot be converted to Scalar", "invalid index to scalar", "used as indices must be", "boolean index did not", "expects a tensor with", "must be a 3D tensor", "outer: Expected")  # fmt: skip
 
 
 def _is_plain(kind: str, pattern: str) -> bool:

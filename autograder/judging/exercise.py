@@ -59,6 +59,7 @@ class Call:
 
     `raises` is the exception that a right answer raises here; the script goes on behind it, so that it shows what is left.
     `__class__` makes another object from the arguments, which is not used: what it shares with the first one shows later.
+    `__kept__` says whether the object's arrays and tensors hold at most so many `numbers`, those that it was made from left out.
     """
 
     method: str = "__call__"

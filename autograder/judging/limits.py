@@ -1,4 +1,4 @@
-"""What an answer may use: room for what it makes, and no automatic differentiation where all is to be done by hand.
+"""What an answer may use: room for what it makes and keeps, and no automatic differentiation where all is to be done by hand.
 
 In: a call. Out: its result, or a MemoryError that says how much was made. A copy that gives right values is seen by nothing else.
 """
@@ -7,9 +7,15 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from tracemalloc import get_traced_memory, start, stop  # by name: a module's attributes an answer can replace
+from types import ModuleType
 from typing import Any
+
+import numpy as np
+
+MANY = 100_000  # no answer keeps so many things
 
 
 @functools.cache
@@ -68,3 +74,38 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     if made > room:
         raise MemoryError(f"about {made} bytes are made at once, where {room} are enough")
     return result
+
+
+def kept(obj: Any, beside: Any) -> int:
+    """How many numbers the arrays and tensors that `obj` keeps hold, each memory counted once, without what lies `beside`."""
+    given = _memory(beside)
+    return sum(size for place, size in _memory(obj).items() if place not in given)
+
+
+def _memory(obj: Any) -> dict[int, int]:
+    """Where the numbers are that can be reached from `obj` by attributes and containers, and how many there are."""
+    found: dict[int, int] = {}
+    left: list[Any] = [obj]
+    seen: dict[int, Any] = {}  # what is seen stays alive, so that no id is used twice
+    torch = sys.modules.get("torch")
+    while left and len(seen) < MANY:
+        one = left.pop()
+        if id(one) in seen or isinstance(one, str | bytes | int | float | type | ModuleType):
+            continue
+        seen[id(one)] = one
+        if torch is not None and isinstance(one, torch.Tensor):  # a view shares its storage
+            storage = one.untyped_storage()
+            found[storage.data_ptr()] = storage.nbytes() // one.element_size()
+        elif isinstance(one, np.ndarray):
+            whole = one
+            while isinstance(whole.base, np.ndarray):
+                whole = whole.base
+            found[whole.__array_interface__["data"][0]] = whole.size
+        elif isinstance(one, Mapping):
+            left += one.values()
+        elif isinstance(one, list | tuple | set | frozenset | deque):
+            left += one
+        else:
+            left += getattr(one, "__dict__", {}).values()
+            left += [getattr(one, name, None) for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
+    return found

@@ -140,6 +140,9 @@ def _run(answer: Any, values: Any) -> Any:
     results: list[Any] = []
     beside = []  # other objects of the class: kept, for what they share might go with them
     for call in script.calls:
+        if call.method == "__kept__":
+            results.append(limits.kept(obj, script.init) <= call.arguments["numbers"])
+            continue
         member = obj if call.method == "__call__" else getattr(obj, call.method)
         if call.method == "__class__":
             beside.append(member(**call.arguments))

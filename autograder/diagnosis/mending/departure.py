@@ -107,14 +107,8 @@ class _Way:
         places = {id(node): place for place, node in enumerate(self.nodes)}
         made: dict[tuple[str, str], list[int]] = {}
         for function, tree in self.source.trees.items():
-            begun = {
-                part.id
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Assign)
-                for target in node.targets
-                for part in ast.walk(target)
-                if isinstance(part, ast.Name)
-            }
+            assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+            begun = {part.id for target in assigned for part in ast.walk(target) if isinstance(part, ast.Name)}
             for node in ast.walk(tree):
                 if not isinstance(node, ast.Assign | ast.AugAssign):
                     continue
@@ -230,8 +224,8 @@ def _said(source: Source, steps: Sequence[Step], seen: Sequence[str]) -> Diagnos
         whole, at = _short(statement_of(source.trees[step.function], step.node)), _short(step.node)
         first = f" (first at `{at}`)" if not whole.endswith(at) else ""
         places.setdefault(step.node.lineno, f"line {step.node.lineno}, `{whole}`{first}")
-    headline = ", and in ".join([*places.values()][:2])
-    return Diagnosis(f"Your numbers leave those of a right solution in {headline}.", " ".join([*seen[:1], ADVICE]))
+    headline = ", or of ".join([*places.values()][:2])
+    return Diagnosis(f"No right solution known here has the numbers of {headline}.", " ".join([*seen[:1], ADVICE]))
 
 
 def _short(step: ast.AST) -> str:

@@ -54,9 +54,14 @@ class _Search:
     exercise: ExerciseRecord
     source: Source
     order: list[int]
-    before: Observation  # what the answer does in the first of them
+    results: Sequence[CaseResult]  # what the answer does
     begun: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.perf_counter()))
     helping: list[tuple[float, Change]] = field(default_factory=list)
+
+    @property
+    def before(self) -> Observation:
+        """What the answer does in the first of them."""
+        return self.results[self.order[0]].observation
 
     @functools.cached_property
     def cases(self) -> list[CaseRecord]:
@@ -157,7 +162,7 @@ def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -
 
 def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]) -> Diagnosis | None:
     order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
-    search = _Search(exercise, source, order, results[order[0]].observation)
+    search = _Search(exercise, source, order, results)
     inputs = exercise.cases[order[0]].probe.inputs
     tried = list(_grouped(changes(source, inputs), inputs.items()))
     record, steps = first_departures(exercise, source, results)
@@ -241,6 +246,8 @@ def _left(search: _Search, first: Change) -> Diagnosis | None:
     """The known mistake that is left where `first` is mended."""
     answer = search.source.build(first)
     cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
+    if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
+        return None  # the change itself makes what would be said to be left
     both = list(zip(search.exercise.cases, cases, strict=True))
     left = one(search.exercise, both) or near(search.exercise, both, alone=True)
     return left if left is not None and left.certain else None

@@ -116,7 +116,7 @@ def _of_script(given: dict[str, EncodedValue]) -> dict[str, None]:
     """What can be said of a sequence of calls."""
     found: dict[str, None] = {}
     calls = [call.entries or () for call in given["calls"].entries or ()]
-    methods = [str(call[0].content) for call in calls if not call[2].content]
+    methods = [str(call[0].content) for call in calls if not call[2].content and call[0].content != "__kept__"]
     for method in dict.fromkeys(methods):
         if method != "__call__":
             found[f"`{method}` is called"] = None

@@ -16,8 +16,14 @@ EVERY = ("", ", in every entry")
 
 def factors(got: Array, want: Array, known: tuple[Size, ...], tolerance: Tolerance) -> Iterator[Relation]:
     """One factor, or one summand, for all entries."""
-    far = np.abs(want) > max(1e-9, 1e3 * tolerance.atol)
-    if far.any() and near(got[~far], want[~far], Tolerance(tolerance.rtol, max(tolerance.atol, 1e-6))) | (~far).all():
+    little = max(1e-9, 1e3 * tolerance.atol)
+    far = np.abs(want) > little
+    vanishing = np.abs(got[far]).max(initial=0.0) <= little  # near any small multiple
+    if (
+        far.any()
+        and not vanishing
+        and near(got[~far], want[~far], Tolerance(tolerance.rtol, max(tolerance.atol, 1e-6))) | (~far).all()
+    ):
         ratio = float(np.median((got / np.where(far, want, 1.0))[far]))
         if math.isfinite(ratio) and ratio not in (0.0, 1.0) and near(got, ratio * want, tolerance):
             yield from _factor(ratio, known, tolerance, want.size > 1)

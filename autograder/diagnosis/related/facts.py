@@ -17,8 +17,10 @@ from autograder.judging.records import CaseRecord, CaseResult, Diagnosis, Exerci
 from autograder.judging.values import Array, EncodedValue
 
 BY_HAND = "Work the small input below by hand, print each intermediate, and find the first that is not what you expect."
+STEP_BY_STEP = "Go through what it does by hand, and print each intermediate: which is the first that is not what you expect?"
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 SHORT = 4  # fewer entries are written out
+SLIGHTLY = 1e-3
 FEW = 6  # fewer entries are in order, or of one sign, by accident
 
 
@@ -30,7 +32,8 @@ def described(exercise: ExerciseRecord, results: Sequence[CaseResult], place: st
         return None
     first = f"Not yet right: {place}." if place else " ".join(["Not yet right.", *said[:1]])
     rest = said[:1] if place else said[1:2]
-    return Diagnosis(first, " ".join([*rest, *([meant] if meant else []), BY_HAND]))
+    given = any(True for case in exercise.cases for _ in case.probe.inputs.leaves())
+    return Diagnosis(first, " ".join([*rest, *([meant] if meant else []), BY_HAND if given else STEP_BY_STEP]))
 
 
 def meaning(exercise: ExerciseRecord) -> str:
@@ -50,7 +53,7 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[str]:
         record, result = min(shown, key=lambda pair: (pair[1].edge > 0, pair[1].size))
         if call := first_call(record, result, exercise.tolerance):
             found.insert(0, call)
-        found += _beside(record, result, exercise.tolerance)
+        found += () if exercise.behaviour else _beside(record, result, exercise.tolerance)  # codes lie beside nothing
     right, wrong = right_outputs(exercise, results)
     if right and wrong:
         found.append(
@@ -94,6 +97,8 @@ def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> 
 
 def _call(call: Sequence[EncodedValue]) -> str:
     method, arguments, attribute = str(call[0].content), call[1].items(), call[2].content
+    if method == "__kept__":
+        return "how many numbers are kept"
     return f"`.{method}`" if attribute else f"`{'obj' if method == '__call__' else method}({', '.join(arguments)})`"
 
 
@@ -149,9 +154,9 @@ def beside(got: Array, want: Array, tolerance: Tolerance) -> Iterator[str]:
     size = np.abs(b[large]) / np.abs(a[large]) if large.any() else np.ones(1)
     if np.ptp(size) < 1e-4 * size.max():
         yield f"is in size {size[0]:.3g} times the right one in every entry"
-    elif size.min() > 1:
+    elif size.min() > 1 + SLIGHTLY:
         yield f"is too large in size in every entry, by factors from {size.min():.3g} to {size.max():.3g}"
-    elif size.max() < 1:
+    elif size.max() < 1 - SLIGHTLY:
         yield f"is too small in size in every entry, by factors from {size.min():.2g} to {size.max():.2g}"
     elif want.size <= 9:
         yield f"is {_written(b)}, where {_written(a)} is right"

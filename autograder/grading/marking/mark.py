@@ -182,7 +182,9 @@ def _follow_through(
     leaning, imports = Bindings(cell.source for cell in run), Imports(files)
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
     failing = [name for name, report in reports.items() if report.score < report.points and not records[name].choices]
-    for name in failing if scheme.follow_through != "none" else []:
+    if scheme.follow_through == "none":
+        failing = []
+    for name in failing:
         below = failing_below(name, answers, leaning, failing, list(records), scheme.references)
         if not below or budget.spent:
             continue

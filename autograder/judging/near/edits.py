@@ -186,7 +186,7 @@ def _of_constant(node: ast.Constant, inside: dict[int, ast.AST]) -> Iterator[Sli
     words = f", in {around}" if around else ""
     if isinstance(value, bool):
         name = f"`{parent.arg}={not value}`" if isinstance(parent, ast.keyword) else f"`{not value}`"
-        yield 2, lambda n: ast.Constant(not n.value), f"said {name} where `{value}` belongs"
+        yield 2, lambda n: ast.Constant(not n.value), f"said {name} where `{value}` belongs{words}"
     elif isinstance(value, int | float):
         sign = -1 if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub) else 1
         options: list[Any] = (

@@ -31,12 +31,13 @@ def _layer(n, d_model, H, G, d_k, d_v, *lead):
     return make
 
 
-def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=causal_attention, stored=False):
+def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=causal_attention, stored=False, kept=lambda H, G: G, times=None):
     """Grouped-query attention with one part replaced by a mistake."""
 
     def answer(X, Wq, Wk, Wv, Wo, H, G):
-        Q, K, V = queries(split_heads(X @ Wq, H), G), split_heads(X @ Wk, G), split_heads(X @ Wv, G)
-        copies = repeat(K, H // G), repeat(V, H // G)
+        Q, K, V = queries(split_heads(X @ Wq, H), G), split_heads(X @ Wk, kept(H, G)), split_heads(X @ Wv, kept(H, G))
+        r = H // G if times is None else times(H, G)
+        copies = repeat(K, r), repeat(V, r)
         return merge_heads(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
 
     return answer
@@ -45,6 +46,12 @@ def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=causal_attentio
 def _divided_by_groups(x, r):
     G = x.shape[-3]
     return x[..., torch.arange(G * r) // G, :, :]
+
+
+def _divided_by_groups_and_held(x, r):
+    """The same, and the last group for the heads beyond it."""
+    G = x.shape[-3]
+    return x[..., (torch.arange(G * r) // G).clamp(max=G - 1), :, :]
 
 
 def _mean_of_the_group(Q, G):
@@ -116,6 +123,22 @@ GQA = Exercise(
             "divided the head's number by the number of groups",
             "Divide by the group **size** $r = H/G$: head $h$ belongs to group ⌊h / r⌋.",
             Instead(repeat=_divided_by_groups),
+            also=(Instead(repeat=_divided_by_groups_and_held),),
+        ),
+        Misconception(
+            "keys_split_for_each_head",
+            "split what `Wk` or `Wv` makes into `H` heads",
+            "Only the queries have `H` heads. `Wk` and `Wv` have a run of columns for each of the `G` groups: split by `G`.",
+            Instead(kept=lambda H, G: H),
+            also=(Instead(kept=lambda H, G: H, repeat=lambda x, r: x),),
+            raises=True,
+        ),
+        Misconception(
+            "as_often_as_there_are_groups",
+            "copied each group `G` times",
+            "How many heads of queries does *one* group serve? That is how often its keys and values are needed.",
+            Instead(times=lambda H, G: G),
+            raises=True,
         ),
         Misconception(
             "cached_after_repeat",

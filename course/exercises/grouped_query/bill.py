@@ -66,6 +66,20 @@ CACHE_BILL = Exercise(
             Instead(width=lambda config: config["hidden_size"] // config["num_attention_heads"]),
         ),
         Misconception(
+            "width_by_groups",
+            "divided `hidden_size` by the number of groups for the width of a head",
+            "A head of keys is as wide as one of queries: `hidden_size` is shared out among the query heads.",
+            Instead(
+                width=lambda c: c.get("head_dim", c["hidden_size"] // c.get("num_key_value_heads", c["num_attention_heads"]))
+            ),
+        ),
+        Misconception(
+            "as_wide_as_the_model",
+            "took `hidden_size` for the width of a head where none is stated",
+            "`hidden_size` is the width of a token. Its heads share it out among themselves.",
+            Instead(width=lambda c: c.get("head_dim", c["hidden_size"])),
+        ),
+        Misconception(
             "one_group_by_default",
             "took a missing `num_key_value_heads` for one",
             "It is missing in older models, which are multi-head: as many as query heads.",
@@ -136,7 +150,8 @@ CONVERSATIONS = Exercise(
             "query_heads",
             "found room for none. That is what comes out with keys and values for 128 heads, and also if each GPU had to hold whole "
             "conversations alone",
-            "The model has 128 heads of queries and 8 of keys and values, and weights and caches are spread over all eight GPUs.",
+            "The model has 128 heads of queries and 8 of keys and values, and weights and caches are spread over all eight GPUs. "
+            "(Where none fit, another slip would not show: look at the weights' bytes as well.)",
             Instead(groups=128),
         ),
         Misconception(
@@ -159,9 +174,21 @@ CONVERSATIONS = Exercise(
             Instead(layers=80),
         ),
         Misconception(
+            "twice_the_bytes",
+            "found room for a single one, as where each token takes twice its bytes: with 16 groups, or 4 bytes for a number",
+            "A token keeps a key and a value in each of the 8 groups of a layer, of two bytes a number.",
+            Instead(groups=16),
+        ),
+        Misconception(
+            "more_than_fit",
+            "found room for more than fit, as where a quotient is rounded up, or where a GB counts as $2^{30}$ bytes",
+            "A GB is $10^9$ bytes here, and a conversation whose cache fits in part does not count.",
+            lambda: 4,
+        ),
+        Misconception(
             "not_whole",
             "returned a fraction of a conversation",
-            "Three fit; half a conversation does not help anybody. Round down.",
+            "A conversation whose cache fits in part cannot be held: round down.",
             Instead(whole=False),
         ),
     ),

@@ -39,6 +39,10 @@ def _everything(n, m):
     return torch.ones(n, m, dtype=torch.bool)
 
 
+def _everything_behind_a_past(n, m):
+    return _lower_right(n, m) if n == m else _everything(n, m)
+
+
 def _for_each_head(keep, r):
     return keep.repeat(r, 1)
 
@@ -57,6 +61,9 @@ def _stairs(shift):
     return stacked
 
 
+IN = "in"  # swapped on the way in only
+
+
 def _fold(Q, G, swap):
     """The heads of a group below each other; with `swap`, h is s G + g and not g r + s."""
     heads = Q.unflatten(-3, (-1, G)).transpose(-4, -3) if swap else Q.unflatten(-3, (G, -1))
@@ -65,7 +72,11 @@ def _fold(Q, G, swap):
 
 def _unfold(O, n, swap):
     heads = O.unflatten(-2, (-1, n))
-    return (heads.transpose(-4, -3) if swap else heads).flatten(-4, -3)
+    return (heads.transpose(-4, -3) if swap and swap != IN else heads).flatten(-4, -3)
+
+
+def _as_wide_as_the_queries(O, Q):
+    return O.reshape(Q.shape)
 
 
 def _grouped(*, seen=_lower_right, stacked=_for_each_head, swap=False, output=lambda O, G: O):
@@ -162,12 +173,20 @@ GQA_GROUPED = Exercise(
             "split the head axis as (r, G): head $h$ went to group h mod G",
             "Split it as (G, r), groups first: then $h = g r + s$, and neighbours share a group.",
             Instead(swap=True),
+            also=(Instead(swap=IN),),
         ),
         Misconception(
             "output_heads_reordered",
             "returned the heads of the output in another order than those of `Q`",
             "Undo the split as you made it: (G, r) back to H, with no transpose between.",
             Instead(output=_turned),
+        ),
+        Misconception(
+            "width_of_the_queries",
+            "gave the outputs the width of the queries",
+            "Outputs are made of values: their last axis is as wide as that of `V`, which need not be the width of `Q` and `K`.",
+            lambda Q, K, V: (lambda O, A: (_as_wide_as_the_queries(O, Q), A))(*_grouped()(Q, K, V)),
+            raises=True,
         ),
         Misconception(
             "heads_masked_as_tokens",
@@ -276,6 +295,10 @@ def _one_head_at_a_time(Q, K, V):
     )
 
 
+def _stairs_but_for_single_steps(keep, r):
+    return _stairs(lambda n, m, rows: m if n == 1 else 0)(keep, r)
+
+
 def _aligned_at_the_end(keep, r):
     """Successive tokens, the last folded row at the end; some key for every row, so that nothing is undefined."""
     stairs = _stairs(lambda n, m, rows: m - rows)(keep, r)
@@ -317,10 +340,17 @@ GROUPED_CHUNK = Exercise(
             Instead(stacked=_stairs(lambda n, m, rows: 0)),
         ),
         Misconception(
+            "single_steps_repaired",
+            "repaired the single steps alone: with more queries than one, all rows still count as successive tokens, from the first key on",
+            "Pass a mask of your own: (r n, m), each head's rows with the same lower-right pattern. It serves a single step, too.",
+            Instead(stacked=_stairs_but_for_single_steps),
+        ),
+        Misconception(
             "heads_still_tokens",
             "aligned the mask to the end, but still took the folded rows for successive tokens",
             "Row $s\\,n + i$ is query $i$ of head $s$: it sees what query $i$ sees, whatever $s$ is.",
             Instead(stacked=_aligned_at_the_end),
+            also=(Instead(stacked=_stairs(lambda n, m, rows: m - rows)),),
         ),
         Misconception(
             "mask_of_the_first_head",
@@ -353,6 +383,12 @@ GROUPED_CHUNK = Exercise(
             "left the mask out: right for a decode step, and wrong for every chunk",
             "Query $i$ sees the keys $j \\le i + (m - n)$.",
             Instead(seen=_everything),
+        ),
+        Misconception(
+            "no_mask_behind_a_past",
+            "masked a prompt, but let a chunk behind a past see every key, those of its own later tokens too",
+            "Only a single query sees all keys. Query $i$ of a chunk sees the keys $j \\le i + (m - n)$.",
+            Instead(seen=_everything_behind_a_past),
         ),
         Misconception(
             "mask_added",

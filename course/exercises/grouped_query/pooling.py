@@ -103,6 +103,24 @@ MHA_TO_GQA = Exercise(
             Instead(pool=lambda heads, axis: heads.sum(axis) / heads.shape[2 if axis == 1 else 1]),
         ),
         Misconception(
+            "averaged_over_the_groups",
+            "averaged over the groups, and not over the heads in one: there are $H/G$ runs of columns left",
+            "Each group becomes one head. The axis that goes is the one that counts the heads of a group.",
+            Instead(axis=1),
+        ),
+        Misconception(
+            "averaged_over_the_features",
+            "averaged over the features of each head: of $d$ columns one is left",
+            "Feature $a$ of one head meets feature $a$ of the others. The axis that goes is the one that counts the heads of a group.",
+            Instead(axis=3),
+        ),
+        Misconception(
+            "groups_on_an_axis_of_their_own",
+            "left the groups on an axis of their own: your result has one axis too many",
+            "A projection is a matrix, `G` runs of `d` columns side by side: put the last two axes together.",
+            lambda W, H, G: ref.mha_to_gqa(W, H, G).unflatten(1, (G, -1)),
+        ),
+        Misconception(
             "copied_back",
             "gave each head of a group the mean: there are still $H$ runs of columns",
             "The result has `G` runs of $d$ columns. The copies are what grouping does away with.",

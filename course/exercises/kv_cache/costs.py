@@ -81,6 +81,12 @@ STEP_FLOPS = Exercise(
             Instead(projections=0),
         ),
         Misconception(
+            "three_projections",
+            "counted three of the four projections",
+            "Queries, keys and values are projected, and the merged heads once more, by $W_O$.",
+            Instead(projections=3),
+        ),
+        Misconception(
             "ffn_matrix_counted_once",
             "counted one matrix of the feed-forward part; it has two",
             "To `ffn * d_model` features, and back.",

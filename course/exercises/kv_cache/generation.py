@@ -7,8 +7,11 @@ from course.exercises.kv_cache.toys import make_ids, make_model
 from solutions import kv_cache as ref
 
 
-def _generation(use_cache, *, batch, n0, n, **sizes):
-    """A model and a prompt whose greedy choices are clear (the best logit leads by 0.02), and not all one token."""
+def _generation(use_cache, *, batch, n0, n, different=2, **sizes):
+    """A model and a prompt whose greedy choices are clear (the best logit leads by 0.02), and not all one token.
+
+    Of the n tokens more than one in `different` is another than all before it.
+    """
 
     def make(draw: Draw):
         while True:
@@ -20,15 +23,18 @@ def _generation(use_cache, *, batch, n0, n, **sizes):
             }
             tokens, _ = ref.generate(as_tensors, torch.from_numpy(ids), n, use_cache=False)
             best = ref.forward(as_tensors, tokens)[:, n0 - 1 : -1].topk(2, dim=-1).values
-            varied = all(len(set(row.tolist())) > n // 2 for row in tokens[:, n0:])
+            varied = all(len(set(row.tolist())) > n // different for row in tokens[:, n0:])
             if (best[..., 0] - best[..., 1]).min() > 0.02 and varied:
                 return {"model": model, "ids": ids, "n": n, "use_cache": use_cache}
 
     return make
 
 
-def _generated(*, refill=False, twice=False, fed=slice(-1, None), chosen=-1, counted=lambda fed: fed.shape[1]):
-    """Greedy generation; with `twice` the prompt's last token enters twice, `counted` says how much work some columns are."""
+def _generated(*, refill=False, twice=False, anew=False, fed=slice(-1, None), chosen=-1, counted=lambda fed: fed.shape[1]):
+    """Greedy generation; with `twice` the prompt's last token enters twice, `counted` says how much work some columns are.
+
+    With `anew`, each step makes a cache and fills it with the whole text.
+    """
 
     def answer(model, ids, n, use_cache):
         cached, work = ref.CachedModel(model, 64), 0
@@ -38,7 +44,10 @@ def _generated(*, refill=False, twice=False, fed=slice(-1, None), chosen=-1, cou
         for step in range(n):
             whole = not use_cache or refill or (step == 0 and not twice)
             new = ids if whole else ids[:, fed]
-            logits, work = cached.extend(new) if use_cache else ref.forward(model, new), work + counted(new)
+            work += counted(new)
+            if anew and use_cache:
+                cached, new = ref.CachedModel(model, 64), ids
+            logits = cached.extend(new) if use_cache else ref.forward(model, new)
             ids = torch.cat([ids, logits[:, chosen].argmax(-1, keepdim=True)], dim=1)
         return ids, work
 
@@ -58,6 +67,8 @@ def _token_by_token(model, ids, n, use_cache):
     return torch.stack(out, dim=1), cached.length
 
 
+TINY = {"vocab": 5, "d_model": 3, "layers": 1, "heads": 1, "d": 2}
+
 GENERATE = Exercise(
     "generate",
     title="Generate, with the cache and without",
@@ -68,10 +79,17 @@ GENERATE = Exercise(
     recipe=Made(_generated),
     tensors=True,
     cases=(
-        Case("two tokens, with the cache", _generation(True, batch=1, n0=2, n=2, vocab=5, d_model=3, layers=1, heads=1, d=2)),
+        Case("two tokens, with the cache", _generation(True, batch=1, n0=2, n=2, **TINY)),
         Case("a batch, with the cache", _generation(True, batch=2, n0=5, n=7)),
         Case("a batch, without", _generation(False, batch=3, n0=3, n=5)),
-        Case("a longer prompt, without", _generation(False, batch=1, n0=6, n=3, vocab=5, d_model=3, layers=1, heads=1, d=2)),
+        Case("a longer prompt, without", _generation(False, batch=1, n0=6, n=3, **TINY)),
+        # the scores of 61 tokens with 61 are 15 kB; a cache for a thousand tokens is 8
+        Case(
+            "sixty tokens, and no room for all scores",
+            _generation(True, batch=1, n0=2, n=60, different=60, **TINY),
+            edge=0.25,
+            room=45,
+        ),
     ),
     hints=(
         "Two phases: the prompt, in one go, then one token at a time. Whose logits choose the first new token?",
@@ -87,6 +105,13 @@ GENERATE = Exercise(
             "put the whole text into the cache again at every step: the past is in it several times over",
             "After the prompt, process only the token chosen last.",
             Instead(refill=True),
+        ),
+        Misconception(
+            "cache_made_anew",
+            "put the whole text through the model at every step, in a cache that is made anew, and counted one position",
+            "One `CachedModel` for the whole loop: it holds what came before, and each step gives it the newest token alone.",
+            Instead(anew=True),
+            raises=True,
         ),
         Misconception(
             "prompt_logits_dropped",

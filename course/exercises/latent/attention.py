@@ -234,6 +234,12 @@ MLA_ABSORBED = Exercise(
     ),
     misconceptions=(
         Misconception(
+            "decorator_lost",
+            "left out the line `@tells_copies` above your function",
+            "It adds the last of the values that are asked for, whether anything was copied: put it back above `def`.",
+            ref.mla_absorbed.__wrapped__,
+        ),
+        Misconception(
             "scaled_by_latent",
             "scaled by $1/\\sqrt{d_c}$, because the sum now runs over $d_c$ terms",
             "Absorbing only moves brackets: the score has the same value, so it needs the same scale, $1/\\sqrt{d}$. "

@@ -131,6 +131,12 @@ MLA_DECOUPLED = Exercise(
     ),
     misconceptions=(
         Misconception(
+            "decorator_lost",
+            "left out the line `@tells_copies` above your function",
+            "It adds the last of the values that are asked for, whether anything was copied: put it back above `def`.",
+            ref.mla_decoupled.__wrapped__,
+        ),
+        Misconception(
             "scale_without_rope",
             "scaled by $1/\\sqrt{d}$, the width of the content part alone",
             "The two parts are one dot product over $d + d_{rope}$ features: scale by the root of that.",

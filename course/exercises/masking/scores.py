@@ -28,7 +28,7 @@ CHEATING_LOSS = Exercise(
     tolerance=Tolerance(rtol=0.02, atol=0.0),  # a number worked out on paper; the nearest mistake is 3 % off
     cases=(Case("the number", lambda draw: {}),),
     hints=(
-        "In the drawing above there are four positions. At how many of them does the leak show the model its own target?",
+        "In the drawing of the shifted text there are four positions. At how many of them does the leak show the model its own target?",
         "Position $i$ sees rows up to $i + 1$. The row $i + 1$ is the answer. Which position has no row $i + 1$ in its input?",
         "31 positions cost nothing. One position guesses evenly among 17 tokens, which costs $-\\ln(1/17)$. The loss is the mean.",
     ),

@@ -122,7 +122,7 @@ MHA_AS_SUM = Exercise(
         ),
         Misconception(
             "columns_cut_for_rows",
-            "most likely cut `Wo` with `split_heads`, which deals out its **columns**: the heads meet its rows",
+            "cut `Wo` with `split_heads`, which deals out its **columns**: the heads meet its rows",
             "Head $h$ fills a run of $d_v$ features of the concatenation, and these meet $d_v$ **rows** of `Wo`: "
             "`Wo.reshape(H, -1, Wo.shape[-1])`.",
             Instead(blocks=lambda Wo, H: ref.split_heads(Wo, H)),

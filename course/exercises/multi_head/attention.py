@@ -159,8 +159,15 @@ MHA = Exercise(
             _split_before_projection,
         ),
         Misconception(
+            "one_wide_head",
+            "ran one wide head: nothing is split into heads, and one table of weights serves all features",
+            "Queries, keys and values go through `split_heads` before the attention, and the outputs through `merge_heads` after it.",
+            Instead(split=lambda X, H: X, merge=lambda Y: Y, mask=lambda keep: keep),
+            also=(Instead(split=lambda X, H: X, merge=lambda Y: Y),),
+        ),
+        Misconception(
             "slices_before_projection",
-            "most likely split `X` before projecting it: a slice of a token does not fit a weight, which reads the whole token",
+            "split `X` before projecting it: a slice of a token does not fit a weight, which reads the whole token",
             "Project first, `X @ Wq` for all heads at once. Then split the result.",
             _slices_before_projection,
             raises=True,
@@ -176,6 +183,14 @@ MHA = Exercise(
             "merged the heads by a reshape alone: your weights are right, but rows of the output mix tokens",
             "Use the given `merge_heads`: tokens to the front again, then join.",
             Instead(merge=merge_by_reshape),
+        ),
+        Misconception(
+            "tokens_joined",
+            "handed the outputs to `Wo` without putting the heads of each token side by side",
+            "Rows of `Wo` meet the features of all heads of *one* token: use the given `merge_heads` first.",
+            Instead(merge=lambda Y: Y),
+            also=(Instead(merge=lambda Y: Y.flatten(-2)),),
+            raises=True,
         ),
         Misconception(
             "split_and_merge_without_transpose",
@@ -198,7 +213,7 @@ MHA = Exercise(
         ),
         Misconception(
             "keep_may_be_none",
-            "most likely called a method of `keep` where it is None: `keep` may be None, and then every token may look everywhere",
+            "called a method of `keep` where it is None: `keep` may be None, and then every token may look everywhere",
             "Give `keep` its head axis only where there is one: `None if keep is None else …`.",
             Instead(mask=lambda keep: keep.unsqueeze(-3)),
             also=(
@@ -210,7 +225,7 @@ MHA = Exercise(
         ),
         Misconception(
             "mask_needs_a_batch",
-            "most likely counted the mask's axes from the front: an (n, n) mask, without a batch, does not fit",
+            "counted the mask's axes from the front: an (n, n) mask, without a batch, does not fit",
             "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
             Instead(mask=lambda keep: None if keep is None else keep.unsqueeze(1)),
             raises=True,

@@ -13,7 +13,7 @@ def _nothing(draw: Draw) -> dict[str, object]:
 # ---------------------------------------------------------------------------------------------- who and what
 
 
-def _who_and_what(*, loud=30.0, asks=(0, 0), finds=((1,), (2,)), into=((6, 1.0), (9, 1.0)), values=slice(3, 6)):
+def _who_and_what(*, loud=30.0, asks=(0, 0), finds=((1,), (2,)), into=((6, 1.0), (9, 1.0)), values=(slice(3, 6), slice(3, 6))):
     """Two heads: which flag asks, which flags are found, where and with which factor each head writes."""
 
     def answer():
@@ -23,7 +23,7 @@ def _who_and_what(*, loud=30.0, asks=(0, 0), finds=((1,), (2,)), into=((6, 1.0),
             Wq[asks[h], h] = loud
             for flag in finds[h]:
                 Wk[flag, h] = 1.0
-            Wv[values, 3 * h : 3 * h + 3] = torch.eye(3, dtype=torch.float64)
+            Wv[values[h], 3 * h : 3 * h + 3] = torch.eye(3, dtype=torch.float64)
             place, factor = into[h]
             Wo[3 * h : 3 * h + 3, place : place + 3] = factor * torch.eye(3, dtype=torch.float64)
         return Wq, Wk, Wv, Wo
@@ -56,7 +56,7 @@ WHO_AND_WHAT = Exercise(
     kind="design",
     behaviour="attention_course.designs:who_and_what",
     difficulty=3,
-    minutes=14,
+    minutes=20,
     cases=(Case("five sentences", _nothing),),
     hints=(
         "One head for *who*, one for *what*. For each say three things: what does the verb ask for, what is handed over, and where is "
@@ -98,6 +98,13 @@ WHO_AND_WHAT = Exercise(
             "Multiply the queries (or the keys) by a large number, 30 for instance.",
             Instead(loud=1.0),
             also=tuple(Instead(loud=loud) for loud in (2.0, 3.0)),
+        ),
+        Misconception(
+            "flags_for_meaning",
+            "handed over the three *flags* of a word that is found, and not its meaning",
+            "Row $f$ of `Wv` says what feature $f$ of a word hands over. The meaning stands in features 3 to 5.",
+            Instead(values=(slice(0, 3), slice(0, 3))),
+            also=(Instead(values=(slice(0, 3), slice(3, 6))), Instead(values=(slice(3, 6), slice(0, 3)))),
         ),
         Misconception(
             "roles_of_query_and_key_exchanged",

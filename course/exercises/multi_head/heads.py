@@ -101,9 +101,10 @@ SPLIT_HEADS = Exercise(
         ),
         Misconception(
             "axes_counted_from_the_front",
-            "swapped axes 1 and 2: these are tokens and heads only behind exactly one batch axis",
+            "swapped two axes counted from the front: how many axes lead decides which those are",
             "Tokens and heads stand third and second from the end, whatever leads: `transpose(-3, -2)`.",
             Instead(move=(1, 2)),
+            also=(Instead(move=(0, 1)),),
         ),
         Misconception(
             "heads_in_front_of_the_batch",

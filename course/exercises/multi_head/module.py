@@ -39,9 +39,10 @@ def _cross(draw: Draw):
 
 
 def _cross_masked(draw: Draw):
-    n, m = draw.sizes(2, low=3, high=7)
-    keep = draw.rng.permuted(torch.arange(m).expand(3, n, m).numpy(), axis=-1) < 2  # each query may look at two keys
-    return _script(draw, 4, 3, 2, 5, _call(draw.normal(3, n, 4), draw.normal(3, m, 4), keep))  # as many as heads: nothing raises
+    """As many sequences as heads and as many queries as keys: nothing raises, and shapes tell nothing apart."""
+    n = draw.integer(3, 6)
+    keep = draw.rng.permuted(torch.arange(n).expand(3, n, n).numpy(), axis=-1) < 2  # each query may look at two keys
+    return _script(draw, 4, 3, 2, 5, _call(draw.normal(3, n, 4), draw.normal(3, n, 4), keep))
 
 
 def _no_bias(draw: Draw):
@@ -81,7 +82,7 @@ def _module(
         def forward(self, Xq, Xkv, keep=None):
             layers = (self.WQ, self.WK, self.WV)
             Q, K, V = (split(layer(X), self.H) for layer, X in zip(layers, inputs(Xq, Xkv), strict=True))
-            outputs, _ = attend(Q, K, V, add_head_axis(keep), None if scale is None else scale(Xq))
+            outputs, _ = attend(Q, K, V, add_head_axis(keep), None if scale is None else scale(Xq, self.H))
             return self.WO(merge(outputs))
 
     return in_double(Wrong)
@@ -150,7 +151,7 @@ MULTI_HEAD = Exercise(
             Instead(
                 split=split_interleaved,
                 merge=merge_interleaved,
-                scale=lambda X: X.shape[-1] ** -0.5,
+                scale=lambda X, H: X.shape[-1] ** -0.5,
                 add_head_axis=lambda keep: keep,
             ),
         ),
@@ -164,13 +165,13 @@ MULTI_HEAD = Exercise(
             "order_repaired_only",
             "repaired the order of the features: two things are left",
             "What is each score a sum over? And what does a mask for each sequence meet in the scores?",
-            Instead(scale=lambda X: X.shape[-1] ** -0.5, add_head_axis=lambda keep: keep),
+            Instead(scale=lambda X, H: X.shape[-1] ** -0.5, add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "mask_repaired_only",
             "repaired the mask: two things are left",
             "What is each score a sum over? And which features does head 0 get, beside your `split_heads`?",
-            Instead(split=split_interleaved, merge=merge_interleaved, scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(split=split_interleaved, merge=merge_interleaved, scale=lambda X, H: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "dealt_like_cards",
@@ -202,7 +203,13 @@ MULTI_HEAD = Exercise(
             "scaled_by_sqrt_d_model",
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
             "Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
-            Instead(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(scale=lambda X, H: X.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "scaled_by_the_number_of_heads",
+            "divided the scores by $\\sqrt{H}$, the root of the *number* of heads",
+            "A score is a sum over the features of one head: take the root of how many these are.",
+            Instead(scale=lambda X, H: H**-0.5),
         ),
         Misconception(
             "split_without_transpose",
@@ -236,7 +243,7 @@ MULTI_HEAD = Exercise(
         ),
         Misconception(
             "mask_needs_a_batch",
-            "most likely counted the mask's axes from the front: an (n_q, n_k) mask, without a batch, does not fit",
+            "counted the mask's axes from the front: an (n_q, n_k) mask, without a batch, does not fit",
             "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
             Instead(add_head_axis=lambda keep: None if keep is None else keep.unsqueeze(1)),
             raises=True,

@@ -57,6 +57,16 @@ def _head_shares(
     return answer
 
 
+def _but(**replaced):
+    """The right three numbers, of which one is replaced."""
+
+    def answer(A, length):
+        right = dict(zip(("before", "first", "after"), ref.head_shares(A, length), strict=True))
+        return tuple((right | {name: make(A, length) for name, make in replaced.items()}).values())
+
+    return answer
+
+
 def _one_axis_of_heads(A, length):
     i, j = torch.arange(1, length), torch.arange(length, 2 * length)
     picked = A[:, i, i - 1], A[:, i, 0], A[:, j, j - length + 1]
@@ -129,6 +139,40 @@ HEAD_SHARES = Exercise(
             "averaged `before` and `first` over both readings",
             "These two are measured where nothing repeats yet: in rows 1 to `length - 1`.",
             Instead(last_row=2),
+        ),
+        Misconception(
+            "before_in_both_readings",
+            "averaged `before` over both readings",
+            "It is measured where nothing repeats yet: in rows 1 to `length - 1`. A diagonal of the whole table has the second reading "
+            "in it, too.",
+            _but(before=lambda A, length: A.diagonal(-1, -2, -1).mean(-1)),
+        ),
+        Misconception(
+            "diagonal_of_the_first_axes",
+            "took a diagonal of the *first* two axes, which are those of the tokens only where no axis of heads stands in front",
+            "`diagonal` takes axes 0 and 1 unless you name two others: `dim1=-2, dim2=-1`.",
+            _but(before=lambda A, length: A.diagonal(-1)[..., : length - 1].mean(-1)),
+            also=(
+                _but(after=lambda A, length: A.diagonal(1 - length)[..., 1:].mean(-1)),
+                _but(
+                    before=lambda A, length: A.diagonal(-1)[..., : length - 1].mean(-1),
+                    after=lambda A, length: A.diagonal(1 - length)[..., 1:].mean(-1),
+                ),
+            ),
+        ),
+        Misconception(
+            "above_the_diagonal",
+            "took the weight on the token that comes *after* each one for `before`",
+            "Row $i$ asks, and the token before it stands in column $i - 1$: below the diagonal, where a negative offset lies.",
+            _but(before=lambda A, length: A.diagonal(1, -2, -1)[..., : length - 1].mean(-1)),
+            also=(Instead(back=-1), _but(before=lambda A, length: A.diagonal(1, -2, -1).mean(-1))),
+        ),
+        Misconception(
+            "last_row_left_out",
+            "left out of `after` the last token of the second reading",
+            "After the last token of the first reading came the first of the second, in column `length`: a block that ends with the "
+            "first reading has no such column.",
+            _but(after=lambda A, length: A[..., length:, :length].diagonal(1, -2, -1).mean(-1)),
         ),
         Misconception(
             "token_0_counted",

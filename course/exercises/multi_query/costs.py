@@ -133,7 +133,8 @@ def _machine(draw: Draw, sizes, ratio):
 
 def _bound(ratio, long):
     def make(draw: Draw):
-        B, L, d, G = draw.sizes(4, low=3, high=11)  # none is a factor of the formula's own, 2
+        # none is a factor of the formula's own, 2; `ratio` is no whole number, or it could be B
+        B, L, d, G = draw.sizes(4, low=3, high=11)
         n = draw.integer(40, 90) if long else 3
         sizes = {
             "P": draw.integer(900, 2000),
@@ -195,9 +196,9 @@ DECODE_TIME_FLOOR = Exercise(
     tolerance=COUNTED,
     cases=(
         Case("a long context on a fast processor", _bound(0.2, True)),
-        Case("a short context on a slow processor", _bound(4.0, False)),
+        Case("a short context on a slow processor", _bound(4.3, False)),
         Case("a short context on a fast processor", _bound(0.3, False)),
-        Case("a long context on a slow processor", _bound(3.0, True)),
+        Case("a long context on a slow processor", _bound(3.4, True)),
         Case("parameters that wait for arithmetic, caches that wait for memory", _mixed),
     ),
     hints=(
@@ -344,11 +345,16 @@ TOKENS_A_SECOND = Exercise(
             "returned the time of one token",
             "The number of tokens in a second is asked for: one over the time of one.",
             lambda: 2 * 6.74e9 / 2.039e12,
-            also=(lambda: 1e3 * 2 * 6.74e9 / 2.039e12,),
+        ),
+        Misconception(
+            "milliseconds_of_a_token",
+            "returned the time of one token, in milliseconds",
+            "The number of tokens in a second is asked for: one over the time of one, in seconds.",
+            lambda: 1e3 * 2 * 6.74e9 / 2.039e12,
         ),
         Misconception(
             "the_border",
-            "returned the border of the table, FLOPs per byte",
+            "returned the border, FLOPs per byte",
             "The two numbers are near each other by chance. Divide the bytes of a second by the bytes of a token.",
             lambda: 312e12 / 2.039e12,
         ),

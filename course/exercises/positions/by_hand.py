@@ -118,6 +118,19 @@ FULL_TURN = Exercise(
             lambda: 10_000 ** (126 / 128),
         ),
         Misconception(
+            "exponent_turned",
+            "gave the exponent a minus, and so a turn that is done after a fraction of one token",
+            "$\\theta$ is *radians per token*, and small for a slow pair. Does a small $\\theta$ make a turn shorter or longer?",
+            lambda: 2 * math.pi * 10_000 ** (-126 / 128),
+            also=(lambda: 360 * 10_000 ** (-126 / 128),),
+        ),
+        Misconception(
+            "degrees_for_radians",
+            "took a full turn for 360: $\\theta$ counts in radians",
+            "A full turn has $2\\pi$ radians.",
+            lambda: 360 * 10_000 ** (126 / 128),
+        ),
+        Misconception(
             "exponent_halved",
             "used the exponent $i/d$ in place of $2i/d$",
             "The last pair, $i = 63$, has the exponent $2 \\cdot 63 / 128$.",

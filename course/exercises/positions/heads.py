@@ -254,7 +254,7 @@ LOOK_BACK = Exercise(
         Misconception(
             "too_soft",
             "found the right token, but the scores lie too close together: the softmax spreads its weight",
-            "Scores grow with the product of the lengths: make the entries larger, 8 for instance. And let pairs that turn fast take part: only they tell a token from its neighbours.",
+            "Scores grow with the product of the lengths: make the entries larger, 8 for instance. And let many pairs take part: fast ones tell a token from its neighbours, slower ones tell one turn of the fast from the next.",
             _constant(lambda s: -s, 1.0),
         ),
     ),
@@ -286,6 +286,24 @@ def _roles(A, period, *, back=1, after=1, early=0, count=lambda rows, n: len(row
     return tuple(found)
 
 
+def _but(**replaced):
+    """The right two means, of which one is replaced."""
+
+    def answer(A, period):
+        right = dict(zip(("previous", "induction"), ref.head_roles(A, period), strict=True))
+        return tuple((right | {name: make(A, period) for name, make in replaced.items()}).values())
+
+    return answer
+
+
+def _previous_of_the_first_axes(A, period):
+    return A.diagonal(-1).mean(-1)
+
+
+def _induction_of_the_first_axes(A, period):
+    return A.diagonal(1 - period)[..., 1:].mean(-1)
+
+
 def _diagonals(A, period):
     return A.diagonal(-1, -2, -1).mean(-1), A.diagonal(1 - period, -2, -1)[..., 1:].mean(-1)
 
@@ -306,7 +324,7 @@ HEAD_ROLES = Exercise(
     tensors=True,
     kind="use",
     difficulty=2,
-    minutes=5,
+    minutes=10,
     cases=(
         Case("seven tokens, two heads", _patterns(2, 7, 3, 4)),
         Case("eleven tokens, five heads", _patterns(5, 11, 3, 7)),
@@ -344,9 +362,23 @@ HEAD_ROLES = Exercise(
         ),
         Misconception(
             "all_rows_counted",
-            "averaged over all rows, also those that have no token before or no earlier copy",
-            "Leave out row 0 for the first mean, and rows below the period for the second.",
+            "divided by the number of all rows, also of those that have no token before or no earlier copy",
+            "Row 0 does not count in the first mean, and rows below the period do not in the second.",
             Instead(count=lambda rows, n: n),
+            also=(
+                _but(previous=lambda A, period: A.diagonal(-1, -2, -1).sum(-1) / A.shape[-1]),
+                _but(induction=lambda A, period: A.diagonal(1 - period, -2, -1)[..., 1:].sum(-1) / A.shape[-1]),
+            ),
+        ),
+        Misconception(
+            "diagonal_of_the_first_axes",
+            "took a diagonal of the *first* two axes, of heads and queries",
+            "`diagonal` takes axes 0 and 1 unless you name two others: `dim1=-2, dim2=-1`.",
+            _but(previous=_previous_of_the_first_axes),
+            also=(
+                _but(induction=_induction_of_the_first_axes),
+                _but(previous=_previous_of_the_first_axes, induction=_induction_of_the_first_axes),
+            ),
         ),
         Misconception(
             "a_whole_diagonal",

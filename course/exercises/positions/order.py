@@ -89,6 +89,14 @@ PERMUTATION_GAP = Exercise(
             also=(Instead(inside=lambda rows, order: rows[torch.argsort(order)]),),
         ),
         Misconception(
+            "other_permutation",
+            "reordered by the permutation that *undoes* `order`, on both sides",
+            "`order[i]` says which row of $X$ comes to place $i$, so row $i$ of $P$ has its 1 in *column* `order[i]`.",
+            Instead(
+                inside=lambda rows, order: rows[torch.argsort(order)], outside=lambda rows, order: rows[torch.argsort(order)]
+            ),
+        ),
+        Misconception(
             "signed_maximum",
             "took the largest difference with its sign, so large negative ones went unseen",
             "Take the absolute value before the maximum.",

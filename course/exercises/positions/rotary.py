@@ -49,6 +49,14 @@ def _clocks(pos, d, base, *, factor=2.0, first=0, sign=-1.0, width=lambda d: d, 
     return pos[..., None].to(wanted) * theta.to(wanted)
 
 
+def _row_numbers(pos, d, base):
+    return _clocks(torch.arange(pos.shape[-1]), d, base, dtype=lambda _: torch.float32)
+
+
+def _row_numbers_of_the_first_axis(pos, d, base):
+    return _clocks(torch.arange(len(pos)), d, base, dtype=lambda _: torch.float32)
+
+
 def _outer(pos, d, base):
     wide = torch.promote_types(pos.dtype, torch.float32)
     theta = torch.exp(-torch.arange(0, d, 2, dtype=wide) * torch.log(torch.tensor(base, dtype=wide)) / d)
@@ -102,6 +110,13 @@ ROPE_ANGLES = Exercise(
             "let the frequencies grow from 1 to nearly $b$: the sign of the exponent is missing",
             "$\\theta_i = b^{-2i/d}$ falls from 1 to nearly $1/b$.",
             Instead(sign=1.0),
+        ),
+        Misconception(
+            "positions_ignored",
+            "numbered the rows 0, 1, 2, … and did not look at what `pos` holds",
+            "A row's place in the tensor is not its position in the text. The angles are made of the entries of `pos`.",
+            Before(lambda pos, **_: {"pos": torch.arange(pos.shape[-1]).expand(pos.shape).to(pos.dtype)}),
+            also=(_row_numbers, _row_numbers_of_the_first_axis),
         ),
         Misconception(
             "base_ignored",
@@ -257,7 +272,7 @@ APPLY_ROPE = Exercise(
     title="Rotate queries and keys",
     points=3,
     difficulty=3,
-    minutes=11,
+    minutes=15,
     reference=ref.apply_rope,
     recipe=_two_terms,
     tensors=True,
@@ -301,6 +316,12 @@ APPLY_ROPE = Exercise(
             "the half-split layout",
             "Neighbours share an angle: $\\theta_0, \\theta_0, \\theta_1, \\theta_1, \\dots$ (`repeat_interleave`, not `cat`).",
             Instead(line_up=_side_by_side),
+        ),
+        Misconception(
+            "partners_half_a_width_away",
+            "gave neighbours one angle, but fetched the partner of each entry from half a width away, as the half-split layout has it",
+            "Here the partners are neighbours, too: entry $2i$ goes with entry $2i + 1$.",
+            Instead(quarter=_halves_turned),
         ),
         Misconception(
             "rotated_backwards",

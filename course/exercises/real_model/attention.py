@@ -168,8 +168,8 @@ GROUPED_ATTENTION = Exercise(
         ),
         Misconception(
             "scaled_by_d",
-            "divided the scores by $d$, not by its root",
-            "Divide by $\\sqrt{d}$.",
+            "divided the scores by $d$ in all, not by its root",
+            "Divide by $\\sqrt{d}$, once: `gqa_grouped` does it too.",
             Instead(scale=lambda self, d: 1 / d),
         ),
         Misconception(

@@ -27,7 +27,7 @@ def _no_number(theirs):
     return wrong
 
 
-def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negative=()):
+def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negative=(), close=CLOSE):
     """Layers whose largest numbers are about `sizes`; those in `wrong` are spoiled, all are rounded."""
 
     def make(draw: Draw):
@@ -37,7 +37,7 @@ def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negativ
         ours = [
             a + ROUNDING * np.abs(b).max() * draw.uniform(*b.shape, low=-1.0, high=1.0) for a, b in zip(ours, theirs, strict=True)
         ]
-        return {"ours": ours, "theirs": theirs, "close": CLOSE}
+        return {"ours": ours, "theirs": theirs, "close": close}
 
     return make
 
@@ -46,6 +46,7 @@ def _first(
     *,
     measure=torch.max,
     among=lambda b, theirs: b,
+    of=lambda a, b: b,
     size=lambda b, measure: measure(b.abs()),
     gap=torch.abs,
     agree=lambda gap, limit: gap <= limit,
@@ -57,7 +58,7 @@ def _first(
 
     def answer(ours, theirs, close):
         for i, (a, b) in order(list(enumerate(zip(ours, theirs, strict=True)))):
-            if not agree(measure(gap(a - b)), close * size(among(b, theirs), measure)).all():
+            if not agree(measure(gap(a - b)), close * size(among(of(a, b), theirs), measure)).all():
                 return i + counted_from
         return none(theirs) + counted_from
 
@@ -100,6 +101,8 @@ FIRST_DIFFERENCE = Exercise(
         Case("a layer of negative numbers", _models((6, 3, 4), (2,), negative=(0,))),
         Case("a number that is none", _models((2, 3, 5, 7), (1,), _no_number), edge=0.2),
         Case("no difference", _models((3, 2, 11, 5, 7), ()), edge=0.2),
+        Case("a wide limit", _models((3, 5, 2), (1,), lambda theirs: 1.6 * theirs, close=0.5), edge=0.2),
+        Case("a layer of zeros", _models((3, 0, 2), (2,)), edge=0.2),
     ),
     hints=(
         "What may two right layers differ by, and what makes that small for one layer and large for another?",
@@ -122,10 +125,17 @@ FIRST_DIFFERENCE = Exercise(
             Instead(agree=lambda gap, limit: ~(gap > limit)),
         ),
         Misconception(
+            "limit_excluded",
+            "called two layers different that differ by the limit itself: two layers of zeros do",
+            "They differ by **more** than the limit: what is equal to it is allowed. Ask for `<=`, then take `not`.",
+            Instead(agree=lambda gap, limit: gap < limit),
+        ),
+        Misconception(
             "mean_difference",
             "averaged the differences: one wrong number among many does not show",
             "The **largest** difference. One token may be wrong where all others are right.",
             Instead(measure=torch.mean),
+            also=(Instead(measure=torch.mean, size=lambda b, measure: b.abs().max()),),
         ),
         Misconception(
             "signed",
@@ -144,6 +154,12 @@ FIRST_DIFFERENCE = Exercise(
             "allowed each number a share of its own size: rounding in a number near 0 looks like a mistake",
             "The limit is one number for a layer: `close` times its **largest** absolute value. (`allclose` has `atol` for this.)",
             Instead(measure=lambda x: x),
+        ),
+        Misconception(
+            "limit_of_ours",
+            "took the limit from the largest number of ours: where ours are too large, more is forgiven",
+            "What is right is `theirs`: the limit is `close` times *its* largest absolute value.",
+            Instead(of=lambda a, b: a),
         ),
         Misconception(
             "one_scale_for_all",

@@ -47,7 +47,8 @@ def _greedy(draw: Draw):
         weights, ids = probes.llama(draw), probes.ids(draw, 2, 3)
         given = {"weights": probes.as_tensors(weights), "capacity": 64}
         if _clear(given, ids) and len(set(ref.Llama(**given).generate(torch.from_numpy(ids), 5).flatten().tolist())) > 3:
-            return Script({"weights": weights, "capacity": 64}, None, (Call("generate", {"ids": ids, "n": 5}), LENGTH))
+            first = Call("extend", {"ids": probes.ids(draw, 2, 2)})  # another text: `generate` begins anew
+            return Script({"weights": weights, "capacity": 64}, None, (first, Call("generate", {"ids": ids, "n": 5}), LENGTH))
 
 
 def _clear(given, ids):

@@ -105,6 +105,18 @@ SDPA = Exercise(
             Instead(scale=Of(lambda Q, K, V: 1 / Q.shape[-1])),
         ),
         Misconception(
+            "half_of_d",
+            "divided the scores by $d_k / 2$: half of the number, not its root",
+            "`**` comes before `/`: `d_k ** 1/2` is `(d_k ** 1) / 2`. Use your `scaled_scores`.",
+            Instead(scale=Of(lambda Q, K, V: 2 / Q.shape[-1])),
+        ),
+        Misconception(
+            "no_exponential",
+            "divided the scores themselves by their sum: there is no exponential, and weights can be negative",
+            "Scores have any sign. The softmax takes $e^s$ first, then divides by the sum.",
+            Instead(softmax=lambda S, dim: S / S.sum(dim, keepdim=True)),
+        ),
+        Misconception(
             "scaled_by_sqrt_d_v",
             "scaled by $1/\\sqrt{d_v}$, the width of the **values**",
             "The dot product sums over the $d_k$ features of query and key; $d_v$ takes no part in the scores.",
@@ -145,6 +157,13 @@ SDPA = Exercise(
             "got the values right, but cut the weights off from `Q` and `K`: no gradient reaches them",
             "Stay in torch from start to end: no `.detach()`, `.item()`, `.numpy()` or `torch.no_grad()` on the way.",
             After(lambda out, Q, K, V: (out[1].detach() @ V, out[1].detach())),
+        ),
+        Misconception(
+            "scores_for_weights",
+            "returned the scores where the weights are asked for",
+            "The weights are what the softmax makes of the scores: return that.",
+            After(lambda out, Q, K, V: (out[0], ref.scaled_scores(Q, K))),
+            also=(After(lambda out, Q, K, V: (out[0], Q @ K.mT)),),
         ),
         Misconception(
             "weights_first",

@@ -32,6 +32,17 @@ def _spread(a):
     return torch.diag(a * (1 - a))
 
 
+def _on_the_diagonal(rule):
+    """The right entries beside the diagonal, others on it."""
+
+    def answer(s):
+        a = _weights(s)
+        beside = -torch.outer(a, a)
+        return beside - torch.diag(beside.diagonal()) + torch.diag(rule(a))
+
+    return answer
+
+
 def _jacobian(s, *, weights=_weights, diagonal=torch.diag, product=torch.outer, sign=-1.0):
     a = weights(s)
     return diagonal(a) + sign * product(a, a)
@@ -40,6 +51,13 @@ def _jacobian(s, *, weights=_weights, diagonal=torch.diag, product=torch.outer, 
 def _entry_by_entry(s):
     a, m = _weights(s), len(s)
     return torch.stack([torch.stack([a[j] * (float(j == i) - a[i]) for i in range(m)]) for j in range(m)])
+
+
+def _row_by_row(s):
+    leaf = s.detach().clone().requires_grad_(True)
+    with torch.enable_grad():
+        a = torch.softmax(leaf, dim=-1)
+        return torch.stack([torch.autograd.grad(weight, leaf, retain_graph=True)[0] for weight in a])
 
 
 SOFTMAX_JACOBIAN = Exercise(
@@ -72,6 +90,8 @@ SOFTMAX_JACOBIAN = Exercise(
             "asked PyTorch for the derivative: autograd is switched off while this exercise is checked",
             "Write the two parts of $J$ by hand: the exercise is their rule.",
             lambda s: torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=-1), s),
+            also=(_row_by_row,),
+            raises=True,
         ),
         Misconception(
             "diagonal_only",
@@ -96,6 +116,26 @@ SOFTMAX_JACOBIAN = Exercise(
             "wrote $a_j (1 - a_l)$ in every entry",
             "The 1 belongs on the diagonal only. Off the diagonal the entry is $-a_j a_l$.",
             Instead(diagonal=lambda a: a[:, None]),
+        ),
+        Misconception(
+            "no_diagonal",
+            "have $-a_j a_l$ in every entry: nothing is added on the diagonal",
+            "That is the rule for $j \\ne l$. For $j = l$ the numerator depends on the score as well: work out "
+            "$\\partial a_j / \\partial s_j$ on its own.",
+            Instead(diagonal=torch.zeros_like),
+        ),
+        Misconception(
+            "another_diagonal",
+            "did not put on the diagonal what the rule for $j = l$ gives",
+            "On the diagonal the score stands in the numerator *and* in the denominator: work out $\\partial a_j / \\partial s_j$ "
+            "with both. Each column must sum to 0.",
+            _on_the_diagonal(lambda a: a),
+            also=(
+                _on_the_diagonal(lambda a: 1 - a),
+                _on_the_diagonal(torch.ones_like),
+                _on_the_diagonal(torch.zeros_like),
+                _on_the_diagonal(torch.square),
+            ),
         ),
         Misconception(
             "identity_for_diagonal",
@@ -170,13 +210,17 @@ def _row_sum(A, dA):
     return (A * dA).sum(-1, keepdim=True)
 
 
-def _walked_back(Q, K, V, dO, *, forward=-0.5, of_q=-0.5, of_k=-0.5, minus=_row_sum, times=lambda A: A, turn=lambda A: A.mT):
+def _walked_back(
+    Q, K, V, dO, *, forward=-0.5, of_q=-0.5, of_k=-0.5, minus=_row_sum, times=lambda A: A, turn=lambda A: A.mT, keys_first=False,
+    other=False,
+):  # fmt: skip
     """The scores were multiplied by `d_k ** forward`, and their gradient by `of_q` and `of_k` on the way to dQ and dK."""
     d_k = Q.shape[-1]
     A = torch.softmax(Q @ K.mT * d_k**forward, dim=-1)
-    dA = dO @ V.mT
+    dA = V @ dO.mT if keys_first else dO @ V.mT
     dS = times(A) * (dA - minus(A, dA))
-    return dS @ K * d_k**of_q, dS.mT @ Q * d_k**of_k, turn(A) @ dO
+    for_q, for_k = (Q, K) if other else (K, Q)
+    return dS @ for_q * d_k**of_q, dS.mT @ for_k * d_k**of_k, turn(A) @ dO
 
 
 def _nothing(A, dA):
@@ -278,6 +322,24 @@ SDPA_BACKWARD = Exercise(
             Instead(minus=lambda A, dA: dA.sum(-1, keepdim=True)),
         ),
         Misconception(
+            "row_sum_not_multiplied",
+            "multiplied `dA` by $A$, but not the row sum that is subtracted from it",
+            "The Jacobian has an $A_{ij}$ in both of its parts: take the row sum from `dA` first, then multiply the difference by $A$.",
+            Instead(minus=lambda A, dA: _row_sum(A, dA) / A),
+        ),
+        Misconception(
+            "keys_first",
+            "have the keys on the rows of `dA`: it is the transpose of what $A$ has room for",
+            "`dA` has the shape of $A$, a row for each query: `dO` stands on the left of that product.",
+            Instead(keys_first=True),
+        ),
+        Misconception(
+            "own_partner",
+            "multiplied `dS` by $Q$ where `dQ` is made, and by $K$ where `dK` is made",
+            "A score is a product of a query and a key. Its derivative with respect to the one is the *other*.",
+            Instead(other=True),
+        ),
+        Misconception(
             "summed_over_queries",
             "summed $A \\odot dA$ over the queries instead of the keys",
             "The softmax works within one query's row, so does its Jacobian: sum over the last axis.",
@@ -324,6 +386,13 @@ SDPA_BACKWARD = Exercise(
             "returned `dV` first, as the way back meets it",
             "The docstring says $(dQ, dK, dV)$.",
             After(lambda out, **_: (out[2], out[0], out[1])),
+        ),
+        Misconception(
+            "in_another_order",
+            "returned the three gradients in another order than they are asked for",
+            "The docstring says $(dQ, dK, dV)$.",
+            After(lambda out, **_: (out[2], out[1], out[0])),
+            also=(After(lambda out, **_: (out[0], out[2], out[1])), After(lambda out, **_: (out[1], out[2], out[0]))),
         ),
         Misconception(
             "queries_and_keys_exchanged",

@@ -78,6 +78,18 @@ SCALED_SCORES = Exercise(
             After(lambda out, Q, K: out / math.sqrt(Q.shape[-1])),
         ),
         Misconception(
+            "half_of_d",
+            "divided by $d_k / 2$: half of the number, not its root",
+            "`**` comes before `/`: `d_k ** 1/2` is `(d_k ** 1) / 2`. Write `** 0.5`, or `math.sqrt`.",
+            After(lambda out, Q, K: out * 2 / math.sqrt(Q.shape[-1])),
+        ),
+        Misconception(
+            "twice_d",
+            "divided by $d_k$ and then by 2",
+            "`**` comes before `/`, and divisions go from left to right: `x / d ** 1/2` is `(x / d) / 2`. Write `** 0.5`, or `math.sqrt`.",
+            After(lambda out, Q, K: out / math.sqrt(Q.shape[-1]) / 2),
+        ),
+        Misconception(
             "multiplied_by_sqrt_d",
             "multiplied by $\\sqrt{d_k}$ where you should divide",
             "The dot products are already too large for a large $d_k$: divide by $\\sqrt{d_k}$.",

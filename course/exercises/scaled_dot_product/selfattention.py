@@ -182,18 +182,23 @@ def _square_heads(draw: Draw):
 
 
 def _saturated(draw: Draw):
-    """Scores so far apart that all weights but one are 0 in any precision."""
+    """Scores so far apart that all weights but one are 0 in any precision; the second query's are all 0 or less: no `exp` overflows."""
     Q, K = np.zeros((2, 3)), draw.normal(5, 3)
-    Q[:, 0], K[:, 0] = 100.0, draw.rng.permutation([0.0, 100.0, 200.0, 300.0, 400.0])
+    Q[:, 0], K[:, 0] = (100.0, -100.0), draw.rng.permutation([0.0, 100.0, 200.0, 300.0, 400.0])
     return {"Q": Q, "K": K}
 
 
-def _statistics(*, spread=None, entropy=None, scores=ref.scaled_scores):
+def _plain_softmax(S, dim):
+    E = torch.exp(S)
+    return E / E.sum(dim, keepdim=True)
+
+
+def _statistics(*, spread=None, entropy=None, scores=ref.scaled_scores, softmax=torch.softmax):
     """Both numbers of the scores and weights, with another rule for one of them."""
 
     def answer(Q, K):
         S = scores(Q, K)
-        A = torch.softmax(S, dim=-1)
+        A = softmax(S, dim=-1)
         return (
             S.std(dim=-1, correction=0) if spread is None else spread(S),
             torch.special.entr(A).sum(-1) if entropy is None else entropy(A),
@@ -237,6 +242,12 @@ HEAD_STATISTICS = Exercise(
             "computed `a * log(a)`, which is NaN for a weight that has underflowed to 0",
             "Its limit is 0. Use `torch.special.entr`, or take the logarithm by `log_softmax`.",
             Instead(entropy=lambda A: -(A * A.log()).sum(-1)),
+        ),
+        Misconception(
+            "unstable_softmax",
+            "took `exp` of the scores as they are, which overflows for scores in the thousands: the weights are NaN before you measure them",
+            "Use `torch.softmax`, or the weights that your `sdpa` returns.",
+            Instead(softmax=_plain_softmax),
         ),
         Misconception(
             "small_number_in_the_logarithm",
@@ -302,6 +313,12 @@ def _turned(form):
     return lambda: (torch.tensor(form), torch.eye(2))
 
 
+def _rotated(degrees, length, mirrored=False):
+    """Queries turned clockwise, or mirrored, and made `length` times as long."""
+    c, s = length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))
+    return _turned([[c, s], [s, -c]] if mirrored else [[c, -s], [s, c]])
+
+
 def _wide():
     W_Q, W_K = ref.choose_projections()
     return torch.cat([W_Q, 0 * W_Q], dim=1) * 2, torch.cat([W_K, W_K], dim=1)
@@ -313,7 +330,7 @@ CHOOSE_PROJECTIONS = Exercise(
     points=3,
     kind="design",
     difficulty=3,
-    minutes=12,
+    minutes=14,
     reference=ref.choose_projections,
     behaviour="attention_course.designs:looks_in_a_ring",
     tensors=True,
@@ -329,9 +346,10 @@ CHOOSE_PROJECTIONS = Exercise(
     misconceptions=(
         Misconception(
             "too_short",
-            "made all four look at the right word, but with weights below 0.9 (the 1s)",
+            "made all four look at the right word, but not each of them with a weight of 0.9 (the 1s)",
             "Multiply $W_Q$ by a larger number: the differences of the scores grow with it.",
             _turned([[0.0, -1.0], [1.0, 0.0]]),
+            also=tuple(_rotated(*turn) for turn in ((90, 2), (75, 2.0), (75, 3), (100, 1.5), (100, 2.5))),
         ),
         Misconception(
             "other_way",
@@ -349,15 +367,56 @@ CHOOSE_PROJECTIONS = Exercise(
         ),
         Misconception(
             "turned_too_little",
-            "made *she* and *pear* look at the next word, but *ate* and *sweet* still at themselves (the -1s): the queries of these two point "
-            "too near to their own keys",
-            "Write down the query of *ate* and its dot products with *ate* and with *pear*. Which way must it go on?",
+            "made some words look at the next one, but others still at themselves (the -1s): the queries of these point too near to "
+            "their own keys",
+            "Take such a word. Write down its query, and the dot products with its own key and with the next word's. Which way must it go on?",
             _turned([[5.0, -5.0], [5.0, 5.0]]),
+            also=tuple(_rotated(*turn) for turn in ((20, 5), (30, 5), (50, 1), (45, 2.5), (60, 1), (60, 2), (65, 2), (65, 5))),
+        ),
+        Misconception(
+            "turned_too_far",
+            "made some words look at the next one, but others at a word that is neither they themselves nor next to them in the ring (the 0s)",
+            "Take such a word, and draw its query among the keys. Which key does it point at, and which way back is the next word's?",
+            _rotated(110, 5),
+            also=tuple(
+                _rotated(*turn) for turn in ((110, 1), (110, 2), (110, 3), (125, 1), (125, 2), (125, 12), (150, 1), (150, 12))
+            ),
+        ),
+        Misconception(
+            "before_and_behind",
+            "made some words look at the next one, and others at the one *before* them (the -2s)",
+            "All four have to be moved the same way round. A turn does that, and a mirror does not: what signs do its two numbers "
+            "off the diagonal have?",
+            _rotated(220, 5, mirrored=True),
+            also=tuple(
+                _rotated(*turn, mirrored=True)
+                for turn in ((55, 1), (210, 1), (250, 1), (250, 2), (260, 5), (270, 5), (275, 5), (280, 1), (70, 5), (60, 5))
+            )
+            + tuple(_rotated(*turn, mirrored=True) for turn in ((50, 1), (50, 20), (85, 1.5), (90, 1), (90, 2))),
+        ),
+        Misconception(
+            "some_at_themselves_some_elsewhere",
+            "made only one or two words look at the next one, and others at themselves (the -1s) or at a word elsewhere (the 0s)",
+            "All four have to be moved the same way round. A turn does that, and a mirror does not: what signs do its two numbers "
+            "off the diagonal have?",
+            _rotated(125, 1.5, mirrored=True),
+            also=tuple(_rotated(*turn, mirrored=True) for turn in ((125, 1), (190, 1), (195, 5), (205, 2.5))),
+        ),
+        Misconception(
+            "none_at_the_next",
+            "made none of the four look at the next word",
+            "Take *ate*: write down its query, and its dot products with the four keys. Where must the query point, so that "
+            "*pear* has the largest?",
+            _rotated(205, 5),
+            also=(
+                *(_rotated(turn, 5) for turn in (222, 240, 293, 310, 337)),
+                *(_rotated(turn, 5, mirrored=True) for turn in (0, 180, 330, 10)),
+            ),
         ),
         Misconception(
             "half_a_turn",
-            "turned the queries by half a turn: a word then looks at what lies opposite to it, and for most words the next one of the ring is nearer",
-            "Half of that turn is enough.",
+            "made none of the four look at the next word, at itself or at the one before it (the 0s)",
+            "Half a turn takes the queries too far: half of that is enough. And if all scores are alike, no word is chosen.",
             _turned([[-12.0, 0.0], [0.0, -12.0]]),
         ),
         Misconception(

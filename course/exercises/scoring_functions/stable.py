@@ -142,7 +142,7 @@ SOFTMAX = Exercise(
         ),
         Misconception(
             "in_place",
-            "have the right weights, but wrote them over the scores that were passed in",
+            "have the right weights, but changed the scores that were passed in",
             "The caller may still need the scores. Write `x = x - …`, which makes a new array, and not `x -= …`.",
             After(_written_over),
         ),

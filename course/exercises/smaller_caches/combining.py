@@ -83,6 +83,12 @@ def _in_place(c, bits, block):
     return y
 
 
+def _newest_kept(c, bits, block):
+    """The newest block is left as it is, also where it is full."""
+    stay = (c.shape[-2] - 1) // block * block
+    return torch.cat([_in_place(c[..., :stay, :], bits, block), c[..., stay:, :]], dim=-2)
+
+
 ROUND_LATENTS = Exercise(
     "round_latents",
     title="Two savings at once",
@@ -118,10 +124,22 @@ ROUND_LATENTS = Exercise(
             Instead(cut=_full_ones_together),
         ),
         Misconception(
+            "no_blocks",
+            "rounded the whole text at once: levels must be known before all tokens are",
+            "Cut into blocks of `block` tokens, round each full one by itself, and leave the rest as it is.",
+            Instead(cut=lambda c, block: [c], rest=lambda part, bits, block: ref.round_to_bits(part, bits, -2)),
+        ),
+        Misconception(
             "rest_rounded",
             "rounded the newest tokens too, which fill no block yet: with each further token their levels would change",
             "A part of fewer than `block` tokens stays as it is.",
             Instead(rest=lambda part, bits, block: ref.round_to_bits(part, bits, -2)),
+        ),
+        Misconception(
+            "newest_block_kept",
+            "left the newest block as it is, also where it is full",
+            "How many full blocks do 21 tokens make, in blocks of 7? The rest is what is behind them, and can be nothing.",
+            _newest_kept,
         ),
         Misconception(
             "rest_dropped",

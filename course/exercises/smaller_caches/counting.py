@@ -51,8 +51,8 @@ REMADE_RATIO = Exercise(
         ),
         Misconception(
             "averages_of_values",
-            "let each head average 64 numbers for a token; what it averages are latents, of 128 numbers",
-            "No value is made for a cached token: the averages are of $r$ = 128 numbers for each of 9 heads.",
+            "let each head average 64 numbers for a token where it averages latents, of 128, or left the scores out (the sum is the same)",
+            "Beside the keys, each of 9 heads has a score of 64 features and a share of an average of $r$ = 128 numbers.",
             Instead(averaged=D),
         ),
         Misconception(
@@ -60,6 +60,13 @@ REMADE_RATIO = Exercise(
             "made the values again as well; $W_{UV}$ acts after the sum, once in a step",
             "Heads average latents. No value is made for a cached token.",
             Instead(sides=2, averaged=D),
+            also=(Instead(sides=2),),
+        ),
+        Misconception(
+            "no_averages",
+            "left out the averages: each head averages latents",
+            "9 averages of 128 numbers for each cached token: 2 · 9 · 128.",
+            Instead(averaged=0),
         ),
         Misconception(
             "absorbed",

@@ -68,6 +68,21 @@ def _by_cholesky(W, moment):
     return W @ Vh.mT, Vh
 
 
+def _of_the_inputs(W, moment):
+    U = torch.linalg.eigh(moment)[1].flip(-1)
+    return U, U.mT @ W
+
+
+def _of_the_inputs_transposed(W, moment):
+    U = torch.linalg.eigh(moment)[1].flip(-1)
+    return W.mT @ U, U.mT
+
+
+def _of_some_inputs(W, moment):
+    U = torch.linalg.eigh(moment)[1].flip(-1)[:, : W.shape[1]]
+    return U, U.mT @ W
+
+
 def _by_root_and_inverse(W, moment):
     """The textbook way: whiten the inputs, cut, and undo the whitening on the left."""
     values, Q = torch.linalg.eigh(moment)
@@ -87,7 +102,7 @@ OUTPUT_FACTORS = Exercise(
     title="The best matrix of a lower rank, for these inputs",
     points=2.5,
     difficulty=4,
-    minutes=12,
+    minutes=15,
     reference=ref.output_factors,
     recipe=Made(_factors),
     tensors=True,
@@ -157,6 +172,14 @@ OUTPUT_FACTORS = Exercise(
             also=(Instead(first=lambda columns: columns.mT.flip(-1)),),
         ),
         Misconception(
+            "inputs_directions",
+            "took the principal directions of the **inputs**, the eigenvectors of $\\Sigma$; what is to be kept are those of the outputs",
+            "The outputs' second moment is $W^\\top \\Sigma W$, with as many directions as $W$ has columns.",
+            _of_the_inputs,
+            also=(_of_the_inputs_transposed, _of_some_inputs),
+            raises=True,
+        ),
+        Misconception(
             "moment_inverted",
             "put the inverse of $\\Sigma$ between, so that what varies least counts most",
             "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$: with $\\Sigma$ itself.",
@@ -203,14 +226,22 @@ def _sizes(W_K, W_V, moment):
     return [(W * (moment @ W)).sum().sqrt() for W in (W_K, W_V)]
 
 
-def _latent(*, sizes=_sizes, undo=True, kept=lambda r, full: slice(0, r), factors=ref.output_factors):
+def _latent(
+    *,
+    sizes=_sizes,
+    back=lambda *both: both,
+    kept=lambda r, full: slice(0, r),
+    factors=ref.output_factors,
+    border=lambda W_K, full: W_K.shape[1],
+):
     """An answer with its own sizes to divide by, its own choice of directions, or its own factors."""
 
     def answer(W_K, W_V, moment, r):
         kappa, nu = sizes(W_K, W_V, moment)
         down, up = factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), moment)
-        rows, keys = kept(r, up.shape[0]), W_K.shape[1]
-        return down[:, rows], up[rows, :keys] * (kappa if undo else 1), up[rows, keys:] * (nu if undo else 1)
+        rows, keys = kept(r, up.shape[0]), border(W_K, up.shape[1])
+        kappa, nu = back(kappa, nu)
+        return down[:, rows], up[rows, :keys] * kappa, up[rows, keys:] * nu
 
     return answer
 
@@ -236,8 +267,8 @@ LATENT_WEIGHTS = Exercise(
     behaviour="attention_course.designs:products_of_a_latent",
     cases=(
         Case("two keys, one value, rank 2", _keys_and_values(4, 2, 1, 2)),
-        Case("two keys, two values, rank 3", _keys_and_values(5, 2, 2, 3)),
-        Case("full rank", _keys_and_values(5, 2, 2, 4), edge=0.2),
+        Case("three keys, one value, rank 2", _keys_and_values(5, 3, 1, 2)),
+        Case("full rank", _keys_and_values(6, 2, 2, 4), edge=0.2),
     ),
     hints=(
         "One latent must serve keys and values. Into which single matrix can you put both, and what would happen if keys were ten "
@@ -258,7 +289,7 @@ LATENT_WEIGHTS = Exercise(
             "sizes_not_undone",
             "divided by the sizes and never multiplied by them again",
             "`W_DKV @ W_UK` must be $W_K$ at full rank: multiply the ups by $\\kappa$ and $\\nu$.",
-            Instead(undo=False),
+            Instead(back=lambda *both: (1.0, 1.0)),
         ),
         Misconception(
             "sizes_squared",
@@ -277,6 +308,34 @@ LATENT_WEIGHTS = Exercise(
             "balanced with $\\Sigma$, but factored without it",
             "Hand the same `moment` to `output_factors`.",
             Instead(factors=lambda W, moment: ref.output_factors(W, _identity(moment))),
+        ),
+        Misconception(
+            "second_moment_twice",
+            "measured the sizes as norms of $\\Sigma W_K$ and $\\Sigma W_V$",
+            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$: the sum of `W_K * (moment @ W_K)`.",
+            Instead(sizes=lambda W_K, W_V, moment: [(moment @ W).norm() for W in (W_K, W_V)]),
+        ),
+        Misconception(
+            "sizes_exchanged",
+            "exchanged $\\kappa$ and $\\nu$",
+            "Divide keys by the keys' size, values by the values', and multiply each by its own again.",
+            Instead(sizes=lambda *given: _sizes(*given)[::-1]),
+            also=(Instead(back=lambda *both: both[::-1]),),
+        ),
+        Misconception(
+            "not_cut",
+            "kept all directions: the latent is to be `r` wide",
+            "`down[:, :r]` and `up[:r]`.",
+            Instead(kept=lambda r, full: slice(0, full)),
+            raises=True,
+        ),
+        Misconception(
+            "cut_elsewhere",
+            "split the rows of `up` elsewhere than behind the columns of the keys, which need not be as wide as the values",
+            "The keys have the first `W_K.shape[-1]` columns, the values the rest.",
+            Instead(border=lambda W_K, full: full // 2),
+            also=(Instead(border=lambda W_K, full: len(W_K) // 2),),
+            raises=True,
         ),
         Misconception(
             "last_directions",

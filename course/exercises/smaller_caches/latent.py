@@ -34,6 +34,15 @@ def _script(chunks, averages, *, batch=1, again=(), r=6, d_model=5, H=6, G=3, d=
     return make
 
 
+def _a_full_cache(draw: Draw):
+    """Twenty-four texts of as many tokens as there is room for: a right answer keeps r numbers for each, and little beside."""
+    batch, chunks, r = 24, (3, 4, 1), 6
+    calls = [Call("__call__", {"x": draw.normal(batch, n, 5).round(2)}) for n in chunks]
+    few = Call("__kept__", {"numbers": 3 * batch * sum(chunks) * r // 2})
+    layer = _layer(draw, r, d_model=5, H=6, G=3, d=4)
+    return Script({"layer": layer, "capacity": sum(chunks)}, None, (*calls, few, LENGTH))
+
+
 class _Latents:
     """A right answer in other words; each mistake is a subclass that changes one thing."""
 
@@ -66,6 +75,10 @@ class _Latents:
     def key_positions(self, start):
         return torch.arange(self.stored)
 
+    def last_seen(self, n):
+        """Which key is the last that the first of n queries sees."""
+        return self.stored - n
+
     def scale(self, d):
         return d**-0.5
 
@@ -90,7 +103,7 @@ class _Latents:
         of = [self.group(h) for h in range(self.W["H"])]
         scores = self.queries(x, start) @ self.keys(start)[:, of].mT
         scores = scores * self.scale(self.W["W_UK"].shape[1] // self.W["G"])
-        keep = torch.ones(n, self.stored, dtype=torch.bool).tril(self.stored - n)
+        keep = torch.ones(n, self.stored, dtype=torch.bool).tril(self.last_seen(n))
         return scores.masked_fill(~keep, -math.inf).softmax(-1) @ self.latents[:, None]
 
     def __call__(self, x):
@@ -105,6 +118,24 @@ def _resets_a_counter(self):
     """What is said of the length begins anew, and the cache goes on."""
     self.latents = getattr(self, "latents", None)
     self.begun = self.stored
+
+
+def _stores_twice(self, x):
+    """Right, and a copy of all latents beside them: what `append(c, c)` does."""
+    _Latents.store(self, x)
+    self.beside = self.latents.clone()
+
+
+def _keeps_keys(self, start):
+    """Right, and the keys stay."""
+    self.beside = _Latents.keys(self, start)
+    return self.beside
+
+
+def _no_positions_left(self, x, start):
+    """`pos[start:]` where the length was read too late."""
+    q = (x @ self.W["Wq"]).unflatten(-1, (self.W["H"], -1)).transpose(1, 2)
+    return self.rotate(q, torch.arange(self.stored)[self.stored :])
 
 
 def _rotated_latents(self, start):
@@ -164,7 +195,7 @@ LATENT_ATTENTION = Exercise(
     title="A cache of latents, with rotary positions",
     points=3,
     difficulty=4,
-    minutes=20,
+    minutes=30,
     reference=ref.LowRankAttention,
     recipe=Made(_with),
     tensors=True,
@@ -174,6 +205,7 @@ LATENT_ATTENTION = Exercise(
         Case("a batch, in three chunks", _script((3, 2, 1), (), batch=2)),
         Case("the averages of latents", _script((3,), (2, 1))),
         Case("another text after a reset", _script((3, 1), (), again=(2, 1), H=4, G=2), edge=0.2),
+        Case("a full cache, which keeps nothing beside the latents", _a_full_cache, edge=0.2),
     ),
     hints=(
         "Write down the four shapes: latents in the cache, keys made of them, weights, averages. Which of them have a head axis, "
@@ -229,6 +261,26 @@ LATENT_ATTENTION = Exercise(
             Instead(rotate=lambda self, x, pos: apply_rope(x, pos)),
         ),
         Misconception(
+            "mask_upper_left",
+            "aligned the mask at the upper left: with a past in the cache, new tokens see only its beginning",
+            "The queries are the **last** n of m tokens: `tril(m - n)`. `gqa_grouped` has such a mask in it.",
+            Instead(last_seen=lambda self, n: 0),
+        ),
+        Misconception(
+            "future_visible",
+            "let tokens see later ones of their chunk",
+            "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
+            Instead(last_seen=lambda self, n: self.stored),
+        ),
+        Misconception(
+            "start_after_append",
+            "read the length after `append`, so that the positions of the queries begin behind the new tokens",
+            "Note `start = self.length` first, then append: queries stand at start … stop - 1.",
+            Instead(queries=_no_positions_left),
+            also=(Instead(queries=lambda self, x, start: _Latents.queries(self, x, self.stored)),),
+            raises=True,
+        ),
+        Misconception(
             "scale_of_the_latent",
             "divided the scores by the root of the latent's width",
             "The dot product is of queries and keys: $\\sqrt{d}$, whatever is cached.",
@@ -263,6 +315,13 @@ LATENT_ATTENTION = Exercise(
             "used `W_UK` in the place of `W_UV`",
             "$W_{UK}$ makes keys, $W_{UV}$ acts on the averages.",
             Instead(ups=_from_keys),
+        ),
+        Misconception(
+            "more_than_latents",
+            "computed all right, and kept more than the latents: a second copy of them, or keys or values that were made",
+            "Hand `append` the latents once, as keys, and values of width 0: `c[..., :0]`. Keys are made again at each call, and go.",
+            Instead(store=_stores_twice),
+            also=(Instead(keys=_keeps_keys),),
         ),
         Misconception(
             "not_reset",

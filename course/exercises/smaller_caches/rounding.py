@@ -77,6 +77,12 @@ def _between_zero_and_one(x, bits, dim):
     return (unit * (2**bits - 1)).round() / (2**bits - 1) * spread + least
 
 
+def _codes_without_nan(x, bits, dim):
+    least, largest = _ends(x, dim)
+    step = (largest - least) / (2**bits - 1)
+    return ((x - least) / step).round().nan_to_num() * step + least
+
+
 ROUND_TO_BITS = Exercise(
     "round_to_bits",
     title="Find the bug: two bits that are too good",
@@ -161,6 +167,12 @@ ROUND_TO_BITS = Exercise(
             Instead(safe=False),
         ),
         Misconception(
+            "equal_numbers_zero",
+            "made zeros of the NaN that 0 / 0 leaves: a line of equal numbers does not stay as it is",
+            "Mend the division, not the result: keep the step above 0, or the code at 0 where the step is 0.",
+            Instead(safe=False, back=lambda code, step, least: torch.nan_to_num(code * step + least)),
+        ),
+        Misconception(
             "from_zero",
             "began the levels at zero, not at the least number",
             "The least number of the line is the first level, the largest the last.",
@@ -173,5 +185,9 @@ ROUND_TO_BITS = Exercise(
             Instead(back=lambda code, step, least: code + least),
         ),
     ),
-    variants=(Variant("to_a_table", _to_a_table), Variant("between_zero_and_one", _between_zero_and_one)),
+    variants=(
+        Variant("to_a_table", _to_a_table),
+        Variant("between_zero_and_one", _between_zero_and_one),
+        Variant("codes_without_nan", _codes_without_nan),
+    ),
 )

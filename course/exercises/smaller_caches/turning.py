@@ -99,6 +99,7 @@ PARTIAL_ROPE = Exercise(
             "turned the **slowest** pairs and left the fast ones",
             "Pair 0 is the fastest: the first `2 * pairs` features.",
             Instead(turns=lambda pairs, d: slice(d - 2 * pairs, d)),
+            also=(Instead(turns=lambda pairs, d: slice(-2 * pairs, None)),),  # with no pairs these are all
         ),
         Misconception(
             "features_for_pairs",
@@ -108,10 +109,10 @@ PARTIAL_ROPE = Exercise(
         ),
         Misconception(
             "half_split",
-            "paired feature $i$ with feature $i + d/2$",
+            "looked for pair $i$ at the features $i$ and $i + d/2$",
             "The interleaved layout: neighbours are partners.",
             Instead(rotate=rotate_half_rope, turns=_first_of_each_half),
-            also=(Instead(rotate=rotate_half_rope),),
+            also=(Instead(rotate=rotate_half_rope), Instead(turns=_first_of_each_half)),
         ),
         Misconception(
             "all_pairs",

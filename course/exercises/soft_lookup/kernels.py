@@ -51,6 +51,10 @@ def _absolute_sum(D, axis):
     return np.abs(D).sum(axis=axis)
 
 
+def _entry_by_entry(D, axis):
+    return np.abs(D)
+
+
 def _score(q, K, *, distance=_length, power=2, half=0.5, sign=-1.0, axis=-1):
     return np.exp(sign * distance(K - q, axis) ** power * half)
 
@@ -100,6 +104,19 @@ GAUSSIAN = Exercise(
             "added the differences up first and squared their sum: a difference of 1 and one of -1 then cancel",
             "Square every entry of `K - q`, then add them up: the square stands inside the sum.",
             lambda q, K: np.exp(-((K - q).sum(axis=-1) ** 2) / 2),
+        ),
+        Misconception(
+            "one_score_per_entry",
+            "did not add up the squared differences of a key: you have `d` scores for each key, and not one",
+            "The squared distance to a key is a *sum* over its entries. Sum first, then take the exponential.",
+            Instead(distance=_entry_by_entry),
+        ),
+        Misconception(
+            "product_for_distance",
+            "took the dot product of query and key for their distance",
+            "The distance is that of the points: subtract the query from each key, `K - q`, square, and sum over the entries.",
+            lambda q, K: np.exp(-((K @ q) ** 2) / 2),
+            also=(lambda q, K: np.exp(-(K @ q) / 2),),
         ),
         Misconception(
             "density_factor",

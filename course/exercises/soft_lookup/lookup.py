@@ -77,6 +77,15 @@ def _found(q, K, V, *, match=_equal, pick=lambda matches: matches, count=lambda 
     return pool(matches / count(matches), V)
 
 
+def _as_near_as_any(q, K, power=1):
+    distance = (np.abs(K - q) ** power).sum(axis=-1)
+    return np.equal(distance, distance.min())
+
+
+def _whole_table(q, K):
+    return np.equal(K, q).all()
+
+
 def _by_argmax(matches):
     return np.arange(len(matches)) == np.argmax(matches)
 
@@ -147,9 +156,16 @@ HARD_LOOKUP = Exercise(
         ),
         Misconception(
             "took_the_nearest",
-            "took the row whose key is nearest, also where no key *equals* the query",
+            "took one row alone, that whose key is nearest, also where no key *equals* the query",
             "An exact lookup accepts equal keys only. (Nearness is what the rest of this lesson is about.)",
             Instead(match=lambda q, K: _by_argmax(-np.linalg.norm(K - q, axis=-1))),
+        ),
+        Misconception(
+            "took_all_the_nearest",
+            "took the rows whose keys are nearest, all that are equally near, also where no key *equals* the query",
+            "An exact lookup accepts equal keys only. (Nearness is what the rest of this lesson is about.)",
+            Instead(match=_as_near_as_any),
+            also=(Instead(match=lambda q, K: _as_near_as_any(q, K, power=2)),),
         ),
         Misconception(
             "mean_of_nothing",
@@ -174,6 +190,28 @@ HARD_LOOKUP = Exercise(
             "compared the first entry of each key only",
             "The whole key must be equal: compare all entries, and collapse the last axis with `all`.",
             Instead(match=lambda q, K: np.equal(K[:, 0], q[0])),
+        ),
+        Misconception(
+            "one_answer_for_the_table",
+            "asked one question of the whole table, whether *every* key agrees, and so have one answer and not one for each key",
+            "`all` without an axis takes in all entries of `K == q`. Say which axis it is to collapse: that of one key's entries.",
+            Instead(match=_whole_table),
+            raises=True,
+        ),
+        Misconception(
+            "nothing_is_ever_found",
+            "found no match even where a key equals the query: your result is zero everywhere",
+            "How many answers does your comparison give? There must be one for each key; `all` without an axis gives one "
+            "for the whole table.",
+            Instead(match=lambda q, K: np.zeros(len(K), bool)),
+            also=(Instead(match=_whole_table, pool=np.dot),),
+        ),
+        Misconception(
+            "asked_of_each_column",
+            "asked of each *column* whether all keys agree there, and so have one answer for each entry of the query",
+            "The answers belong to the keys: collapse the axis of the entries, not that of the keys.",
+            Instead(match=lambda q, K: np.equal(K, q).all(axis=0)),
+            raises=True,
         ),
         Misconception(
             "compared_sums",
@@ -273,7 +311,7 @@ NORMALIZE = Exercise(
     title="Shares of a total",
     points=2,
     difficulty=2,
-    minutes=6,
+    minutes=8,
     reference=ref.normalize,
     recipe=_shares,
     cases=(
@@ -309,6 +347,13 @@ NORMALIZE = Exercise(
             "Keep the summed axis: `sum(axis=-1, keepdims=True)` has shape `(n, 1)` and stretches along each row.",
             Instead(total=lambda s: s.sum(axis=-1)),
             raises=True,
+        ),
+        Misconception(
+            "a_number_for_a_row",
+            "took every number of a single query's scores for a row of its own, which is then its own sum",
+            "With one query `s` has shape `(m,)`: going through it gives numbers, not rows. A sum over the last axis "
+            "is right for one query and for many.",
+            lambda s: np.array([part / np.where(part.sum() > 0, part.sum(), 1.0) for part in s]),
         ),
         Misconception(
             "exponentiated_first",

@@ -7,7 +7,8 @@ from solutions import soft_lookup as ref
 
 # Kernels of our own for the probes: none of them is an exercise of the lesson.
 RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
-HALVING = Code("lambda q, K: (1 + (K > q).mean(axis=1)) * 2.0 ** -np.abs(K - q).sum(axis=1)")  # q and K don't commute
+# q and K don't commute, and where they lie counts beside their difference
+HALVING = Code("lambda q, K: (1 + (K > q).mean(axis=1) + np.square(K).sum(axis=-1)) * 2.0 ** -np.abs(K - q).sum(axis=1)")
 FAINT = Code("lambda q, K: 1e-30 / (1 + np.abs(K - q).sum(axis=-1))")
 RANK = Code("lambda q, K: np.sqrt((np.abs(K - q).sum(axis=1)[:, None] <= np.abs(K - q).sum(axis=1)).sum(axis=1))")  # keys as near
 SAME_CELL = Code("lambda q, K: (np.floor(K) == np.floor(q)).mean(axis=1)")
@@ -56,7 +57,9 @@ def _plain(q, K, V, kernel):
     return w @ V / w.sum()
 
 
-def _pooled(q, K, V, kernel, *, swapped=False, share=ref.normalize, keys=False):
+def _pooled(q, K, V, kernel, *, swapped=False, differences=False, share=ref.normalize, keys=False):
+    if differences:
+        q, K = np.zeros_like(q), K - q
     w = kernel(K, q) if swapped else kernel(q, K)
     return share(w) @ (K if keys else V)
 
@@ -105,6 +108,7 @@ ATTENTION_POOL = Exercise(
             "returned the value of the best-scoring key alone: a hard lookup of the nearest",
             "A soft lookup mixes: every value row counts, in proportion to its score.",
             Instead(share=lambda s: np.eye(len(s))[np.argmax(s)]),
+            also=(Instead(share=lambda s: np.eye(len(s))[np.argmax(s)] * s.any()),),
         ),
         Misconception(
             "softmax_of_scores",
@@ -153,6 +157,12 @@ ATTENTION_POOL = Exercise(
             "called `kernel(K, q)`",
             "The query comes first: `kernel(q, K)`. A kernel of the distance forgives you; not every kernel is one.",
             Instead(swapped=True),
+        ),
+        Misconception(
+            "differences_for_keys",
+            "handed the kernel the differences `K - q`, with zeros for the query: not every kernel looks at differences alone",
+            "Query and keys go to the kernel as they came: `kernel(q, K)`.",
+            Instead(differences=True),
         ),
         Misconception(
             "one_key_at_a_time",
@@ -210,6 +220,11 @@ def _beyond_reach(draw: Draw) -> dict[str, object]:
 def _divided_zero_by_zero(xq, x, y, width):
     s = _scores(xq, x, width)
     return s / s.sum(axis=1, keepdims=True) @ y
+
+
+def _over_queries_unguarded(xq, x, y, width):
+    s = _scores(xq, x, width)
+    return s / s.sum(axis=0) @ y
 
 
 def _fit(xq, x, y, width, *, half=0.5, power=2, times=False, axis=1, epsilon=0.0, share=True):
@@ -304,6 +319,14 @@ NADARAYA_WATSON = Exercise(
             "normalised over the queries: asking about one more place would then change the fit at all others",
             "Each query's weights over the data must sum to 1: with weights of shape `(n, m)`, sum over the last axis.",
             Instead(axis=0),
+            also=(_over_queries_unguarded,),
+        ),
+        Misconception(
+            "lost_the_axis",
+            "divided the `(n, m)` scores by `n` sums of shape `(n,)`, which NumPy lines up with the *last* axis",
+            "Keep the summed axis, so that the sums have shape `(n, 1)`; or let your `normalize` do it.",
+            lambda xq, x, y, width: _scores(xq, x, width) / _scores(xq, x, width).sum(axis=1) @ y,
+            raises=True,
         ),
         Misconception(
             "not_normalised",
@@ -388,6 +411,14 @@ def _same_place_left_out(x, y, width):
     return y - [ref.nadaraya_watson(x[j : j + 1], x[x != x[j]], y[x != x[j]], width)[0] for j in range(len(x))]
 
 
+def _kept_in_y(x, y, width):
+    return y - [ref.nadaraya_watson(x[j : j + 1], np.delete(x, j), y, width)[0] for j in range(len(x))]
+
+
+def _kept_in_x(x, y, width):
+    return y - [ref.nadaraya_watson(x[j : j + 1], x, np.delete(y, j), width)[0] for j in range(len(x))]
+
+
 def _past_only(x, y, width):
     return y[1:] - [ref.nadaraya_watson(x[j : j + 1], x[:j], y[:j], width)[0] for j in range(1, len(x))]
 
@@ -424,6 +455,12 @@ def _from_the_full_fit(x, y, width):
     """The known shortcut: the residual of the full fit, divided by one minus the point's own weight."""
     weights = ref.normalize(_scores(x, x, width))
     return float(np.mean(((y - weights @ y) / (1 - np.diag(weights))) ** 2))
+
+
+def _from_the_mean_own_weight(x, y, width):
+    """The shortcut with one own weight for all points, their mean."""
+    weights = ref.normalize(_scores(x, x, width))
+    return float(np.mean(((y - weights @ y) / (1 - np.diag(weights).mean())) ** 2))
 
 
 LEAVE_ONE_OUT = Exercise(
@@ -498,6 +535,13 @@ LEAVE_ONE_OUT = Exercise(
             _from_the_full_fit,
         ),
         Misconception(
+            "mean_own_weight",
+            "divided the residuals of the full fit by one minus the *mean* of all own weights: that is another measure, generalised "
+            "cross-validation",
+            "Each point has an own weight of its own. Or take the points out one by one, and ask the others.",
+            _from_the_mean_own_weight,
+        ),
+        Misconception(
             "past_only",
             "fitted each point from those before it only",
             "All *other* points belong to the table, the later ones as well.",
@@ -515,6 +559,14 @@ LEAVE_ONE_OUT = Exercise(
             "left each point out in turn, but then averaged the errors at the points that the fit *was* shown",
             "Ask each fit at the point that was left out, `x[j:j+1]`, and compare with `y[j]`.",
             Instead(residuals=_asked_where_shown),
+        ),
+        Misconception(
+            "out_of_one_only",
+            "took point `j` out of `x` or out of `y`, and not out of both: one has an entry more than the other",
+            "Key and value belong together: take entry `j` out of `x` *and* out of `y`.",
+            Instead(residuals=_kept_in_y),
+            also=(Instead(residuals=_kept_in_x),),
+            raises=True,
         ),
         Misconception(
             "value_hidden",

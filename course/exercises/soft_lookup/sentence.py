@@ -87,6 +87,12 @@ MIX_WORDS = Exercise(
             Instead(begin=np.copy, keys=1, values=1),
         ),
         Misconception(
+            "nothing_changed",
+            "returned the vectors that came in, unchanged",
+            "The new vectors belong in an array of their own. Is that the array which you return?",
+            After(lambda out, X, **_: X.copy()),
+        ),
+        Misconception(
             "asked_with_zeros",
             "gave the results an array of their own, filled with zeros, but the queries are read from it too: every word asks with zeros",
             "Query $i$ is row $i$ of the old `X`, not of the new array.",

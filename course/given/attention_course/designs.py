@@ -112,13 +112,13 @@ def verb_sentence(kinds: str, seed: int) -> Array:
 SENTENCES = ("av.o", "a.v..o", "ov.a", "..o.va.", "va.o.....")
 
 
-def who_and_what(output: object) -> Array:
-    """What two heads add to the verb, in features 3 to 11, of five sentences."""
+def who_and_what(output: object) -> dict[str, Array]:
+    """What two heads add to the verb of five sentences: to its meaning (features 3 to 5), *who* (6 to 8) and *what* (9 to 11)."""
     found = []
     for seed, kinds in enumerate(SENTENCES):
         Y = two_heads(output, verb_sentence(kinds, seed))
         found.append(Y[kinds.index("v"), 3:])
-    return np.array(found)
+    return dict(zip(("meaning", "who", "what"), np.split(np.array(found), 3, axis=1), strict=True))
 
 
 # ---------------------------------------------------------------------------------------------- lesson 06
@@ -135,11 +135,11 @@ def looks_back(output: object, *, steps: int, d: int) -> Array:
     q, k = _arrays(output, ("a query", "a key"))
     if q.shape != (d,) or k.shape != (d,):
         raise ValueError(f"expected a query and a key of shape ({d},), got {q.shape} and {k.shape}.")
-    n = 32
+    n = 96  # an angle of 1 radian a token is nearly the same again after 44 tokens: one clock alone is not enough
     angles = np.arange(n)[:, None] * 10_000.0 ** (-np.arange(0, d, 2) / d)
     Q, K = (_turned(x, angles) for x in (q, k))
     A = _weights(Q @ K.T / math.sqrt(d))
-    rows = np.arange(12, 20)  # in the middle: all that may be looked at stands on both sides
+    rows = np.arange(44, 52)  # in the middle: all that may be looked at stands on both sides
     sure = A[rows, rows - steps] > 0.5
     return np.stack([rows - A[rows].argmax(axis=-1), sure], axis=-1).astype(float)
 

@@ -34,6 +34,7 @@ def shared(G: int, tokens: int) -> Drawing:
         bar = d.matrix((1, 1), role=role, cell=(long, 20), at=(190 + long / 2, below))
         d.text(name, size=14, left_of=bar, gap=10)
         d.text(f"{gb:,.0f} GB" if gb >= 20 else f"{gb:.1f} GB", size=14, bold=True, right_of=bar, gap=10)
+    d._cover((190 + _GB * 344 + 75, 0))  # all frames of one size
     return d
 
 
@@ -51,3 +52,32 @@ def heads_and_bill() -> Moving:
             "tokens, 43 GB. With 64 heads of keys and values the second bar is 344 GB long, with one 5.4 GB."
         ),
     )
+
+
+def chips() -> Drawing:
+    """Eight chips with eight query heads each, and what they cache of 16, 8 and 4 groups: below 8 there are copies."""
+    d = Drawing(
+        alt="Eight chips, three times. Each computes 8 of the 64 query heads. With 16 groups a chip caches two groups, four "
+        "of its heads reading each; with 8 groups one, which all its heads read. With 4 groups it still caches one: chips 1, "
+        "3, 5 and 7 hold copies of what chips 0, 2, 4 and 6 hold."
+    )
+    cell, wide, tall = 12, 130, 84
+    for i, G in enumerate((16, 8, 4)):
+        d.text(f"G = {G}", bold=True, at=(wide * i, -56))
+    for chip in range(8):
+        y = tall * chip
+        d.text(f"chip {chip}", bold=True, size=14, at=(-108, y - 10))
+        d.text(f"heads {8 * chip}–{8 * chip + 7}", role="query", size=14, at=(-108, y + 10))
+        for i, G in enumerate((16, 8, 4)):
+            d.box("", width=8 * cell + 18, height=tall - 8, at=(wide * i, y))
+            queries = d.matrix((1, 8), role="query", cell=cell, at=(wide * i, y - 24))
+            held = [2 * chip, 2 * chip + 1] if G == 16 else [chip * G // 8]
+            copied = G == 4 and chip % 2 == 1
+            for j, g in enumerate(held):
+                own = [queries.cell(0, h) for h in range(8 * j // len(held), 8 * (j + 1) // len(held))]
+                x = sum(q.centre[0] for q in own) / len(own)
+                name = f"copy of {g}" if copied else str(g) if len(held) > 1 else f"group {g}"
+                group = d.box(name, role="cache", width=42 if len(held) > 1 else 92, dashed=copied, at=(x, y + 14))
+                for query in own:
+                    d.line(query.bottom, (query.centre[0] + 0.2 * (x - query.centre[0]), group.top[1]), width=1)
+    return d

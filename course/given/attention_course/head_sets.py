@@ -1,4 +1,5 @@
-"""What lessons 08 and 09 are given: heads split and merged (lesson 05), one decode step by the builtin, and a stopwatch.
+"""What lessons 08 and 09 are given: heads split and merged (lesson 05), causal attention (lesson 04),
+one decode step by the builtin, and a stopwatch.
 
 `python -m attention_course.head_sets` times lesson 05's heads: one after another, and all at once.
 """
@@ -23,6 +24,16 @@ def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... h
 def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
     """(..., H, n, d) -> (..., n, H d): the heads of each token side by side again."""
     return Y.transpose(-3, -2).flatten(-2)
+
+
+def causal_attention(
+    Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"], V: Float[Tensor, "... key d_v"]
+) -> Float[Tensor, "... query d_v"]:
+    """Causal attention (lesson 04): the queries are those of the last tokens. Leading axes broadcast."""
+    queries, keys = Q.shape[-2], K.shape[-2]
+    keep = torch.ones(queries, keys, dtype=torch.bool, device=Q.device).tril(keys - queries)
+    scores = (Q @ K.mT / math.sqrt(Q.shape[-1])).masked_fill(~keep, -math.inf)
+    return torch.softmax(scores, dim=-1) @ V
 
 
 def decode(q: Float[Tensor, "H d"], K: Float[Tensor, "G n d"], V: Float[Tensor, "G n d"]) -> Float[Tensor, "H d"]:

@@ -57,7 +57,9 @@ class Moving:
             f"const keyed=all('[{_MARK}]');"
             "for(const e of ['keydown','keyup','focusin'])root.addEventListener(e,v=>keyed.forEach(k=>"
             f"k.toggleAttribute('{_MARK}',!(v.ctrlKey||v.altKey||v.metaKey))));"
-            "const reach=()=>{if(stage.scrollWidth>stage.clientWidth+1)stage.tabIndex=0;else stage.removeAttribute('tabindex')};"
+            "const reach=()=>{const drawn=stage.querySelector('svg:not(.plot)'),wide=drawn?+drawn.getAttribute('width'):0,room=stage.clientWidth;"
+            "stage.classList.toggle('ac-whole',.75*wide>room&&.72*wide<=room);"
+            "if(stage.scrollWidth>stage.clientWidth+1)stage.tabIndex=0;else stage.removeAttribute('tabindex')};"
             f"root.querySelector('.ac-controls').hidden=false;{self._script}new ResizeObserver(reach).observe(stage);}}}})()</script></div>"
         )
 
@@ -245,7 +247,7 @@ _STYLE = (
     "padding:.2em .6em;margin:.15em;cursor:pointer}.ac-moving button:disabled{opacity:.45;cursor:default}"
     ".ac-moving .ac-word{line-height:1.25}.ac-moving .ac-word[aria-pressed=true]{outline:3px solid #d55e00;outline-offset:1px}"
     ".ac-moving .ac-head{display:flex;flex-wrap:wrap;align-items:flex-end;gap:.1em .8em;margin:.3em 0}"
-    ".ac-moving .ac-name{flex:0 0 8.5em;font-weight:600;line-height:1.25;padding-bottom:1em}.ac-moving .ac-line{position:relative}"
+    ".ac-moving .ac-name{flex:0 0 9.5em;font-weight:600;line-height:1.25;padding-bottom:1em}.ac-moving .ac-line{position:relative}"
     ".ac-moving .ac-map{flex:none;width:52px;height:52px;border:1px solid #8888;fill:#2b8ac6;shape-rendering:crispEdges;cursor:crosshair}"
     ".ac-moving .ac-map .ac-row{fill:none;stroke:#d55e00;stroke-width:2px}"
     ".ac-moving .ac-arcs{position:absolute;inset:0;width:100%;height:100%;overflow:visible;pointer-events:none;fill:none;stroke:#2b8ac6}"
@@ -256,6 +258,7 @@ _STYLE = (
     ".ac-moving .ac-map{width:36px;height:36px}.ac-moving .ac-at{font-size:13px;padding:.1em .2em;margin-right:1px}}"
     ".ac-moving.ac-live>.ac-stage{display:none}"
     "@media screen and (max-width:46em){.ac-moving .ac-stage>svg{max-width:none!important;zoom:.75}"
+    ".ac-moving .ac-stage.ac-whole>svg{max-width:100%!important;zoom:1}"  # not much wider than a phone: shown whole
     ".ac-moving .ac-stage>svg[style*='--wide']{width:var(--wide)}.ac-moving .ac-stage>svg.plot{zoom:.85}.ac-moving .ac-controls label span{flex-basis:100%}"
     ".ac-moving .ac-controls label{gap:.2em .7em}.ac-moving input[type=range]{flex:1 1 9em}"
     ".ac-moving .ac-stage[tabindex]::before{content:'more to the right: scroll →';position:sticky;left:0;display:block;"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attention_course.drawing import Drawing
+from attention_course.drawing.lettering import width
 from attention_course.moving import Moving, slider
 from attention_course.plots import COLOURS, figure, heatmap, show
 
@@ -20,7 +21,7 @@ def _clocks(position: int) -> Drawing:
     face: Any = None
     for i in (3, 2, 1, 0):
         turn = position / 10**i
-        face = d.axes(size=110, limit=1.15, ticks=False, **({} if face is None else {"right_of": face, "gap": 20}))
+        face = d.axes(size=94, limit=1.15, ticks=False, **({} if face is None else {"right_of": face, "gap": 10}))
         face.circle(1)
         face.line((0, 0), (1, 0))
         face.arrow((math.cos(turn), math.sin(turn)), role="position", width=3)
@@ -48,16 +49,21 @@ def _turned_together(query: int, key: int) -> Drawing:
     between = abs((20 * (key - query) + 180) % 360 - 180)
     score = q[0] * k[0] + q[1] * k[1]
     d = Drawing(alt=f"Turned by {20 * query}° and {20 * key}°; {between}° between them; score {score:.2f}.")
-    ax = d.axes(size=300, limit=2.5, ticks=False)
+    ax = d.axes(size=272, limit=2.5, ticks=False)
     ax.circle(2)
     ax.circle(1.5)
     ax.arrow(q, "q", role="query", width=3)
-    ax.arrow(k, "k", role="key", width=3)
-    ax.angle(q, k, f"{between}°", radius=0.25)
+    ax.arrow(k, "k" if between else "", role="key", width=3)
+    if between:
+        ax.angle(q, k, f"{between}°", radius=0.25)
+    else:  # the one lies on the other
+        across = ax.point_at((0.8 * k[0] - 0.3 * math.sin(at[1]), 0.8 * k[1] + 0.3 * math.cos(at[1])))
+        d.text("k", role="key", at=across)
     beside = d.text(f"q at {query}: turned {20 * query}°", role="query", right_of=ax, align="start", shift=(0, 60))
+    d._cover((beside.x + width("q at 11: turned 220°"), beside.y))  # all frames of one size
     beside = d.text(f"k at {key}: turned {20 * key}°", role="key", below=beside, align="start", gap=8)
     beside = d.text(f"between: {between}°", below=beside, align="start", gap=24)
-    d.text(f"score: {score:.2f}", below=beside, align="start", gap=8, bold=True)
+    d.text(f"score: {score:.2f}".replace("-", "−"), below=beside, align="start", gap=8, bold=True)
     return d
 
 
@@ -95,7 +101,7 @@ def _pairs_turned(position: int) -> Drawing:
         after = d.matrix([[round(z, 2) + 0.0 for z in turned]], at=(across, 208), **look)
         if i == 0:
             d.text("q", role="query", left_of=before, gap=12)
-            d.text("p θ_i", role="position", at=(after.x - 34, 176))
+            d.text("p θ_i", role="position", at=(after.x - 42, 176))
             d.text(f"q at {position:,}", role="query", left_of=after, gap=12)
             d._cover((after.x - 106, 0), (after.x + 700, 0))  # all frames of one size
         d.text(f"pair {i}", muted=True, size=14, at=(across, -26))
@@ -144,7 +150,7 @@ def a_long_text(losses: Mapping[str, Sequence[float]], run: int, made_for: int) 
         ax.plot(at, values, "o-", color=colour)
         ax.text(at[-1] + 250, values[-1], name, color=colour, va="center")
     ax.axvline(made_for, color="#666666", linestyle=":")
-    ax.text(made_for, ax.get_ylim()[0], f"made for {made_for:,} ", ha="right", va="bottom")
+    ax.text(made_for - 150, ax.get_ylim()[0], f"made for {made_for:,}", ha="right", va="bottom")
     ax.set(xlabel="tokens read", ylabel="loss", xlim=(0, at[-1] + 3600), xticks=range(0, 12_001, 4000))
     ends = "; ".join(f"{name}, first {values[0]:.2f}, last {values[-1]:.2f}" for name, values in losses.items())
     show(fig, alt=f"The loss of SmolLM2 in each {run:,} tokens of a book, beyond the {made_for:,} that it was made for: {ends}.")

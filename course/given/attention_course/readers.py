@@ -1,6 +1,7 @@
-"""The two little models of lesson 04: one reads texts through a mask, the other learns to translate four words.
+"""What lesson 04 is given: lesson 03's scores, and two little models.
 
-Both are seeded. The first trains in about a second, the second in half of that.
+One model reads texts through a mask, the other learns to translate four words. Both are seeded. The first trains in about a
+second, the second in half of that.
 """
 
 import math
@@ -8,11 +9,17 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
 WIDTH = 64
 Draw = Callable[[int, torch.Generator], Tensor]
 Attention = Callable[..., tuple[Tensor, Tensor]]
+
+
+def scaled_scores(Q: Float[Tensor, "... query d_k"], K: Float[Tensor, "... key d_k"]) -> Float[Tensor, "... query key"]:
+    """The scores of lesson 03: S[i, j] = q_i · k_j / sqrt(d_k)."""
+    return Q @ K.mT / math.sqrt(Q.shape[-1])
 
 
 class Reader:

@@ -190,7 +190,17 @@ def _ends(a: Any, b: Any, elbow: str) -> tuple[Point, Point]:
         p, q = _straighten(
             p, q, first if not isinstance(start, tuple) else None, second if not isinstance(end, tuple) else None, level
         )
+    if not isinstance(start, tuple) and (elbow == "h" or (not elbow and level and p[1] == q[1])):
+        p = _beside(first, p)
+    if not isinstance(end, tuple) and (elbow == "v" or (not elbow and level and p[1] == q[1])):
+        q = _beside(second, q)
     return p, q
+
+
+def _beside(part: Part, at: Point) -> Point:
+    """The end of a level line, brought up to the part where a wide label above or below it would keep them apart."""
+    left, right = part.reach
+    return (right + _GAP if at[0] > part.centre[0] else left - _GAP), at[1]
 
 
 def _straighten(p: Point, q: Point, first: Part | None, second: Part | None, level: bool) -> tuple[Point, Point]:

@@ -61,9 +61,9 @@ class Drawing(Arrows):
         keep = None if mask is None else np.broadcast_to(np.asarray(mask, dtype=bool), (n, m))
         w, h = _cell_size(cell, texts)
         margins, slanted = self._names_margins(rows, columns, sizes, w, (n, m))
-        margins = _with_label(margins, label, label_side, (n * h, m * w))
+        margins, over = _with_label(margins, label, label_side, (n * h, m * w))
         box = self._place(m * w, n * h, margins, place)
-        part = Part(box.x, box.y, box.w, box.h, margins, n, m)
+        part = Part(box.x, box.y, box.w, box.h, margins, n, m, over=over)
         grid = n * m <= 900 and min(w, h) >= 6 if grid is None else grid
         self._cells(part, role, values, vmax, keep, grid, strong_rows)
         shares = np.zeros((n, m)) if values is None else self._shares(values, vmax, keep)
@@ -92,9 +92,9 @@ class Drawing(Arrows):
         values = np.atleast_2d(np.asarray(numbers, dtype=float))
         n, m = values.shape
         margins, slanted = self._names_margins(None, None, sizes, cell, (n, m))
-        margins = _with_label(margins, label, label_side, (n * cell, m * cell))
+        margins, over = _with_label(margins, label, label_side, (n * cell, m * cell))
         box = self._place(m * cell, n * cell, margins, place)
-        part = Part(box.x, box.y, box.w, box.h, margins, n, m)
+        part = Part(box.x, box.y, box.w, box.h, margins, n, m, over=over)
         self._image(part, _png(values, low, high, colours))
         self._rect(part, line="muted", thick=1)
         self._names(part, None, None, sizes, slanted)
@@ -132,12 +132,12 @@ class Drawing(Arrows):
         """`count` equal matrices one behind the other (heads, a batch); arrows meet the front one."""
         step, (n, m) = 7.0, shape
         behind = (count - 1) * step
-        margins = _with_label((0.0, behind, behind, 0.0), label, "below", (n * cell, m * cell))
+        margins, over = _with_label((0.0, behind, behind, 0.0), label, "below", (n * cell, m * cell))
         box = self._place(m * cell, n * cell, margins, place)
         for i in range(count - 1, 0, -1):
             sheet = Part(box.x + i * step, box.y - i * step, box.w, box.h)
             self._rect(sheet, fill=("fill", known_role(role)), line=role)
-        part = Part(box.x, box.y, box.w, box.h, margins, n, m)
+        part = Part(box.x, box.y, box.w, box.h, margins, n, m, over=over)
         self._cells(part, role, None, None, None, n * m <= 900 and cell >= 6, ())
         self._label(part, label, "below", role)
         return self._done(part)
@@ -161,9 +161,9 @@ class Drawing(Arrows):
         if not 0 <= filled + new <= capacity:
             raise ValueError(f"expected filled + new to be at most capacity = {capacity}, got {filled} + {new}.")
         margins, slanted = self._names_margins(rows, None, sizes, cell, (capacity, columns))
-        margins = _with_label(margins, label, label_side, (capacity * cell, columns * cell))
+        margins, over = _with_label(margins, label, label_side, (capacity * cell, columns * cell))
         box = self._place(columns * cell, capacity * cell, margins, place)
-        part = Part(box.x, box.y, box.w, box.h, margins, capacity, columns)
+        part = Part(box.x, box.y, box.w, box.h, margins, capacity, columns, over=over)
         for i in range(filled + new, capacity):
             self._rect(part.row(i), line="muted", dashed=True, thick=1)
         for i in range(filled + new):
@@ -460,19 +460,21 @@ def _cell_size(cell: float | tuple[float, float] | None, texts: list[list[str]] 
 
 def _with_label(
     margins: tuple[float, float, float, float], label: str, side: str, size: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    """Margins with room for the label; `size` is (height, width)."""
+) -> tuple[tuple[float, float, float, float], tuple[float, float]]:
+    """Margins with room for the label, and how much of the left and of the right only a label above or below needs; `size` is
+    (height, width)."""
     if side not in _SIDES:
         raise ValueError(f"label_side: expected one of {', '.join(_SIDES)}, got {side!r}.")
     if not label or side == "inside":
-        return margins
+        return margins, (0.0, 0.0)
     left, top, right, bottom = margins
     tall, wide = (label.count("\n") + 1) * SIZE * 1.25 + 6, width(label) + 10
     if side in ("left", "right"):
-        return (left + wide, top, right, bottom) if side == "left" else (left, top, right + wide, bottom)
-    over = max(0.0, (wide - 10 - size[1]) / 2)
-    left, right = max(left, over), max(right, over)
-    return (left, top + tall, right, bottom) if side == "above" else (left, top, right, bottom + tall)
+        return ((left + wide, top, right, bottom) if side == "left" else (left, top, right + wide, bottom)), (0.0, 0.0)
+    out = max(0.0, (wide - 10 - size[1]) / 2)
+    over = max(0.0, out - left), max(0.0, out - right)
+    left, right = left + over[0], right + over[1]
+    return ((left, top + tall, right, bottom) if side == "above" else (left, top, right, bottom + tall)), over
 
 
 def _png(values: Any, low: float, high: float, colours: str) -> bytes:

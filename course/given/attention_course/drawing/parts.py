@@ -9,7 +9,11 @@ Margins = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Part:
-    """A box in a drawing; `margins` is what its labels take outside of it. y grows downwards."""
+    """A box in a drawing; `margins` is what its labels take outside of it. y grows downwards.
+
+    `over` is the part of the left and of the right margin that only a label above or below needs: nothing stands there at the
+    height of the box itself.
+    """
 
     x: float
     y: float
@@ -19,6 +23,7 @@ class Part:
     rows: int = 1
     columns: int = 1
     extra: dict[str, object] = field(default_factory=dict)
+    over: tuple[float, float] = (0.0, 0.0)
 
     @property
     def left(self) -> Point:
@@ -67,9 +72,16 @@ class Part:
         left, top, right, bottom = self.margins
         return self.x - left, self.y - top, self.x + self.w + right, self.y + self.h + bottom
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """From where to where it goes at its own height, with what is written left and right of it."""
+        x0, _, x1, _ = self.extent
+        return x0 + self.over[0], x1 - self.over[1]
+
     def grow(self, side: str, by: float) -> None:
         """Take `by` px more outside on one side: something was written there."""
         index = ("left", "top", "right", "bottom").index(side)
+        self.over = (self.over[0] * (index != 0), self.over[1] * (index != 2))
         self.margins = tuple(m + by * (i == index) for i, m in enumerate(self.margins))  # type: ignore[assignment]
 
     @staticmethod
@@ -89,7 +101,9 @@ def around(parts: "Part | Sequence[Part]") -> Part:
     x1, y1 = max(p.x + p.w for p in parts), max(p.y + p.h for p in parts)
     ex = [p.extent for p in parts]
     margins = (x0 - min(e[0] for e in ex), y0 - min(e[1] for e in ex), max(e[2] for e in ex) - x1, max(e[3] for e in ex) - y1)
-    return Part(x0, y0, x1 - x0, y1 - y0, margins)
+    reach = [p.reach for p in parts]
+    over = (min(r[0] for r in reach) - min(e[0] for e in ex), max(e[2] for e in ex) - max(r[1] for r in reach))
+    return Part(x0, y0, x1 - x0, y1 - y0, margins, over=over)
 
 
 def shift_along(start: float, length: float, new: float, align: str) -> float:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attention_course.language_model.looking import in_heads
 from attention_course.language_model.model import load_model
 from attention_course.language_model.reference import _turn, hidden_with
 
@@ -41,13 +42,8 @@ class _Attention:
 
     def __call__(self, x: Tensor) -> Tensor:
         W = self.layer
-        q, k, v = (
-            (x @ W[name]).unflatten(-1, (heads, -1)).transpose(1, 2)
-            for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
-        )
-        q, k = (_turn(y, self.pos, self.base, "") for y in (q, k))
-        k, v = (y.repeat_interleave(W["H"] // W["G"], dim=1) for y in (k, v))
-        o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        q, k, v = in_heads(x[0], W, lambda y: _turn(y, self.pos, self.base, ""))
+        o = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)
         y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
         return y
 

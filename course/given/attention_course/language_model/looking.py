@@ -118,6 +118,19 @@ def _losses(logits: Tensor, ids: Tensor) -> tuple[float, float]:
     return float(surprise[: TOKENS - 1].mean()), float(surprise[TOKENS:].mean())  # the first word of a reading has no cue
 
 
+def in_heads(x: Tensor, W: Mapping[str, Any], turn: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of the tokens `x` (n, d_model) in all heads of a layer, (head, n, d) each.
+
+    Queries and keys are turned; those of a group are there once for each of its heads.
+    """
+    q, k, v = (
+        (x @ W[name]).unflatten(-1, (heads, -1)).transpose(0, 1)
+        for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+    )
+    k, v = (y.repeat_interleave(W["H"] // W["G"], dim=0) for y in (turn(k), v))
+    return turn(q), k, v
+
+
 def recorded() -> dict[str, Any]:
     """What `readings.npz` holds: shares (layer, place, head), close (in 255ths), words, taken, losses."""
     with resources.files(__package__).joinpath(FILE).open("rb") as file, np.load(file, allow_pickle=False) as found:
@@ -133,12 +146,8 @@ OTHERS = ((17, 1), (18, 1), (18, 4), (20, 1))  # of the same layers as the first
 
 def _attend(x: Tensor, W: Mapping[str, Any], turn: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     """As the lesson has it, in other words."""
-    q, k, v = (
-        (x @ W[name]).unflatten(-1, (heads, -1)).transpose(0, 1)
-        for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
-    )
-    k, v = (y.repeat_interleave(W["H"] // W["G"], dim=0) for y in (turn(k), v))
-    A = (turn(q) @ k.mT / q.shape[-1] ** 0.5 + torch.full((len(x), len(x)), -torch.inf).triu(1)).softmax(-1)
+    q, k, v = in_heads(x, W, turn)
+    A = (q @ k.mT / q.shape[-1] ** 0.5 + torch.full((len(x), len(x)), -torch.inf).triu(1)).softmax(-1)
     return (A @ v).transpose(0, 1).flatten(1) @ W["Wo"], A
 
 

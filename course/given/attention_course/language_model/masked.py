@@ -8,6 +8,7 @@ Where the model is not installed, the numbers are those of `masked.json`, and a 
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -20,7 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attention_course.heads import CHOSEN
-from attention_course.language_model.looking import run
+from attention_course.language_model.looking import in_heads, run
 from attention_course.language_model.model import INSTALL, ModelMissingError, load_model
 from attention_course.thread import INDEX, TOKENS
 
@@ -53,15 +54,13 @@ def read(attend: Attend, mask: Mask, text: str = SENTENCE) -> Reading:
         if kept is None:
             raise
         print(f"The model is not installed ({INSTALL}). These numbers were recorded with the course's functions.")
+        tokens = torch.zeros(1, len(TOKENS), 1)
+        if attend(tokens, tokens, tokens, mask(len(TOKENS), len(TOKENS)))[0].isnan().any():  # two layers on, all is NaN
+            return Reading([math.nan] * len(kept.chances), math.nan, "", math.nan)
         return kept
 
     def layer(x: Tensor, W: Mapping[str, Any], turn: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        q, k, v = (
-            (x @ W[name]).unflatten(-1, (heads, -1)).transpose(0, 1)
-            for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
-        )
-        k, v = (y.repeat_interleave(W["H"] // W["G"], dim=0) for y in (turn(k), v))
-        mixed, A = attend(turn(q), k, v, mask(len(x), len(x)))
+        mixed, A = attend(*in_heads(x, W, turn), mask(len(x), len(x)))
         return mixed.transpose(0, 1).flatten(1) @ W["Wo"], A
 
     ids = model.ids(text)
@@ -104,7 +103,7 @@ def main() -> None:
     found = {name: asdict(read(_attend, mask)) for name, mask in MASKS.items()}
     for one in found.values():
         one["chances"] = [round(p, 4) for p in one["chances"]]
-        one["loss"], one["it_to_pear"] = round(one["loss"], 4), round(one["it_to_pear"], 4)
+        one["loss"], one["it_to_pear"] = round(one["loss"], 4), round(one["it_to_pear"], 5)
     Path(__file__).with_name(FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

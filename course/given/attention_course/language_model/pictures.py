@@ -133,7 +133,7 @@ def bill() -> Drawing:
     d.brace(pile, "2 · 3 · 64 = 384 numbers", side="below")
     d.text("30 layers,\n16 bits a number", right_of=pile, gap=44)
     whole = d.box("the bill: 189 MB", role="cache", right_of=pile, gap=200, width=284, shift=(0, -26))
-    d.box("budget: 100 MB", role="output", below=whole, gap=14, align="start", width=150)
+    d.box("budget: 100 MB", role="plain", below=whole, gap=14, align="start", width=150)
     return d
 
 
@@ -195,24 +195,25 @@ def keys_in_bits(
 def two_ellipses() -> Drawing:
     """Inputs and outputs of a matrix with the entries 1 and 2 on its diagonal, where the first input is the large one."""
     d = Drawing(
-        alt="Left, the inputs: an ellipse three wide and half high. Right, the outputs: an ellipse three wide and "
-        "one high, although the weight of the second direction is twice that of the first. Plain SVD keeps "
-        "the vertical direction and loses 9 of 10; the choice that knows the inputs keeps the horizontal one "
+        alt="Left, the inputs: an ellipse, with an arrow of length 3 to the right and one of 1/2 upwards. Right, the "
+        "outputs: the arrow to the right keeps its length, 1 · 3 = 3, the one upwards becomes 2 · 1/2 = 1. Plain SVD keeps "
+        "the upward direction, of the larger weight, and loses 9 of 10; the choice that knows the inputs keeps the other "
         "and loses 1 of 10."
     )
     turn = [2 * math.pi * k / 60 for k in range(60)]
-    one = d.axes(size=230, limit=3.6, xlabel="x_1", ylabel="x_2")
+    one = d.axes(size=240, limit=(-3.6, 3.6, -1.9, 1.9), xlabel="x_1", ylabel="x_2")
     one.polygon([(3 * math.cos(t), 0.5 * math.sin(t)) for t in turn], role="input")
     step = d.text("W →", right_of=one)
-    two = d.axes(size=230, limit=3.6, xlabel="y_1", ylabel="y_2", right_of=step)
+    two = d.axes(size=240, limit=(-3.6, 3.6, -1.9, 1.9), xlabel="y_1", ylabel="y_2", right_of=step)
     two.polygon([(3 * math.cos(t), math.sin(t)) for t in turn], role="value")
-    two.arrow((0, 2), "", role="plain")
-    two.arrow((3, 0), "", role="output")
-    for plane, sizes in ((one, ("3", "1/2")), (two, ("3", "1"))):
-        d.text(sizes[0], size=13, at=plane.point_at((3.1, -0.7)))
-        d.text(sizes[1], size=13, at=plane.point_at((-0.55, 0.9 if plane is one else 1.35)))
-    plain = d.text("↑ plain: the larger weight.\nLoses 9 of 10.", right_of=two, gap=10, shift=(0, -46))
-    d.text("→ the larger output.\nLoses 1 of 10.", role="output", below=plain, gap=18)
+    for plane, high, right, upwards, role in ((one, 0.5, "3", "1/2", "input"), (two, 1.0, "1 · 3 = 3", "2 · 1/2 = 1", "value")):
+        plane.arrow((3, 0), role=role)
+        plane.arrow((0, high), role=role)
+        d.text(right, size=14, at=plane.point_at((1.9, -high - 0.35)))
+        x, y = plane.point_at((0.2, high + 0.35))
+        d.text(upwards, size=14, at=(x + 3.6 * len(upwards), y))
+    plain = d.text("↑ the plain answer keeps it, for the larger weight, 2: loses 3² = 9 of 10", below=[one, two], gap=12)
+    d.text("→ kept where the inputs are known: loses 1² = 1 of 10", below=plain, gap=4)
     return d
 
 
@@ -245,16 +246,31 @@ def latent_path() -> Drawing:
 
 
 def fast_and_slow() -> Drawing:
-    """A key whose fast pairs turn and whose slow pairs stand still."""
+    """How far pairs of a key at token 300 are turned, and what becomes of the fast ones and the slow ones."""
+    token, shown = 300, (0, 8, 16, 24, 31)
     d = Drawing(
-        alt="A key of 32 pairs of features, fast pairs left, slow pairs right. The 16 fast ones turn and must be "
-        "cached rotated or made again. The 16 slow ones stand still, so they come out of the latent, and their part of W_UK "
-        "is absorbed into the query."
+        alt="Five pairs of a key at token 300, each as a hand on a dial. Pair 0 has turned 47.7 times, pair 8 2.7 times; pair "
+        "16 by 54 degrees, pair 24 by 3, pair 31 by a quarter of a degree. The 16 fast pairs turn and must be cached rotated "
+        "or made again. The 16 slow ones stand still, so they come out of the latent, and their part of W_UK is absorbed into "
+        "the query."
     )
     fast = d.vector(16, "16 fast pairs turn", role="position", cell=18)
     slow = d.vector(16, "16 slow pairs stand still", role="key", cell=18, gap=0)
-    kept = d.box("cached rotated, or made again", role="position", below=fast, gap=64)
-    absorbed = d.box("out of the latent, W_{UK} absorbed", role="cache", below=slow, gap=64)
+    for pair in shown:
+        half, role = (fast, "position") if pair < 16 else (slow, "key")
+        cell = half.cell(0, pair % 16)
+        dial = d.axes(size=84, limit=1.15, ticks=False, at=(cell.centre[0], cell.centre[1] - 104))
+        angle = token * 1e5 ** (-2 * pair / 64)
+        dial.circle(1)
+        dial.arrow((math.cos(angle), math.sin(angle)), role=role)
+        turns, degrees = angle / (2 * math.pi), math.degrees(angle)
+        said = f"{turns:.1f} turns" if turns > 1 else f"{degrees:.0f}°" if degrees > 1 else f"{degrees:.2f}°"
+        d.text(f"pair {pair}:\n{said}", size=14, role=role, above=dial, gap=6)
+        d.line((cell.centre[0], dial.bottom[1] + 4), cell.top, width=1)
+        if pair == 0:
+            d.text("at\ntoken\n300", size=14, left_of=dial, gap=14)
+    kept = d.box("cached rotated, or made again", role="position", below=fast, gap=50)
+    absorbed = d.box("out of the latent, W_{UK} absorbed", role="cache", below=slow, gap=50)
     d.arrow(fast, kept)
     d.arrow(slow, absorbed)
     return d
@@ -318,7 +334,8 @@ def front(lines: Mapping[str, Mapping[str, tuple[float, float]]], worth: Sequenc
     ax.set(xticks=across, xticklabels=[f"{t:,}" for t in across], yticks=up, yticklabels=up)
     ax.minorticks_off()
     beyond = sum(point[1] > top for points in lines.values() for point in points.values())
-    ax.set_title(f"{beyond} of {sum(map(len, lines.values()))} lie above this scale: one group, most plain latents …")
+    above = f"↑ {beyond} of {sum(map(len, lines.values()))} lie above"
+    ax.text(0.99, 0.98, above, transform=ax.transAxes, ha="right", va="top", fontsize=9)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9)
     show(
         fig,
