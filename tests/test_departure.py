@@ -219,3 +219,16 @@ def test_moments_know_no_order_and_no_repetition(change: object) -> None:
 def test_the_unknown_is_said_of_no_answer_that_returns_numbers() -> None:
     report = said(KERNEL, "def kernel(Q, K, V):\n    return np.sqrt(np.abs(V[:1] + np.zeros((len(Q), 1)))) * 3\n")
     assert report.headline != UNKNOWN
+
+
+def test_a_result_of_another_kind_comes_before_the_line_whose_numbers_are_off() -> None:
+    report = said(
+        KERNEL,
+        """
+    def kernel(Q, K, V):
+        E = np.exp(-np.abs(Q[:, None] - K).max(axis=-1) ** 3)
+        return E / E.sum(axis=-1, keepdims=True) @ V, E
+    """,
+    )
+    assert report.headline.startswith("Several results are returned (tuple of 2)")
+    assert "Beside that: No right solution known here has the numbers of line 2" in report.advice

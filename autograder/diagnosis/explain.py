@@ -168,6 +168,9 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
         return replace(first, advice=f"Mend `{result.below}` first, then check this one again.{seen}")
     found = result.diagnosis
     failure = result.worst[1].observation.failure if result.worst else result.failure  # of the case that is shown
+    slip = slips.returned(mismatch) if reveal and mismatch.check == "kind" else None
+    if slip is not None and (found is None or not found.known):  # what is certain comes first
+        return Diagnosis(slip.headline, slip.advice + (f" Beside that: {found.headline}" if found is not None else ""))
     if found is not None and (reveal or found.known):
         return found
     if mismatch.check == "runs":
@@ -184,8 +187,6 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
     if not reveal:
         headline = "Wrong on a hidden test."
         return Diagnosis(headline, "Your function is asked the same on other inputs: try other sizes, and extreme values.")
-    if mismatch.check == "kind" and (slip := slips.returned(mismatch)) is not None:
-        return Diagnosis(slip.headline, slip.advice)
     where = f" of output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     exact = {
         "shape": (f"The shape{where} is wrong", "Write the shape of every intermediate beside its line; the first surprise is the bug."),
