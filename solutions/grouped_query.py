@@ -1,6 +1,6 @@
 """Lesson 09: grouped-query attention, which has multi-head and multi-query attention as its ends.
 
-The learner is given `split_heads`, `merge_heads` and, in the lesson's first cell, `causal_attention`.
+The learner is given `split_heads`, `merge_heads` and, before the first exercise's answer, `causal_attention`.
 `Attention`, at the end, is the module to build models with.
 """
 

@@ -386,6 +386,7 @@ def test_the_bill_of_llama_70b_is_the_one_the_lesson_opens_with() -> None:
     assert weights == pytest.approx(141, abs=0.3)
     assert list(bills.values()) == pytest.approx([344, 43, 5.4], rel=0.01)
     assert bills[64] > 2 * weights
+    assert round(2 * 64 * 128 * 2 * 80 * 131_072 / 1e9) == 344  # the product that the opening writes out
     assert (weights + bills[64]) / (weights + bills[8]) == pytest.approx(2.6, abs=0.05)
     assert [cache_bill({**LLAMA_70B, "num_hidden_layers": 1, "num_key_value_heads": g}, 1, 1) for g in (64, 8, 1)] == [
         2 * 16_384,
@@ -399,19 +400,19 @@ def test_the_bill_of_llama_70b_is_the_one_the_lesson_opens_with() -> None:
 
 
 @pytest.mark.parametrize(("groups", "token", "bill"), [(64, "32,768", "344 GB"), (8, "4,096", "43 GB"), (1, "512", "5.4 GB")])
-def test_the_moving_bill_is_that_of_the_card(groups: int, token: str, bill: str) -> None:
+def test_the_moving_bill_is_that_of_the_configuration(groups: int, token: str, bill: str) -> None:
     assert cache_bill({**LLAMA_70B, "num_hidden_layers": 1, "num_key_value_heads": groups}, 1, 1) == int(token.replace(",", ""))
     shown = group_pictures.shared(groups, 131_072).svg()
     assert f"{token} bytes a token and layer" in shown
     assert all(text in shown for text in (bill, "141 GB", "131,072 tokens"))
 
 
-def test_the_bill_moves_without_a_kernel_and_its_first_frame_is_the_card() -> None:
+def test_the_bill_moves_without_a_kernel_and_its_first_frame_is_the_model() -> None:
     moving = group_pictures.heads_and_bill()
     assert "8 heads of keys and values" in moving.alt
     page = moving.html()
     assert page.count('type="range"') == 2
-    assert "(as on its card)" in page
+    assert "(as in the model)" in page
 
 
 def test_llama_2_7b_caches_1_6_times_as_much_per_token_as_llama_70b() -> None:

@@ -227,7 +227,7 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     assert f"exercises ◐ begun; {said}" in repr(contents(work))
     assert attn(work, "status") == 0
     assert said in capsys.readouterr().out
-    assert f"{said}: Exercise 01.2" in "\n".join(submit.examine(work, lesson))
+    assert f"{said}: Exercise 01.5" in "\n".join(submit.examine(work, lesson))
     answer_in_words(work)
     (row,) = standing.status(work, only=(lesson,))
     assert row["done"]

@@ -31,7 +31,7 @@ def _bill(*, size=2, pair=2, heads=None, width=None, layers=True, batch=True):
 
 CACHE_BILL = Exercise(
     "cache_bill",
-    title="The memory bill of a model card",
+    title="The memory bill of a configuration",
     points=2,
     reference=ref.cache_bill,
     recipe=Made(_bill),

@@ -3,7 +3,7 @@
 from attention_course.drawing import Drawing
 from attention_course.moving import Moving, slider
 
-LAYERS, HEADS, WIDTH, WEIGHTS_GB = 80, 64, 128, 141  # Llama 3.1 70B in bfloat16; its card says 8 heads of keys and values
+LAYERS, HEADS, WIDTH, WEIGHTS_GB = 80, 64, 128, 141  # Llama 3.1 70B in bfloat16; its config.json says 8 heads of keys and values
 _APART, _GB = 11, 1.4  # pixels from head to head, and for a gigabyte
 
 
@@ -23,7 +23,7 @@ def shared(G: int, tokens: int) -> Drawing:
         for query in own:
             d.line(query.bottom, key.top, width=1)
     stored, heads = 2 * G * WIDTH * 2, f"{G} head{'s' if G > 1 else ''}"
-    said = f"{heads} of keys, {heads} of values{' (as on its card)' if G == 8 else ''}: {stored:,} bytes a token and layer"
+    said = f"{heads} of keys, {heads} of values{' (as in the model)' if G == 8 else ''}: {stored:,} bytes a token and layer"
     d.text(said, size=14, at=(middle, y + 44))
     bill = stored * LAYERS * tokens / 1e9
     for i, (name, role, gb) in enumerate(
