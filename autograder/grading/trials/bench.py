@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import CourseError, Lesson, course_root
+from autograder.authoring.course import FILE, CourseError, Lesson, course_root
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.marking.scheme import given_paths, read_release, setup_for
 from autograder.grading.trials import demo, twin
@@ -76,8 +76,16 @@ def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
 
 
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
-    """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank."""
+    """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank.
+
+    No follow-through: plain nbgrader knows none, and both are to do the same work and come to the same scores.
+    """
     twin.make(root, [lesson])
+    (root / FILE).unlink()
+    kept = [
+        line for line in (course_root() / FILE).read_text(encoding="utf-8").splitlines() if not line.startswith("follow_through")
+    ]
+    (root / FILE).write_text("\n".join(['follow_through = "none"', *kept]) + "\n", encoding="utf-8")
     api = nbgrader_api(root)
     outcome = api.generate_assignment(lesson.name, force=True, create=True)
     if not outcome["success"]:
