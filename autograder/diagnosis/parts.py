@@ -221,5 +221,5 @@ def mistake_and_relation(exercise: ExerciseRecord, cases: Sequence[Case], tolera
     head = "You" if sure else "This looks as if you"
     beside = relation.says.replace("the right one", "what that gives").replace("is right but", "is what that gives, but")
     return Diagnosis(
-        f"{head} {known.says}; and beside that, what comes out {beside}.", f"{known.fix} {relation.fix}", (known,), sure
+        f"{head} {known.briefly}; and beside that, what comes out {beside}.", f"{known.fix} {relation.fix}", (known,), sure
     )

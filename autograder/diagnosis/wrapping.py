@@ -87,7 +87,7 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
                 _truth,
             )
             yield Wrapping(
-                "returned 0 and minus infinity, to be added to scores, where truth values are asked for",
+                "returned 0 and very low numbers, to be added to scores, where truth values are asked for",
                 "Return the comparison itself.",
                 _additive,
             )

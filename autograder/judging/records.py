@@ -1,5 +1,6 @@
 """What is judged and what comes out, as plain data: an exercise with its expected outputs, and the verdict on an answer."""
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,9 @@ import numpy as np
 from autograder.judging.exercise import Kind, Property, Tolerance
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
+
+_QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\([^()]*\)|[“\"][^”\"]*[”\"]")  # in these, signs end nothing
+_CONSEQUENCE = re.compile(r": |; |, so (?:that )?|\. ")
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,16 @@ class Known:
     id: str
     says: str
     fix: str
+
+    @property
+    def briefly(self) -> str:
+        """What was done, without what comes of it: beside a second mistake that may be something else.
+
+        >>> Known("x", "left out the factor 1/2: your scores are the squares of the right ones", "").briefly
+        'left out the factor 1/2'
+        """
+        end = _CONSEQUENCE.search(_QUOTED.sub(lambda quoted: "x" * len(quoted[0]), self.says))
+        return self.says[: end.start()] if end else self.says
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import copy
 import difflib
 from collections.abc import Sequence
 
+from autograder.judging.near.programs import NEW
 from autograder.judging.near.source import LONG, Edit, Source, applied
 from autograder.judging.records import Diagnosis, Known
 
@@ -37,8 +38,10 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
         here, _, there = said[0].removesuffix(" passes the checks").partition(", where ")
         with_it = f"With {there} in its place" if there else "Without that"
         also = f" ({said[1].removeprefix('have ')})" if len(said) > 1 else ""
-        supposed = " and if you ".join(known.says for known in left.known)
+        supposed = " and if you ".join(known.briefly for known in left.known)
         headline = f"{here}. {with_it}, what is left is what comes out if you {supposed}{also}."
+        if len(said) > 1 and left.known[0].id.startswith(NEW):  # told of the program of somebody else
+            headline = f"{here}. {with_it}, what is left is {said[1].removeprefix('have ')}."
     return Diagnosis(f"You {headline}", fix, tuple({known.id: known for known in knowns}.values()))
 
 

@@ -206,9 +206,9 @@ MHA = Exercise(
         ),
         Misconception(
             "mask_on_head_axis",
-            "put no head axis between the mask's batch axis and its last two: the mask of sequence $b$ falls on head $b$ of "
-            "all sequences",
-            "`keep` is (..., n, n), the scores are (..., H, n, n). Put an axis of size 1 in between: `keep.unsqueeze(-3)`.",
+            "gave each head, and not each sequence, a mask of its own: with as many heads as sequences, the mask of sequence $b$ "
+            "falls on head $b$ of all sequences",
+            "`keep` is (..., n, n), the scores are (..., H, n, n). All heads of a sequence share its mask: `keep.unsqueeze(-3)`.",
             Instead(mask=lambda keep: keep),
         ),
         Misconception(

@@ -115,7 +115,7 @@ WHO_AND_WHAT = Exercise(
         Misconception(
             "one_head_only",
             "used the first head alone: the place *what* stays empty",
-            "The second column of `Wq` and `Wk`, and the second half of `Wv` and `Wo`, belong to the second head.",
+            "The second head has columns of its own in `Wq`, `Wk` and `Wv`, and rows of its own in `Wo`. Which of the four is still empty?",
             Instead(into=((6, 1.0), (9, 0.0))),
         ),
     ),

@@ -342,8 +342,8 @@ MQA_STEP = Exercise(
         ),
         Misconception(
             "softmax_over_the_heads",
-            "took the softmax over the heads, which are the rows: the weights of one head do not sum to 1",
-            "Each head shares its weight out among the tokens: the last axis.",
+            "took the softmax over the heads and not over the tokens: the weights of one head do not sum to 1",
+            "Each head shares its weight out among the tokens: the softmax goes along their axis.",
             Instead(attend=lambda Q, K, V, scale: _weigh(Q, K, V, scale, axis=-2)),
         ),
         Misconception(

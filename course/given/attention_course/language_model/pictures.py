@@ -16,11 +16,11 @@ from attention_course.plots import COLOURS, MARKERS, figure, show
 def decoder() -> Drawing:
     """A decoder of the Llama family, beside it the attention of a layer; each part with the lesson in which it was written."""
     d = Drawing(
-        alt="The decoder. Tokens become rows of the embedding. Thirty layers follow, each adding attention and a "
-        "feed-forward layer to the stream, a norm before each. After a last norm the embedding turns rows "
-        "into logits. Beside it the attention of a layer: three projections, rotated queries and keys, the "
-        "cache, grouped attention, the last projection. Yours are the rotation (06), the cache (07), the "
-        "grouped attention (09), and today the attention (11.1) and the decoder (11.2)."
+        alt="The decoder. Tokens become rows of the embedding, n by 576, and so they stay. Thirty layers follow, each "
+        "adding attention and a feed-forward layer (576 to 1,536 and back) to the stream, a norm before each. After a "
+        "last norm the embedding turns rows into logits. Beside it the attention of a layer: three projections, "
+        "rotated queries and keys, the cache, grouped attention, the last projection. Yours are the rotation (06), "
+        "the cache (07), the grouped attention (09), and today the attention (11.1) and the decoder (11.2)."
     )
     ids = d.text("tokens, n")
     embed = d.box("embedding", above=ids, gap=18)
@@ -28,7 +28,7 @@ def decoder() -> Drawing:
     attend = d.box("attention", role="output", above=norm1, gap=18)
     add1 = d.node("+", above=attend, gap=18)
     norm2 = d.box("norm", above=add1, gap=26)
-    ffn = d.box("feed-forward", above=norm2, gap=18)
+    ffn = d.box("feed-forward\n576 → 1,536 → 576", above=norm2, gap=18, width=176)
     add2 = d.node("+", above=ffn, gap=18)
     last = d.box("norm", above=add2, gap=66)
     logits = d.box("embedding^T", above=last, gap=18)
@@ -36,15 +36,17 @@ def decoder() -> Drawing:
     chain = [ids, embed, norm1, attend, add1, norm2, ffn, add2, last, logits, out]
     for a, b in itertools.pairwise(chain):
         d.arrow(a.top, b.bottom)
-    x = embed.centre[0] - 92
+    x = embed.centre[0] - 104
     for norm, add in ((norm1, add1), (norm2, add2)):  # the stream goes on unchanged
         y = norm.bottom[1] + 10
         d.line((norm.centre[0], y), (x, y))
         d.line((x, y), (x, add.centre[1]))
         d.arrow((x, add.centre[1]), add.left)
     d.text("n × 576", size=13, right_of=embed, gap=-34, shift=(0, -32))
+    for add in (add1, add2):  # the same width all the way up
+        d.text("n × 576", size=13, right_of=add, gap=14, shift=(0, -14))
     d.frame([norm1, add2, ffn], "30 ×", pad=34)
-    d.frame([ids, out, add2], "decoder, 11.2", pad=44)
+    d.frame([ids, out, add2, ffn], "decoder, 11.2", pad=44)
     inside = _attention(d, norm1)
     d.arrow(attend.right, (inside.left[0], attend.centre[1]), dashed=True)
     return d
