@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import inspect
 import itertools
 import re
 from collections.abc import Sequence
@@ -72,6 +73,9 @@ def mended(result: Result, answer: Any) -> None:
     if result.passed or not result.exercise.mends or result.exercise.choices:
         return
     if found is not None and found.certain and found.known:
+        if (beside := _beside_the_names(result, found, answer)) is not None:
+            result.diagnosis = beside
+            return
         if _unseen(result, answer, found):
             found = result.diagnosis = None  # what it quotes stands in no code that the learner can see
         elif not _is_a_story(result.exercise, found):
@@ -84,6 +88,33 @@ def mended(result: Result, answer: Any) -> None:
             return
     with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
         result.diagnosis = _sought(result, answer) or found
+
+
+def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosis | None:
+    """Where the parameters have other names than those that are asked for: what is to be said of the rest."""
+    failures = [case.observation.failure for case in result.cases if not case.passed]
+    if any(failure is None or "unexpected keyword argument" not in failure.message for failure in failures):
+        return None
+    asked = list(dict.fromkeys(name for case in result.exercise.cases for name in case.probe.inputs.items()))
+    with contextlib.suppress(TypeError, ValueError):
+        theirs = [name for name, own in inspect.signature(answer).parameters.items() if own.kind is own.POSITIONAL_OR_KEYWORD]
+        renamed = dict(zip(asked, theirs, strict=False))
+        if len(theirs) < len(asked) or any(name in asked and renamed.get(name) != name for name in theirs):
+            return None  # which is which is not certain
+
+        def by_place(**given: Any) -> Any:
+            return answer(**{renamed[name]: value for name, value in given.items()})
+
+        rest = check_answer(result.exercise, by_place, mending=False)
+        if rest.passed:
+            return replace(found, advice=f"{found.advice} Nothing else is wrong.")
+        if rest.diagnosis is not None and rest.diagnosis.certain and rest.diagnosis.known:
+            said, advice = (
+                f"{found.headline} And beside that: {rest.diagnosis.headline}",
+                f"{found.advice} {rest.diagnosis.advice}",
+            )
+            return Diagnosis(said, advice, (*found.known, *rest.diagnosis.known))
+    return None
 
 
 def _is_a_story(exercise: ExerciseRecord, found: Diagnosis) -> bool:

@@ -145,6 +145,8 @@ def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | 
         want, got = _arrays(record.expected), _arrays(result.observation)
         if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
             return None
+        if not any(a.any() for a in got):
+            return None  # nothing but zeros is the sum, and the product, of many a thing
         options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
         shapes = [a.shape for a in want]
         fitting = {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}

@@ -48,6 +48,8 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
         yield from of_call(node, names)
     elif isinstance(node, ast.BinOp):
         yield from of_operation(node, names)
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith(".shape") and isinstance(above, ast.BinOp):
+        yield 4, lambda n: ast.Constant(2)
     elif isinstance(node, ast.Attribute) and node.attr == "T" and names.torch:
         yield 0, lambda n: ast.Attribute(n.value, "mT", ast.Load())
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name | ast.BinOp) and isinstance(node.ctx, ast.Load):

@@ -249,6 +249,8 @@ def _left(search: _Search, first: Change) -> Diagnosis | None:
     if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
         return None  # the change itself makes what would be said to be left
     both = list(zip(search.exercise.cases, cases, strict=True))
+    if evidence(both) < SURE:
+        return None  # zeros throughout, say, are what many a mistake gives
     left = one(search.exercise, both) or near(search.exercise, both, alone=True)
     return left if left is not None and left.certain else None
 

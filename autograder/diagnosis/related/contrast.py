@@ -20,7 +20,8 @@ def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> str:
         return ""
     has, lacks = [_features(record) for record in wrong], [_features(record) for record in right]
     for feature in sorted(has[0], key=_rank):
-        telling = len(right) > 1 or _rank(feature) < len(_TELLING)  # one case that passes lacks many a thing
+        rank, enough = _rank(feature), min(len(right), len(wrong)) > 1  # one case alone has, and lacks, many a thing
+        telling = enough or rank < len(_ALWAYS) or (len(right) > 1 and rank < len(_OFTEN))
         if telling and all(feature in each for each in has) and not any(feature in each for each in lacks):
             return f"Of the inputs tried it is wrong on all in which {feature}, and right on all others."
     if len(right) >= len(wrong):
@@ -28,12 +29,13 @@ def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> str:
     return f"Of {len(cases)} inputs it is right only on {_listed(right)}."
 
 
-_TELLING = ("is given", "is None", "more than 1", "more than once", "is called", "axes", " False", " True", "rows")
+_ALWAYS = ("is given", "is None", "more than 1", "more than once", "is called")  # telling, however few the cases are
+_OFTEN = (*_ALWAYS, "axes", " False", " True")
 
 
 def _rank(feature: str) -> int:
     """How much a feature says about the code: the first of them are looked for first."""
-    return next((rank for rank, words in enumerate(_TELLING) if words in feature), len(_TELLING))
+    return next((rank for rank, words in enumerate(_OFTEN) if words in feature), len(_OFTEN))
 
 
 def _listed(records: Sequence[CaseRecord]) -> str:

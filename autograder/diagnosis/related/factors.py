@@ -86,13 +86,14 @@ def _factor(ratio: float, known: tuple[Size, ...], tolerance: Tolerance, many: b
 def _times(many: bool, what: str) -> Relation:
     return Relation(
         f"is {what} times the right one{EVERY[many]}",
-        f"A factor {what} too many: it is not divided out, or it is there twice.",
+        f"Is there a factor {what} that is not divided out, or that is there twice?",
     )
 
 
 def _over(many: bool, what: str) -> Relation:
     return Relation(
-        f"is the right one divided by {what}{EVERY[many]}", f"A factor {what} is missing, or you divide by it once too often."
+        f"is the right one divided by {what}{EVERY[many]}",
+        f"Is there a factor {what} missing, or do you divide by it once too often?",
     )
 
 
