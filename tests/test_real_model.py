@@ -168,7 +168,7 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     assert 10 < by_depth[1] < 25  # "a smaller one"
     assert 44 < by_depth[3] < 52  # "nearly half"
     assert "port C: The capital of France is Paris" in printed
-    assert "blk.0.attn_k.weight         192 × 576\n" in printed
+    assert f"{'blk.0.attn_k.weight':26s} 192 × 576\n" in printed
     assert "without distractions or distractions." in printed  # the false answer that the text quotes
     assert "your port: layers 0 to 29 agree, of 30\nport C: layers 0 to 24 agree, of 30" in printed
     assert [name for name in ("Wq", "Wk", "Wv", "Wo") if f"layer 25, {name} as it should be: False" in printed] == ["Wk"]

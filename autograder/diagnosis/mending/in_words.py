@@ -6,6 +6,7 @@ In: the code and the changes that mend it. Out: a `Diagnosis`.
 import ast
 import copy
 import difflib
+import re
 from collections.abc import Sequence
 
 from autograder.judging.near.programs import NEW
@@ -15,6 +16,7 @@ from autograder.judging.records import Diagnosis, Known
 MENDED = "~mended"
 _ONE = "With this change alone every check passes. Before you make it, say why it is right."
 _EACH = "With this change in each of these places every check passes. Before you make it, say why it is right."
+_PLACE = re.compile(r"have (`.*`) in line (\d+), where (`.*`) passes the checks(?: \(.*\))?")
 _TWO = "With these changes alone every check passes. Before you make them, say why they are right."
 
 
@@ -34,6 +36,9 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
     else:
         fix = f"Exchange the two. {knowns[0].fix}" if said[0].startswith("take ") else knowns[0].fix
     headline = " And you ".join(f"{known.says}." for known in knowns)
+    if len(said) == 2 and left is None and all(parts := [_PLACE.fullmatch(one) for one in said]):  # neither passes by itself
+        places = "; and ".join(f"{part[3]} for {part[1]} in line {part[2]}" for part in parts if part)
+        return Diagnosis(f"Every check passes with two changes: {places}.", fix, tuple(knowns[:1]))
     if left is not None and left.known:  # it is not said that the two are two: one may be the other half of a replacement
         here, _, there = said[0].removesuffix(" passes the checks").partition(", where ")
         with_it = f"With {there} in its place" if there else "Without that"
