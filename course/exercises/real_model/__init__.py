@@ -10,20 +10,19 @@ from course.exercises.real_model.reading import SINK_STRENGTH
 
 PREDICT_BUG = Exercise(
     "predict_bug",
-    title="Predict: the most expensive mistake",
+    title="Predict: worse than a blind guess",
     points=0.5,
     difficulty=1,
     minutes=1,
     choices={
-        "a": "no positions at all",
-        "b": "rotary positions in the half-split layout",
-        "c": "scores not divided by anything",
-        "d": "scores divided by d instead of its root",
-        "e": "heads dealt to groups by h mod G",
+        "a": "none of them (the model still knows which words there are)",
+        "b": "one",
+        "c": "more than one",
     },
-    holds="e",
-    reveal="**e**, by far. Six of nine heads then read keys and values that were made for other queries, and every layer passes the damage on. "
-    "Without positions the model still knows *which* words stand before, and pays a factor of about twenty.",
+    holds="b",
+    reveal="**One**: the heads dealt to groups by $h \\bmod G$. Six of nine heads then read keys and values that were made for other "
+    "queries, every layer passes the damage on, and the model is *sure* of wrong words. Without positions it still knows *which* words "
+    "stand before, and pays a factor of about twenty.",
 )
 
 EXERCISES = (
