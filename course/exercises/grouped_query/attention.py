@@ -31,14 +31,23 @@ def _layer(n, d_model, H, G, d_k, d_v, *lead):
     return make
 
 
-def _gqa(*, repeat=ref.repeat_kv, queries=lambda Q, G: Q, attend=causal_attention, stored=False, kept=lambda H, G: G, times=None):
+def _gqa(
+    *,
+    repeat=ref.repeat_kv,
+    queries=lambda Q, G: Q,
+    attend=causal_attention,
+    merge=merge_heads,
+    stored=False,
+    kept=lambda H, G: G,
+    times=None,
+):
     """Grouped-query attention with one part replaced by a mistake."""
 
     def answer(X, Wq, Wk, Wv, Wo, H, G):
         Q, K, V = queries(split_heads(X @ Wq, H), G), split_heads(X @ Wk, kept(H, G)), split_heads(X @ Wv, kept(H, G))
         r = H // G if times is None else times(H, G)
         copies = repeat(K, r), repeat(V, r)
-        return merge_heads(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
+        return merge(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
 
     return answer
 
@@ -57,6 +66,23 @@ def _divided_by_groups_and_held(x, r):
 def _mean_of_the_group(Q, G):
     grouped = Q.reshape(*Q.shape[:-3], G, -1, *Q.shape[-2:])
     return grouped.mean(-3, keepdim=True).expand_as(grouped).reshape(Q.shape)
+
+
+def _sum_of_the_group(Q, G):
+    return _mean_of_the_group(Q, G) * (Q.shape[-3] // G)
+
+
+def _merge_by_reshape(Y):
+    return Y.reshape(*Y.shape[:-3], Y.shape[-2], -1)
+
+
+def _one_later_visible(Q, K, V):
+    keep = torch.ones(Q.shape[-2], K.shape[-2], dtype=torch.bool).tril(1)
+    return torch.softmax((Q @ K.mT / math.sqrt(Q.shape[-1])).masked_fill(~keep, -math.inf), dim=-1) @ V
+
+
+def _masked_late(Q, K, V):
+    return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1).tril() @ V
 
 
 def _everything_visible(Q, K, V):
@@ -160,9 +186,28 @@ GQA = Exercise(
         ),
         Misconception(
             "queries_averaged",
-            "averaged the queries of a group, so its heads all give the same answer",
-            "Each of the `H` heads keeps its own query. Only keys and values are shared.",
+            "averaged the queries of a group, or added them or their scores up, so its heads all give the same answer",
+            "Each of the `H` heads keeps its own query, and so its own scores and weights. Only keys and values are shared.",
             Instead(queries=_mean_of_the_group),
+            also=(Instead(queries=_sum_of_the_group),),
+        ),
+        Misconception(
+            "merge_without_transpose",
+            "merged the heads by a reshape alone, so each row mixes several tokens",
+            "Use `merge_heads`: it swaps tokens and heads back before it joins them.",
+            Instead(merge=_merge_by_reshape),
+        ),
+        Misconception(
+            "one_later_visible",
+            "let each token look at the one after it as well",
+            "Token $i$ sees the keys $j \\le i$: `tril()`, or `triu(1)` for what is hidden. `causal_attention` does it.",
+            Instead(attend=_one_later_visible),
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the keys that a token may not see have taken their share, and what is left sums to less than 1",
+            "Fill the forbidden **scores** with $-\\infty$, before the softmax. `causal_attention` does it.",
+            Instead(attend=_masked_late),
         ),
         Misconception(
             "future_visible",

@@ -1,5 +1,7 @@
 """The memory bill: what a published configuration caches, and how many conversations fit."""
 
+import math
+
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
 
@@ -114,10 +116,9 @@ CACHE_BILL = Exercise(
 )
 
 
-def _conversations(*, groups=8, weights=406e9, pair=2, layers=126, whole=True):
+def _conversations(*, groups=8, weights=406e9, pair=2, layers=126, memory=640e9, rounded=int):
     def answer():
-        fit = (640e9 - weights) / (131_072 * layers * groups * 128 * pair * 2)
-        return int(fit) if whole else fit
+        return rounded((memory - weights) / (131_072 * layers * groups * 128 * pair * 2))
 
     return answer
 
@@ -183,13 +184,29 @@ CONVERSATIONS = Exercise(
             "more_than_fit",
             "found room for more than fit, as where a quotient is rounded up, or where a GB counts as $2^{30}$ bytes",
             "A GB is $10^9$ bytes here, and a conversation whose cache fits in part does not count.",
-            lambda: 4,
+            Instead(rounded=math.ceil),
+            also=(Instead(memory=8 * 80 * 2**30),),
+        ),
+        Misconception(
+            "half_the_bytes_rounded_up",
+            "counted keys without values, or one byte for each number of the cache, and rounded the quotient up",
+            "A token keeps a key and a value in each group and layer, of two bytes a number, and a conversation whose cache fits in "
+            "part does not count: round down.",
+            Instead(pair=1, rounded=math.ceil),
+        ),
+        Misconception(
+            "twice_as_many_and_more",
+            "found room for eight, as with half the bytes for each token and a GB of $2^{30}$ bytes, or with the weights of a smaller model",
+            "A token keeps a key and a value in each group and layer, of two bytes a number; a GB is $10^9$ bytes here, and the model has "
+            "406 billion parameters.",
+            Instead(pair=1, memory=8 * 80 * 2**30),
+            also=(Instead(weights=70e9),),
         ),
         Misconception(
             "not_whole",
             "returned a fraction of a conversation",
             "A conversation whose cache fits in part cannot be held: round down.",
-            Instead(whole=False),
+            Instead(rounded=float),
         ),
     ),
     variants=(Variant("from_the_configuration", lambda: (640 - 406) * 10**9 // (4 * 8 * 128 * 126 * 131_072)),),

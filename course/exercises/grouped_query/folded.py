@@ -35,6 +35,10 @@ def _upper_left_of_a_chunk(n, m):
     return torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)
 
 
+def _one_key_more(n, m):
+    return torch.ones(n, m, dtype=torch.bool).tril(m - n + 1)
+
+
 def _everything(n, m):
     return torch.ones(n, m, dtype=torch.bool)
 
@@ -93,6 +97,12 @@ def _grouped(*, seen=_lower_right, stacked=_for_each_head, swap=False, output=la
 
 def _turned(O, G):
     return O.unflatten(-3, (G, -1)).transpose(-4, -3).flatten(-4, -3)
+
+
+def _read_back_by_queries(O, G):
+    """The folded rows are taken for (query, head)."""
+    folded = O.unflatten(-3, (G, -1)).flatten(-3, -2)
+    return folded.unflatten(-2, (O.shape[-2], -1)).transpose(-3, -2).flatten(-4, -3)
 
 
 def _still_folded(Q, K, V):
@@ -206,6 +216,18 @@ GQA_GROUPED = Exercise(
             "let queries see later keys",
             "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
             Instead(seen=_everything),
+        ),
+        Misconception(
+            "one_later_visible",
+            "let each query see the key after its own as well",
+            "Query $i$ sees the keys $j \\le i + (m - n)$: `tril(m - n)`.",
+            Instead(seen=_one_key_more),
+        ),
+        Misconception(
+            "outputs_read_by_queries",
+            "took the rows of a group's folded outputs for (query, head), where they are (head, query) like those of the queries",
+            "Unfold them as you folded: the $r n$ rows hold all queries of one head, then those of the next.",
+            Instead(output=_read_back_by_queries),
         ),
         Misconception(
             "mask_interleaved",
@@ -383,6 +405,18 @@ GROUPED_CHUNK = Exercise(
             "left the mask out: right for a decode step, and wrong for every chunk",
             "Query $i$ sees the keys $j \\le i + (m - n)$.",
             Instead(seen=_everything),
+        ),
+        Misconception(
+            "one_later_visible",
+            "let each query see the key after its own as well",
+            "Query $i$ sees the keys $j \\le i + (m - n)$: `tril(m - n)`.",
+            Instead(seen=_one_key_more),
+        ),
+        Misconception(
+            "outputs_read_by_queries",
+            "took the rows of a group's folded outputs for (query, head), where they are (head, query) like those of the queries",
+            "Unfold them as the queries were folded: the $r n$ rows hold all queries of one head, then those of the next.",
+            Instead(output=_read_back_by_queries),
         ),
         Misconception(
             "no_mask_behind_a_past",

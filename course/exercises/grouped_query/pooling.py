@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from solutions import grouped_query as ref
 
 
@@ -125,6 +125,19 @@ MHA_TO_GQA = Exercise(
             "gave each head of a group the mean: there are still $H$ runs of columns",
             "The result has `G` runs of $d$ columns. The copies are what grouping does away with.",
             Instead(made=lambda pooled, r: pooled.repeat_interleave(r, 1)),
+        ),
+        Misconception(
+            "read_as_a_linear_layer",
+            "read the numbers of `W` by a reshape as those of an (H d, d_model) weight, which scrambles them",
+            "`W` is (d_model, H d): a reshape keeps the order in memory, so split the **last** axis, to (d_model, G, r, d). "
+            "(`nn.Linear` keeps the transpose: `W.T`, not a reshape.)",
+            Before(lambda W, **_: {"W": W.reshape(W.shape[1], W.shape[0]).T}),
+        ),
+        Misconception(
+            "turned_over",
+            "returned the transpose: your result is (G d, d_model), as `nn.Linear` keeps a weight",
+            "Here a weight is (in, out), so the result is (d_model, G d), as `W` is (d_model, H d).",
+            After(lambda out, **_: out.mT),
         ),
         Misconception(
             "groups_interleaved",

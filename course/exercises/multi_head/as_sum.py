@@ -2,8 +2,8 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
-from course.exercises.multi_head.attention import BUILTIN, FLOAT32, weights
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from course.exercises.multi_head.shared import BUILTIN, FLOAT32, attend, attend_masked_late, weights
 from solutions import multi_head as ref
 
 
@@ -26,12 +26,30 @@ def _axis(keep):
     return None if keep is None else keep.unsqueeze(-3)
 
 
-def _as_sum(*, blocks=lambda Wo, H: Wo.reshape(H, -1, Wo.shape[1]), reduce=None, bias=1.0, inner=0.0, mask=_axis):
+def _in_runs_of_d_k(Wv, Wo, H, d_k):
+    """Columns of `Wv` and rows of `Wo` in H runs of d_k, filled up with zeros: the last heads have few of them, or none."""
+    width = H * d_k
+    short = max(0, width - Wv.shape[1])
+    return torch.nn.functional.pad(Wv, (0, short))[:, :width], torch.nn.functional.pad(Wo, (0, 0, 0, short))[:width]
+
+
+def _as_sum(
+    *,
+    blocks=lambda Wo, H: Wo.reshape(H, -1, Wo.shape[1]),
+    reduce=None,
+    bias=1.0,
+    inner=0.0,
+    mask=_axis,
+    attended=attend,
+    one_width=False,
+):
     """The sum over heads with one part replaced: `inner` times the bias goes into every summand, `bias` times to the total."""
 
     def answer(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
+        if one_width:
+            Wv, Wo = _in_runs_of_d_k(Wv, Wo, H, Wq.shape[1] // H)
         Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
-        outputs, _ = ref.masked_sdpa(Q, K, V, mask(keep))
+        outputs, _ = attended(Q, K, V, mask(keep))
         C = outputs @ blocks(Wo, H) + inner * bo
         return (C.sum(-3) if reduce is None else reduce(C)) + bias * bo, C
 
@@ -135,10 +153,34 @@ MHA_AS_SUM = Exercise(
             _scores_summed_over_heads,
         ),
         Misconception(
+            "one_width_for_all",
+            "cut `Wv` and the rows of `Wo` in runs of $d_k$, which is the width of queries and keys alone",
+            "Values have a width of their own, $d_v$: the width of `Wv` divided by `H`. Cut the rows of `Wo` by it, too.",
+            Instead(one_width=True),
+        ),
+        Misconception(
+            "summands_stacked_in_front",
+            "stacked the summands in front of the batch: your $C$ is (H, ..., n, d_out)",
+            "The head axis stands third from the end, (..., H, n, d_out): `torch.stack(..., dim=-3)`.",
+            After(lambda out, **_: (out[0], out[1].movedim(-3, 0))),
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the keys that a token may not see have taken their share, and what is left sums to less than 1",
+            "Mask the **scores**, before the softmax: `masked_sdpa` does it.",
+            Instead(attended=attend_masked_late),
+        ),
+        Misconception(
             "mask_ignored",
             "did not use `keep`",
             "Hand it to whatever makes your weights: `mha` takes it as it is, `masked_sdpa` with an axis for the heads.",
             Instead(mask=lambda keep: None),
+        ),
+        Misconception(
+            "mask_inverted",
+            "turned the mask round: your queries look exactly where they may not",
+            "In `keep`, True means *may look*, also for `masked_sdpa`.",
+            Instead(mask=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
         ),
     ),
     variants=(

@@ -3,23 +3,10 @@
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Property, Variant
 from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape
+from course.exercises.multi_head.shared import BUILTIN, FLOAT32, attend, attend_masked_late, weights
 from solutions import multi_head as ref
-
-BUILTIN = ("multi_head_attention_forward", "MultiheadAttention")
-FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
-
-
-def weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int, d_out: int = 0):
-    """Weights that make scores of standard deviation near 1.5: neither saturated nor flat."""
-    narrow = d_model**-0.5
-    return {
-        "Wq": draw.normal(d_model, H * d_k, scale=1.5 * narrow),
-        "Wk": draw.normal(d_model, H * d_k, scale=narrow),
-        "Wv": draw.normal(d_model, H * d_v, scale=narrow),
-        "Wo": draw.normal(H * d_v, d_out or d_model, scale=(H * d_v) ** -0.5),
-    }
 
 
 def _two_heads(draw: Draw):
@@ -43,6 +30,14 @@ def _mask_per_sequence(draw: Draw):
     return {"X": draw.normal(3, 5, 6), **weights(draw, 6, 3, 2, 7), "H": 3, "keep": keep.contiguous().numpy()}
 
 
+def _nothing_to_look_at(draw: Draw):
+    """A causal mask, in which one token may not look at anything."""
+    n, d_k, d_v = draw.sizes(3, low=3, high=7)
+    keep = torch.ones(n, n).tril().bool()
+    keep[draw.integer(0, n - 1)] = False
+    return {"X": draw.normal(n, 4), **weights(draw, 4, 2, d_k, d_v), "H": 2, "keep": keep.numpy()}
+
+
 def _usual_sizes(draw: Draw):
     """H d_k = H d_v = d_model, as in most models: every weight is square, and no wrong turn is stopped by a shape."""
     return {"X": draw.normal(2, 5, 6), **weights(draw, 6, 2, 3, 3), "H": 2, "keep": None}
@@ -52,18 +47,23 @@ def _unsqueezed(keep):
     return None if keep is None else keep.unsqueeze(-3)
 
 
-def attend(Q, K, V, keep, scale=None):
-    """Masked attention of heads `(..., H, n, d)`; `scale` other than 1/sqrt(d_k) where a mistake wants one."""
-    factor = 1.0 if scale is None else scale * Q.shape[-1] ** 0.5
-    return ref.masked_sdpa(factor * Q, K, V, keep)
+def _nothing_gives(weight):
+    """What becomes of a token that may look at nothing, where no part of the code thinks of it."""
+
+    def attend_to_something(Q, K, V, keep, scale=None):
+        _, A = attend(Q, K, V, keep, scale)
+        A = A if keep is None else torch.where(keep.any(-1, keepdim=True), A, weight(A))
+        return A @ V, A
+
+    return attend_to_something
 
 
-def _mha(*, split=ref.split_heads, merge=ref.merge_heads, scale=None, mask=_unsqueezed, project=True):
+def _mha(*, split=ref.split_heads, merge=ref.merge_heads, scale=None, mask=_unsqueezed, attended=attend, project=True):
     """Multi-head attention with one part replaced by a mistake."""
 
     def answer(X, Wq, Wk, Wv, Wo, H, keep=None):
         Q, K, V = (split(X @ W, H) for W in (Wq, Wk, Wv))
-        outputs, A = attend(Q, K, V, mask(keep), None if scale is None else scale(X))
+        outputs, A = attended(Q, K, V, mask(keep), None if scale is None else scale(X, H))
         return (merge(outputs) @ Wo if project else merge(outputs)), A
 
     return answer
@@ -108,14 +108,14 @@ def _einsum(X, Wq, Wk, Wv, Wo, H, keep=None):
     S = torch.einsum("...hid,...hjd->...hij", Q, K) * Q.shape[-1] ** -0.5
     if keep is not None:
         S = S.masked_fill(~keep[..., None, :, :], -torch.inf)
-    A = torch.softmax(S, dim=-1)
+    A = torch.softmax(S, dim=-1).nan_to_num(0.0)
     return torch.einsum("...hij,...hjd,hdm->...im", A, V, Wo.reshape(H, -1, Wo.shape[1])), A
 
 
 def _builtin_attention(X, Wq, Wk, Wv, Wo, H, keep=None):
     Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
     eye = torch.eye(X.shape[-2], dtype=X.dtype).expand(*Q.shape[:-1], -1)
-    A = scaled_dot_product_attention(Q, K, eye, attn_mask=_unsqueezed(keep))
+    A = scaled_dot_product_attention(Q, K, eye, attn_mask=_unsqueezed(keep)).nan_to_num(0.0)
     return ref.merge_heads(A @ V) @ Wo, A
 
 
@@ -136,6 +136,7 @@ MHA = Exercise(
         Case("three heads, causal", _causal),
         Case("as many sequences as heads, each with its own padding", _mask_per_sequence),
         Case("the usual sizes: every weight is square", _usual_sizes),
+        Case("a token that may look at nothing", _nothing_to_look_at, edge=0.1),
     ),
     hints=(
         "Five steps: project, split, attend, merge, project. The three in the middle are functions that you have, and `masked_sdpa` "
@@ -150,7 +151,31 @@ MHA = Exercise(
             "scaled_by_sqrt_d_model",
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
             "Each head's dot product sums over its own $d_k$ features. Its scale is $\\sqrt{d_k}$, as `masked_sdpa` does it.",
-            Instead(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(scale=lambda X, H: X.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "scaled_by_a_share_of_d_model",
+            "scaled the scores by $\\sqrt{d_{model} / H}$, as if the heads shared the width of the tokens",
+            "$H d_k$ need not be the width of a token. Scale by $\\sqrt{d_k}$, the width of a head of queries.",
+            Instead(scale=lambda X, H: (X.shape[-1] / H) ** -0.5),
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the keys that a token may not see have taken their share, and what is left sums to less than 1",
+            "Mask the **scores**, before the softmax: `masked_sdpa` does it.",
+            Instead(attended=attend_masked_late),
+        ),
+        Misconception(
+            "nothing_gives_nan",
+            "have NaN where a token may look at nothing, as where a softmax of nothing but $-\\infty$ divides 0 by 0",
+            "Such a token has weights 0 and output 0, as `masked_sdpa` gives them.",
+            Instead(attended=_nothing_gives(lambda A: torch.full_like(A, torch.nan))),
+        ),
+        Misconception(
+            "nothing_gives_the_mean",
+            "let a token that may look at nothing look at all tokens alike, though all are hidden from it",
+            "Such a token has weights 0 and output 0, as `masked_sdpa` gives them: it multiplies the weights by the mask once more.",
+            Instead(attended=_nothing_gives(lambda A: torch.full_like(A, 1 / A.shape[-1]))),
         ),
         Misconception(
             "split_before_projection",

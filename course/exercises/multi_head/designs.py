@@ -100,6 +100,16 @@ WHO_AND_WHAT = Exercise(
             also=tuple(Instead(loud=loud) for loud in (2.0, 3.0)),
         ),
         Misconception(
+            "beside_the_meaning",
+            "handed over three features of which only two belong to the meaning: yours begin one place beside it",
+            "Row $f$ of `Wv` says what feature $f$ of a word hands over. The meaning stands in features 3 to 5, in Python the slice `3:6`.",
+            Instead(values=(slice(2, 5), slice(2, 5))),
+            also=(
+                Instead(values=(slice(4, 7), slice(4, 7))),
+                Instead(values=(slice(2, 5), slice(2, 5)), loud=5.0),  # and with scores that are too small, yet not by much
+            ),
+        ),
+        Misconception(
             "flags_for_meaning",
             "handed over the three *flags* of a word that is found, and not its meaning",
             "Row $f$ of `Wv` says what feature $f$ of a word hands over. The meaning stands in features 3 to 5.",

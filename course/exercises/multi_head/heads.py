@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import multi_head as ref
 
 # ---------------------------------------------------------------------------------------------- split
@@ -24,12 +24,27 @@ def _as_many_tokens_as_heads(draw: Draw):
     return {"X": draw.normal(2, n, n * d), "H": n}
 
 
-def _split(X, H, *, axes="nHd", move=(-2, -3)):
-    """The width cut in two, so that the last three axes are `axes`; then one of them is moved."""
+def _split(X, H, *, axes="nHd", move=(-2, -3), lead=lambda X: X):
+    """The width cut in two, so that the last three axes are `axes`; then one of them is moved. `lead` sees to the other axes."""
+    X = lead(X)
     n, width = X.shape[-2:]
     sizes = {"n": n, "H": H, "d": width // H}
     parts = X.reshape(*X.shape[:-2], *(sizes[axis] for axis in axes))
     return parts.movedim(*move) if move else parts
+
+
+def _batch_tokens_features(X):
+    return X.reshape(X.shape[0], -1, X.shape[-1])
+
+
+def _dealt(X, H, **_):
+    """The features in another order: a run of them is then every `H`-th of those that were given."""
+    return {"X": X.unflatten(-1, (-1, H)).mT.flatten(-2)}
+
+
+def _overlapping(X, H, **_):
+    """The runs begin one feature apart."""
+    return {"X": X.unfold(-1, X.shape[-1] // H, 1)[..., :H, :].flatten(-2)}
 
 
 def split_by_reshape(X, H):
@@ -84,7 +99,14 @@ SPLIT_HEADS = Exercise(
             "heads_interleaved",
             "dealt the features out like cards: head $h$ got every $H$-th feature, not a run of neighbours",
             "Reshape the width to (H, d) in this order: the head is the slow index, $h d + a$.",
-            Instead(axes="ndH", move=(-1, -3)),
+            Before(_dealt),
+            also=(Instead(axes="ndH", move=(-1, -3)),),
+        ),
+        Misconception(
+            "runs_overlap",
+            "let the runs overlap: yours begin one feature apart, that of head $h$ at feature $h$",
+            "Each run is $d$ wide, so head $h$ begins at feature $h d$: `X[..., h * d : (h + 1) * d]`.",
+            Before(_overlapping),
         ),
         Misconception(
             "H_taken_for_width",
@@ -98,6 +120,12 @@ SPLIT_HEADS = Exercise(
             "Count the axes from the end, `transpose(-3, -2)`, and keep `X.shape[:-1]` as it is: then any leading axes work.",
             _split_needs_a_batch,
             raises=True,
+        ),
+        Misconception(
+            "first_axis_for_the_batch",
+            "took the first axis for a batch whatever it is: where none leads, each token stands in a sequence by itself",
+            "Keep all axes but the last as they are, `X.shape[:-1]`, and count from the end: then any leading axes work, or none.",
+            Instead(lead=_batch_tokens_features),
         ),
         Misconception(
             "axes_counted_from_the_front",

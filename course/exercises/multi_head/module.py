@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
-from course.exercises.multi_head.attention import BUILTIN, FLOAT32, attend
 from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape, split_interleaved
+from course.exercises.multi_head.shared import BUILTIN, FLOAT32, attend, attend_masked_late
 from solutions import multi_head as ref
 
 
@@ -75,6 +75,8 @@ def _module(
     scale=None,
     inputs=lambda Xq, Xkv: (Xq, Xkv, Xkv),
     add_head_axis=_head_axis,
+    attended=attend,
+    plus=lambda Y, Xq: Y,
 ):
     """The reference with one part of `forward` replaced by a mistake. `inputs`: of what the queries, keys and values are made."""
 
@@ -82,8 +84,8 @@ def _module(
         def forward(self, Xq, Xkv, keep=None):
             layers = (self.WQ, self.WK, self.WV)
             Q, K, V = (split(layer(X), self.H) for layer, X in zip(layers, inputs(Xq, Xkv), strict=True))
-            outputs, _ = attend(Q, K, V, add_head_axis(keep), None if scale is None else scale(Xq, self.H))
-            return self.WO(merge(outputs))
+            outputs, _ = attended(Q, K, V, add_head_axis(keep), None if scale is None else scale(Xq, self.H))
+            return plus(self.WO(merge(outputs)), Xq)
 
     return in_double(Wrong)
 
@@ -204,6 +206,24 @@ MULTI_HEAD = Exercise(
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
             "Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
             Instead(scale=lambda X, H: X.shape[-1] ** -0.5),
+        ),
+        Misconception(
+            "scaled_by_a_share_of_d_model",
+            "scaled the scores by $\\sqrt{d_{model} / H}$, as if the heads shared the width of the tokens",
+            "`d_k` need not be `d_model / H`. Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
+            Instead(scale=lambda X, H: (X.shape[-1] / H) ** -0.5),
+        ),
+        Misconception(
+            "input_added",
+            "added the input `Xq` to the output, as the block of a transformer does around its attention",
+            "The module is the attention alone: return what `self.WO` gives. A residual connection belongs to whoever calls it.",
+            Instead(plus=lambda Y, Xq: Y + Xq),
+        ),
+        Misconception(
+            "masked_after_the_softmax",
+            "masked the weights after the softmax: the keys that a query may not see have taken their share, and what is left sums to less than 1",
+            "Mask the **scores**, before the softmax: `masked_sdpa` does it.",
+            Instead(attended=attend_masked_late),
         ),
         Misconception(
             "scaled_by_the_number_of_heads",

@@ -102,6 +102,13 @@ GAUSSIAN_SCORES = Exercise(
             After(lambda out, **_: 2 * out),
         ),
         Misconception(
+            "divided_by_d",
+            "multiplied the squared distance by $1/d$ where 1/2 belongs",
+            "The exponent is $-\\frac{1}{2}\\lVert q - k \\rVert^2$, however many features there are. (A library's `gamma` is 1/2 here, "
+            "whatever it is by default.)",
+            After(lambda out, Q, **_: 2 * out / Q.shape[-1]),
+        ),
+        Misconception(
             "cross_term_halved",
             "halved the product $q \\cdot k$, too: the 2 of $2\\,q \\cdot k$ got lost in the expansion",
             "$\\lVert q - k \\rVert^2 = \\lVert q \\rVert^2 - 2\\,q \\cdot k + \\lVert k \\rVert^2$: halving leaves the product whole.",

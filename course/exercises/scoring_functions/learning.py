@@ -62,27 +62,36 @@ def _step(
     rate,
     *,
     sign=-1.0,
-    mean=True,
-    root=True,
+    count=lambda X, asking: len(asking),
+    width=lambda W: W.shape[1],
     gradient_root=True,
     asks=lambda X, asking: X[asking],
     targets=_one_hot,
     old=True,
     keys=True,
-    of_the_weight=False,
+    back=lambda A, E, answers: E,
 ):
-    n, p = len(asking), W_Q.shape[1]
-    X_q, scale = asks(X, asking), math.sqrt(p) if root else 1.0
+    X_q, scale = asks(X, asking), math.sqrt(width(W_Q))
     Q, K = X_q @ W_Q, X @ W_K
     A = ref.softmax(Q @ K.T / scale)
-    dS = (A - targets(A, answers)) / (n if mean else 1) / (scale if gradient_root else 1.0)
-    if of_the_weight:
-        dS = A[np.arange(n), answers][:, None] * dS
+    dS = back(A, A - targets(A, answers), answers) / count(X, asking) / (scale if gradient_root else 1.0)
     new_Q = W_Q + sign * rate * (X_q.T @ dS @ K)
     if not old:
         Q = X_q @ new_Q
     new_K = W_K + sign * rate * (X.T @ dS.T @ Q) if keys else W_K.copy()
     return new_Q, new_K
+
+
+def _of_the_weight(A, E, answers):
+    return A[np.arange(len(answers)), answers][:, None] * E
+
+
+def _of_the_squares(A, E, answers):
+    return 2 * A * (E - (A * E).sum(axis=1, keepdims=True))
+
+
+def _of_half_the_squares(A, E, answers):
+    return _of_the_squares(A, E, answers) / 2
 
 
 def _written_over(out, W_Q, W_K, **_):
@@ -183,7 +192,19 @@ LEARN_STEP = Exercise(
             "summed_not_averaged",
             "summed the gradients over the queries: the loss is a mean",
             "Divide `dS` by the number of queries.",
-            Instead(mean=False),
+            Instead(count=lambda X, asking: 1),
+        ),
+        Misconception(
+            "averaged_over_the_words",
+            "divided by the number of words in `X`, which are the keys: the loss is a mean over the queries",
+            "Divide `dS` by the number of queries, `len(asking)`.",
+            Instead(count=lambda X, asking: len(X)),
+        ),
+        Misconception(
+            "scaled_by_the_width_of_the_words",
+            "divided by $\\sqrt{d}$, by the width of the words in `X`",
+            "A score is a sum over the $p$ features of a query: its root is $\\sqrt{p}$, with `p = W_Q.shape[1]`.",
+            Instead(width=lambda W: W.shape[0]),
         ),
         Misconception(
             "no_one_hot",
@@ -201,7 +222,7 @@ LEARN_STEP = Exercise(
             "not_scaled",
             "left the division of the scores by $\\sqrt{p}$ out",
             "Divide the scores by $\\sqrt{p}$, and the gradients, too.",
-            Instead(root=False),
+            Instead(width=lambda W: 1.0),
         ),
         Misconception(
             "gradient_not_scaled",
@@ -225,7 +246,14 @@ LEARN_STEP = Exercise(
             "followed_the_weight",
             "followed the gradient of the weight itself, and not of its logarithm: where the weight is small, hardly anything moves",
             "The loss is $-\\ln a$. Its gradient by the scores is $(A - T) / n$, without another factor $a$.",
-            Instead(of_the_weight=True),
+            Instead(back=_of_the_weight),
+        ),
+        Misconception(
+            "squared_error",
+            "followed the gradient of the squared error of the weights, and not that of $-\\ln a$",
+            "The loss is $-\\ln a$ of the right answer. Its gradient by the scores is $(A - T) / n$.",
+            Instead(back=_of_the_squares),
+            also=(Instead(back=_of_half_the_squares),),
         ),
         Misconception(
             "overwrote_the_matrices",

@@ -42,9 +42,12 @@ def _own_sum(e, x, axis):
     return e.sum(axis=axis, keepdims=True)
 
 
-def _normalised(x, axis=-1, *, shift=_own_maximum, rise=np.exp, total=_own_sum):
+def _normalised(x, axis=-1, *, shift=_own_maximum, rise=np.exp, total=_own_sum, rows=False):
+    shape = x.shape
+    if rows:
+        x, axis = x.reshape(-1, shape[axis]), -1
     e = rise(shift(x, axis))
-    return e / total(e, x, axis)
+    return (e / total(e, x, axis)).reshape(shape)
 
 
 def _written_over(out, x, **_):
@@ -119,6 +122,13 @@ SOFTMAX = Exercise(
             "normalised along the last axis, whatever `axis` says",
             "Pass `axis=axis` to `max` and to `sum`.",
             Before(lambda **_: {"axis": -1}),
+        ),
+        Misconception(
+            "rows_by_reshape",
+            "cut the numbers into runs as long as the axis, by a reshape: only along the last axis do neighbours in memory belong together",
+            "Move the axis to the end first, `np.moveaxis(x, axis, -1)`, and back at last. Or leave `x` as it is, and pass `axis=axis` "
+            "and `keepdims=True` to `max` and to `sum`.",
+            Instead(rows=True),
         ),
         Misconception(
             "over_everything",
@@ -226,7 +236,7 @@ def _thousands_of_keys(draw: Draw) -> Inputs:
     return {"s": s / 4, "V": v[:, None] / 4, "size": 50}
 
 
-def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inverse=False, own_top=False):
+def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inverse=False, own_top=False, averaged=False):
     top, total, o = first, 0.0, np.zeros(V.shape[1])
     for start in range(0, len(s), size):
         block, values = s[start : start + size], V[start : start + size]
@@ -235,8 +245,9 @@ def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inv
         e = np.exp(block - new_top)
         total = total * (1.0 if keep_total else shrink) + e.sum()
         o = o * (1.0 if keep_o else shrink) + e @ values
+        o = o / total if averaged else o
         top = new_top
-    return o / total
+    return o if averaged else o / total
 
 
 def _mean_of_blocks(s, V, size):
@@ -334,6 +345,13 @@ POOL_IN_BLOCKS = Exercise(
             "brought the sum of weights to the new maximum, but not the sum of values",
             "`o` was made with the old maximum, too: the same factor belongs to it.",
             Instead(keep_o=True),
+        ),
+        Misconception(
+            "average_taken_for_a_sum",
+            "divided `o` by the total after each block, and added the next one to it as if it were still a sum of values",
+            "Keep the sum, and divide once at the end. (Or keep the average, and give it back its old total before you add: "
+            "`(o * total * shrink + e @ values) / new_total`.)",
+            Instead(averaged=True),
         ),
         Misconception(
             "upside_down",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
@@ -51,8 +51,28 @@ def _hidden(Q, K, Wq, Wk):
     return (Q @ Wq)[:, None] + (K @ Wk)[None]
 
 
-def _additive(Q, K, Wq, Wk, wv, *, join=np.add, inside=np.tanh, outside=lambda S: S, before=lambda X: X, weigh=True):
-    hidden = inside(join((before(Q) @ Wq)[:, None], (before(K) @ Wk)[None]))
+def _pair_by_pair(n, m):
+    """Which query and which key each entry of the table is of."""
+    i, j = np.divmod(np.arange(n * m), m)
+    return i, j
+
+
+def _additive(
+    Q,
+    K,
+    Wq,
+    Wk,
+    wv,
+    *,
+    pairs=_pair_by_pair,
+    join=np.add,
+    inside=np.tanh,
+    outside=lambda S: S,
+    before=lambda X: X,
+    weigh=True,
+):
+    i, j = (rows.reshape(len(Q), len(K)) for rows in pairs(len(Q), len(K)))
+    hidden = inside(join((before(Q) @ Wq)[i], (before(K) @ Wk)[j]))
     return outside(hidden @ wv if weigh else hidden.sum(axis=-1))
 
 
@@ -128,6 +148,32 @@ ADDITIVE_SCORES = Exercise(
             "added the two projections row by row: that pairs query 1 with key 1, query 2 with key 2, and leaves out the rest",
             "Give them the shapes `(n, 1, h)` and `(1, m, h)`: broadcasting then forms every pair.",
             lambda Q, K, Wq, Wk, wv: np.tanh(Q @ Wq + K @ Wk) @ wv,
+        ),
+        Misconception(
+            "paired_in_step",
+            "repeated queries and keys in the same way, both in place or both in turn: entry $(i, j)$ is then not that of query $i$ and key $j$",
+            "Of one repeat each row in place (`np.repeat`), of the other the whole (`np.tile`). Or let broadcasting do it: "
+            "`(n, 1, h)` plus `(1, m, h)`.",
+            Instead(pairs=lambda n, m: (np.repeat(np.arange(n), m), np.repeat(np.arange(m), n))),
+            also=(Instead(pairs=lambda n, m: (np.tile(np.arange(n), m), np.tile(np.arange(m), n))),),
+        ),
+        Misconception(
+            "listed_key_by_key",
+            "have all pairs, but listed key after key: read as rows of `m` they do not belong to one query",
+            "A row belongs to a query: repeat each query in place (`np.repeat`) and the keys in turn (`np.tile`), or transpose at the end.",
+            Instead(pairs=lambda n, m: (np.tile(np.arange(n), m), np.repeat(np.arange(m), n))),
+        ),
+        Misconception(
+            "keys_in_the_rows",
+            "returned the table turned over: a row for each key, a column for each query",
+            "A row belongs to a query: its axis comes first, `(n, 1, h)`.",
+            After(lambda out, **_: out.T),
+        ),
+        Misconception(
+            "averaged_over_the_units",
+            "averaged over the hidden units where their weighted *sum* belongs: your scores are those divided by $h$",
+            "`hidden @ wv` adds the weighted units up.",
+            After(lambda out, Wq, **_: out / Wq.shape[1]),
         ),
         Misconception(
             "wv_left_out",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Property, Variant
 from solutions import soft_lookup as ref
 
 Inputs = dict[str, np.ndarray]
@@ -90,6 +90,14 @@ def _by_argmax(matches):
     return np.arange(len(matches)) == np.argmax(matches)
 
 
+def _only_the_last(matches):
+    return matches & (np.arange(len(matches)) == np.flatnonzero(np.r_[True, matches])[-1] - 1)
+
+
+def _d_zeros(out, q, K, V):
+    return out if _equal(q, K).any() else np.zeros_like(q)
+
+
 def _masked_mean(q, K, V):
     found = V[np.equal(K, q).all(axis=1)]
     return found.mean(axis=0) if len(found) else np.zeros(V.shape[1])
@@ -141,6 +149,18 @@ HARD_LOOKUP = Exercise(
             "returned the first match and left the others out",
             "All matching rows share the weight evenly: average them.",
             Instead(pick=lambda matches: matches & _by_argmax(matches)),
+        ),
+        Misconception(
+            "left_out_the_earlier_matches",
+            "returned the last match and left those before it out, as a `dict` does, where a later entry takes the place of an equal one",
+            "All matching rows share the weight evenly: average them.",
+            Instead(pick=_only_the_last),
+        ),
+        Misconception(
+            "nothing_gives_d_zeros",
+            "returned zeros of the query's length where no key equals it",
+            "What comes out is made of values: there are `d_v` zeros, not `d`.",
+            After(_d_zeros),
         ),
         Misconception(
             "divided_by_m",

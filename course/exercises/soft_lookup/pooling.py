@@ -57,11 +57,14 @@ def _plain(q, K, V, kernel):
     return w @ V / w.sum()
 
 
-def _pooled(q, K, V, kernel, *, swapped=False, differences=False, share=ref.normalize, keys=False):
-    if differences:
-        q, K = np.zeros_like(q), K - q
-    w = kernel(K, q) if swapped else kernel(q, K)
-    return share(w) @ (K if keys else V)
+def _pooled(q, K, V, kernel, *, swapped=False, differences=False, one_by_one=False, share=ref.normalize, keys=False):
+    asked = (np.zeros_like(q), K - q) if differences else (q, K)
+
+    def scores(q, K):
+        return kernel(K, q) if swapped else kernel(q, K)
+
+    w = np.concatenate([scores(asked[0], key[None]) for key in asked[1]]) if one_by_one else scores(*asked)
+    return share(w) @ (asked[1] if keys else V)
 
 
 def _plain_or(empty):
@@ -168,7 +171,8 @@ ATTENTION_POOL = Exercise(
             "one_key_at_a_time",
             "asked the kernel about one key at a time: a kernel that compares the keys with one another then gives other scores",
             "One call, with all keys: `kernel(q, K)` returns the `m` scores.",
-            _one_key_at_a_time,
+            Instead(one_by_one=True),
+            also=(_one_key_at_a_time,),
         ),
         Misconception(
             "added_an_epsilon",
