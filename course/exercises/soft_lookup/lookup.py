@@ -177,13 +177,13 @@ HARD_LOOKUP = Exercise(
         Misconception(
             "took_the_nearest",
             "took one row alone, that whose key is nearest, also where no key *equals* the query",
-            "An exact lookup accepts equal keys only. (Nearness is what the rest of this lesson is about.)",
+            "An exact lookup accepts equal keys only. (Nearness is what the kernels of the first sitting are for.)",
             Instead(match=lambda q, K: _by_argmax(-np.linalg.norm(K - q, axis=-1))),
         ),
         Misconception(
             "took_all_the_nearest",
             "took the rows whose keys are nearest, all that are equally near, also where no key *equals* the query",
-            "An exact lookup accepts equal keys only. (Nearness is what the rest of this lesson is about.)",
+            "An exact lookup accepts equal keys only. (Nearness is what the kernels of the first sitting are for.)",
             Instead(match=_as_near_as_any),
             also=(Instead(match=lambda q, K: _as_near_as_any(q, K, power=2)),),
         ),
@@ -196,7 +196,7 @@ HARD_LOOKUP = Exercise(
         Misconception(
             "nearly_equal",
             "counted a key as a match that is only nearly the query",
-            "An exact lookup asks for equality: `K == q`, without a tolerance. (Nearness comes later in this lesson.)",
+            "An exact lookup asks for equality: `K == q`, without a tolerance. (Nearness is what the kernels of the first sitting are for.)",
             Instead(match=lambda q, K: np.isclose(K, q, atol=1e-2).all(axis=-1)),
         ),
         Misconception(
