@@ -22,6 +22,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
+from autograder.diagnosis.attempt import check_answer
+from autograder.diagnosis.explain import make_report
+from autograder.judging import pack
+from course.exercises.smaller_caches.joint import LATENT_WEIGHTS
 from solutions import real_model_table
 from solutions.grouped_query import mha_to_gqa
 from solutions.latent import gqa_as_mla
@@ -120,6 +124,16 @@ def test_stored_latents_give_what_a_cache_of_latents_gives_and_in_many_bits_near
     assert_close(StoredLatents(ours, 9, stored=lambda c: c)(x), expected, rtol=1e-4, atol=1e-4)  # angles by complex64
     rough, fine = (rounded_latents(round_latents, bits, block=7)(ours, 9)(x) for bits in (2, 12))
     assert float((fine - expected).abs().max()) < 0.01 < float((rough - expected).abs().max())
+
+
+def test_two_mistakes_are_known_in_single_precision_where_products_of_what_is_returned_are_judged() -> None:
+    def latent_weights(W_K: Tensor, W_V: Tensor, moment: Tensor, r: int) -> tuple[Tensor, Tensor, Tensor]:
+        down, up = output_factors(torch.cat([W_K / torch.linalg.norm(W_K), W_V / torch.linalg.norm(W_V)], dim=-1), moment)
+        return down[:, :r], up[:r, : W_K.shape[-1]], up[:r, W_K.shape[-1] :]
+
+    report = make_report(check_answer(pack.make_record("smaller_caches", LATENT_WEIGHTS, 0), latent_weights))
+    assert report.known
+    assert {"sizes_of_weights", "sizes_not_undone"} <= set(str(report.recorded).split("+")), report.recorded
 
 
 def test_at_full_rank_and_as_lesson_10_writes_it_a_latent_cache_is_exact() -> None:

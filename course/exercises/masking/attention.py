@@ -1,13 +1,12 @@
 """Attention that obeys a mask."""
 
 import functools
-import math
 
 import numpy as np
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Of, Property, Variant
+from course.exercises.masking import steps
 from course.exercises.masking.scores import INFINITY, draw_keep
 from solutions import masking as ref
 
@@ -53,14 +52,15 @@ def _forbidden_giant(draw: Draw):
 
 
 def _low_scores(draw: Draw):
-    """In each row one key is kept, and its score is about -4e9, far below those of the forbidden ones: near 0."""
+    """In each row one key is kept. Its score is about -4e9, far below those of the forbidden ones, near 0; in one row it is 2000."""
     d_k, d_v = draw.sizes(2, low=5, high=7)
-    Q, K = draw.normal(3, d_k), draw.normal(3, d_k)
+    Q, K = draw.normal(4, d_k), draw.normal(3, d_k)
     Q[:, 0], K[:, 0] = 1e5, 0.0
+    Q[draw.integer(0, 3), 0] = -0.05
     low = draw.integer(0, 2)
     K[low] = 0.0
     K[low, 0] = -1e5  # the same score for all queries, however it is rounded
-    keep = np.zeros((3, 3), dtype=bool)
+    keep = np.zeros((4, 3), dtype=bool)
     keep[:, low] = True
     return {"Q": Q, "K": K, "V": draw.normal(3, d_v), "keep": keep}
 
@@ -75,99 +75,6 @@ def _broken_query(draw: Draw):
     return {"Q": Q, "K": draw.normal(4, d_k), "V": draw.normal(4, d_v), "keep": keep}
 
 
-def _scores(Q, K):
-    return Q @ K.mT / math.sqrt(Q.shape[-1])
-
-
-def _as_they_are(numbers, keep):
-    return numbers
-
-
-def _filled(number):
-    return lambda S, keep: S.masked_fill(~keep, number)
-
-
-def _filled_but_for_empty_rows(S, keep, number=-INFINITY):
-    return S.masked_fill(~(keep | ~keep.any(-1, keepdim=True)), number)
-
-
-def _added(S, keep):
-    return S + torch.zeros(keep.shape, dtype=S.dtype).masked_fill(~keep, -INFINITY)
-
-
-def _empty_rows_cleared(A, keep):
-    return A.masked_fill(~keep.any(-1, keepdim=True), 0.0)
-
-
-def _kept(A, keep):
-    return A * keep
-
-
-def _shares(A, keep, floor=0.0):
-    return A * keep / (A * keep).sum(-1, keepdim=True).clamp(min=floor)
-
-
-def _no_nan(A, keep):
-    return A.nan_to_num()
-
-
-def attend(
-    Q,
-    K,
-    V,
-    keep,
-    *,
-    power=-0.5,
-    hide=_filled_but_for_empty_rows,
-    axis=-1,
-    clear=_empty_rows_cleared,
-    finish=lambda O, A: (O, A),
-):
-    """Scores times `d_k ** power`, changed by `hide`; their softmax, changed by `clear`."""
-    S = Q @ K.mT * Q.shape[-1] ** power
-    A = clear(torch.softmax(hide(S, keep), dim=axis), keep)
-    return finish(A @ V, A)
-
-
-def _only_infinity(**settings):
-    """Steps after a fill of minus infinity in all rows, the empty ones too."""
-    return Instead(**{"hide": _filled(-INFINITY), "clear": _as_they_are} | settings)
-
-
-def _unhidden(**settings):
-    """Steps after the softmax of all scores."""
-    return Instead(**{"hide": _as_they_are, "clear": _as_they_are} | settings)
-
-
-def _nan_to_zero(O, A):
-    return torch.nan_to_num(O), torch.nan_to_num(A)
-
-
-def _finite_fill(Q, K, V, keep):
-    S = _scores(Q, K)
-    A = torch.softmax(S.masked_fill(~keep, torch.finfo(S.dtype).min), dim=-1) * keep
-    return A @ V, A
-
-
-def _own_exponentials(Q, K, V, keep):
-    S = _scores(Q, K)
-    top = S.detach().masked_fill(~keep, torch.finfo(S.dtype).min).amax(-1, keepdim=True)
-    E = torch.exp(torch.where(keep, S - top, -INFINITY))
-    total = E.sum(-1, keepdim=True)
-    A = E / torch.where(total > 0, total, 1.0)
-    return A @ V, A
-
-
-def _empty_rows_filled(Q, K, V, keep):
-    A = torch.softmax(_scores(Q, K).masked_fill(~keep, -INFINITY), dim=-1).masked_fill(~keep.any(-1, keepdim=True), 0.0)
-    return A @ V, A
-
-
-def _identity_values(Q, K, V, keep):
-    eye = torch.eye(K.shape[-2], dtype=V.dtype).expand(*V.shape[:-1], -1)
-    return scaled_dot_product_attention(Q, K, V, keep), scaled_dot_product_attention(Q, K, eye, keep)
-
-
 MASKED_SDPA = Exercise(
     "masked_sdpa",
     title="Attention that obeys a mask",
@@ -175,7 +82,7 @@ MASKED_SDPA = Exercise(
     difficulty=4,
     minutes=18,
     reference=ref.masked_sdpa,
-    recipe=attend,
+    recipe=steps.attend,
     tensors=True,
     properties=WEIGHTS_ARE_WEIGHTS,
     forbid=BUILTIN,
@@ -186,7 +93,7 @@ MASKED_SDPA = Exercise(
         Case("queries that may see nothing", _empty_rows, edge=0.2),
         Case("gradients where queries see nothing", _empty_rows, grad=("Q", "K", "V"), edge=0.2),
         Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
-        Case("a kept key with a very low score", _low_scores, edge=0.2),
+        Case("a kept key with a very low or high score", _low_scores, edge=0.2),
         Case("a query that holds a NaN", _broken_query, edge=0.15),
     ),
     hints=(
@@ -198,44 +105,7 @@ MASKED_SDPA = Exercise(
         "and only then fill the weights of the dead rows with 0, before they meet `V`.",
     ),
     misconceptions=(
-        Misconception(
-            "masked_after_softmax",
-            "masked the weights **after** the softmax, so what is left sums to less than 1",
-            "Mask the scores instead. The softmax then divides by the kept keys alone.",
-            _unhidden(clear=_kept),
-        ),
-        Misconception(
-            "renormalised_after_softmax",
-            "masked the weights after the softmax and divided by their new sum. Where a forbidden key had nearly all the weight, nothing is "
-            "left to divide: NaN, or precision lost",
-            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
-            _unhidden(clear=_shares),
-        ),
-        Misconception(
-            "renormalised_with_a_floor",
-            "masked the weights after the softmax and divided by their new sum, with something else where that is 0. Where a forbidden key had "
-            "nearly all the weight, the kept ones get none",
-            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
-            _unhidden(clear=functools.partial(_shares, floor=1e-9)),
-        ),
-        Misconception(
-            "values_zeroed",
-            "made the forbidden **values** vanish, but left their weights standing",
-            "A zero value still takes its share of the 1. Mask the scores: then the weights of what is kept sum to 1.",
-            _unhidden(finish=Of(lambda V, keep, **_: lambda O, A: ((A * keep) @ V, A))),
-        ),
-        Misconception(
-            "mask_without_effect",
-            "attended to everything: the mask has no effect",
-            "`masked_fill` returns a **new** tensor and leaves the scores as they are: take the softmax of its result.",
-            _unhidden(),
-        ),
-        Misconception(
-            "multiplied_scores",
-            "set the forbidden scores to 0, which the softmax takes for an ordinary score",
-            "Give them $-\\infty$, which is the one score without any weight.",
-            Instead(hide=_filled(0.0), clear=_as_they_are),
-        ),
+        # first what is met beside any other mistake: the build tries pairs in this order, and not all
         Misconception(
             "polarity_flipped",
             "attended to exactly what is forbidden",
@@ -247,85 +117,6 @@ MASKED_SDPA = Exercise(
             "left out the scale $1/\\sqrt{d_k}$",
             "Start from `scaled_scores(Q, K)`, which is given.",
             Instead(power=0.0),
-        ),
-        Misconception(
-            "minus_infinity_only",
-            "gave the softmax rows of only $-\\infty$: those become NaN",
-            "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
-            _only_infinity(),
-        ),
-        Misconception(
-            "minus_infinity_times_zero",
-            "multiplied the mask by $-\\infty$. Where the mask is 0 the product is NaN, and one NaN spreads over its whole row",
-            "Write $-\\infty$ where a key is forbidden and touch nothing else: `masked_fill(~keep, -math.inf)`.",
-            Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=_as_they_are),
-            also=(Instead(hide=lambda S, keep: S + (~keep) * -INFINITY),),
-        ),
-        Misconception(
-            "minus_1e9",
-            "filled in a finite number such as -1e9: a kept score may be lower, and a query that may see nothing gets the mean of **all** values",
-            "Only $-\\infty$ is below every score. Then ask what becomes of a row in which nothing is kept.",
-            Instead(hide=_filled(-1e9), clear=_as_they_are),
-        ),
-        Misconception(
-            "smallest_number",
-            "gave equal scores to a query that may see nothing: its weights come out equal, those of the forbidden keys too",
-            "Set the weights to 0 where nothing is kept.",
-            Instead(hide=lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min), clear=_as_they_are),
-        ),
-        Misconception(
-            "minus_1e9_then_zero",
-            "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
-            "$-\\infty$ is below every score. Fill with `-math.inf`.",
-            Instead(hide=_filled(-1e9), clear=_kept),
-            also=(Instead(hide=functools.partial(_filled_but_for_empty_rows, number=-1e9)),),
-        ),
-        Misconception(
-            "nan_to_num_on_the_weights",
-            "turned every NaN among the weights into 0, also one that came in with a query that sees something: a fault made elsewhere is hidden",
-            "Set to 0 the rows in which nothing is **kept**: ask the mask, not the numbers. Best is that no NaN arises in them.",
-            _only_infinity(clear=_no_nan),  # no NaN in the gradients: the fill's own backward pass drops it
-        ),
-        Misconception(
-            "nan_to_num_on_the_output",
-            "repaired the results with `nan_to_num`. For finite inputs the values are right; "
-            "but the weights were NaN when they met `V`, so its gradient is NaN",
-            "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
-            _only_infinity(finish=_nan_to_zero),
-        ),
-        Misconception(
-            "nan_to_num_after_adding",
-            "added $-\\infty$ and repaired the weights with `nan_to_num`. For finite inputs the values are right; "
-            "but the backward pass of the softmax computes "
-            "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
-            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
-            _only_infinity(hide=_added, clear=_no_nan),
-        ),
-        Misconception(
-            "nan_to_num_on_the_output_after_adding",
-            "added $-\\infty$ and repaired the results with `nan_to_num`. For finite inputs the values are right; "
-            "but the backward pass meets the NaN weights "
-            "twice, at `V` and in the softmax, and no input gets a usable gradient",
-            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
-            _only_infinity(hide=_added, finish=_nan_to_zero),
-        ),
-        Misconception(
-            "weights_left_nan",
-            "repaired the outputs with `nan_to_num`, but returned the weights of the empty rows as NaN",
-            "Set the **weights** of those rows to 0. The outputs are then 0 by themselves.",
-            _only_infinity(finish=lambda O, A: (torch.nan_to_num(O), A)),
-        ),
-        Misconception(
-            "empty_rows_left_open",
-            "left the empty rows unmasked for the softmax and forgot them there: a query that may see nothing sees **everything**",
-            "That is the first half. After the softmax set the weights of these rows to 0.",
-            Instead(clear=_as_they_are),
-        ),
-        Misconception(
-            "added_the_mask",
-            "added the mask of True and False to the scores: what is kept has a score higher by 1, and nothing is forbidden",
-            "What is *added* is 0 or $-\\infty$. With a boolean mask, fill: `masked_fill(~keep, -math.inf)`.",
-            Instead(hide=lambda S, keep: S + keep, clear=_as_they_are),
         ),
         Misconception(
             "scaled_twice",
@@ -340,22 +131,164 @@ MASKED_SDPA = Exercise(
             Instead(axis=-2),
         ),
         Misconception(
-            "softmax_axis_1",
-            "wrote `dim=1`, which is the key axis only while there is no batch",
-            "Count from the end, `dim=-1`: then any number of leading axes works.",
-            Instead(axis=1),
-        ),
-        Misconception(
             "weights_first",
             "returned the weights first and the outputs second",
             "The docstring says $(O, A)$: the outputs first.",
             After(lambda out, **_: (out[1], out[0])),
         ),
+        Misconception(
+            "masked_after_softmax",
+            "masked the weights **after** the softmax, so what is left sums to less than 1",
+            "Mask the scores instead. The softmax then divides by the kept keys alone.",
+            steps.unhidden(clear=steps.kept),
+        ),
+        Misconception(
+            "renormalised_after_softmax",
+            "masked the weights after the softmax and divided by their new sum. Where a forbidden key had nearly all the weight, nothing is "
+            "left to divide: NaN, or precision lost",
+            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
+            steps.unhidden(clear=steps.shares),
+        ),
+        Misconception(
+            "renormalised_with_a_floor",
+            "masked the weights after the softmax and divided by their new sum, with something else where that is 0. Where a forbidden key had "
+            "nearly all the weight, the kept ones get none",
+            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
+            steps.unhidden(clear=functools.partial(steps.shares, floor=1e-9)),
+        ),
+        Misconception(
+            "values_zeroed",
+            "made the forbidden **values** vanish, but left their weights standing",
+            "A zero value still takes its share of the 1. Mask the scores: then the weights of what is kept sum to 1.",
+            steps.unhidden(finish=Of(lambda V, keep, **_: lambda O, A: ((A * keep) @ V, A))),
+        ),
+        Misconception(
+            "mask_without_effect",
+            "attended to everything: the mask has no effect",
+            "`masked_fill` returns a **new** tensor and leaves the scores as they are: take the softmax of its result.",
+            steps.unhidden(),
+        ),
+        Misconception(
+            "multiplied_scores",
+            "set the forbidden scores to 0, which the softmax takes for an ordinary score",
+            "Give them $-\\infty$, which is the one score without any weight.",
+            Instead(hide=steps.filled(0.0), clear=steps.as_they_are),
+        ),
+        Misconception(
+            "multiplied_scores_then_zero",
+            "set the forbidden scores to 0, and their weights to 0 after the softmax: it had counted them, so what is left does not sum to 1",
+            "Give them $-\\infty$ before the softmax. Then they have no share in what it divides by.",
+            Instead(hide=steps.filled(0.0), clear=steps.kept),
+        ),
+        Misconception(
+            "sum_of_at_least_one",
+            "divided by a sum of exponentials that cannot be less than 1: where the kept scores are low it is, and the weights sum to too little",
+            "Replace the sum only where **nothing** is kept; every other sum is what it is. (`torch.softmax` divides by the right one.)",
+            Instead(share=steps.over(1.0)),
+        ),
+        Misconception(
+            "exponentials_too_small_or_too_large",
+            "took the exponentials of the scores as they are: they are all 0 where the kept scores are very low, and infinite where one is high",
+            "Take the row's largest kept score off all of them first, or leave it to `torch.softmax`, which does that.",
+            Instead(share=steps.over(1e-30)),
+        ),
+        Misconception(
+            "minus_infinity_only",
+            "gave the softmax rows of only $-\\infty$: those become NaN",
+            "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
+            steps.only_infinity(),
+        ),
+        Misconception(
+            "minus_infinity_times_zero",
+            "multiplied the mask by $-\\infty$. Where the mask is 0 the product is NaN, and one NaN spreads over its whole row",
+            "Write $-\\infty$ where a key is forbidden and touch nothing else: `masked_fill(~keep, -math.inf)`.",
+            Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=steps.as_they_are),
+            also=(Instead(hide=lambda S, keep: S + (~keep) * -INFINITY),),
+        ),
+        Misconception(
+            "minus_1e9",
+            "filled in a finite number such as -1e9: a kept score may be lower, and a query that may see nothing gets the mean of **all** values",
+            "Only $-\\infty$ is below every score. Then ask what becomes of a row in which nothing is kept.",
+            Instead(hide=steps.filled(-1e9), clear=steps.as_they_are),
+        ),
+        Misconception(
+            "smallest_number",
+            "gave equal scores to a query that may see nothing: its weights come out equal, those of the forbidden keys too",
+            "Set the weights to 0 where nothing is kept.",
+            Instead(hide=lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min), clear=steps.as_they_are),
+        ),
+        Misconception(
+            "minus_1e9_then_zero",
+            "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
+            "$-\\infty$ is below every score. Fill with `-math.inf`.",
+            Instead(hide=steps.filled(-1e9), clear=steps.kept),
+            also=(Instead(hide=functools.partial(steps.filled_but_for_empty_rows, number=-1e9)),),
+        ),
+        Misconception(
+            "nan_to_num_on_the_weights",
+            "turned every NaN among the weights into 0, also one that came in with a query that sees something: a fault made elsewhere is hidden",
+            "Set to 0 the rows in which nothing is **kept**: ask the mask, not the numbers. Best is that no NaN arises in them.",
+            steps.only_infinity(clear=steps.no_nan),  # no NaN in the gradients: the fill's own backward pass drops it
+        ),
+        Misconception(
+            "nan_to_num_on_the_output",
+            "repaired the results with `nan_to_num`. For finite inputs the values are right; "
+            "but the weights were NaN when they met `V`, so its gradient is NaN",
+            "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
+            steps.only_infinity(finish=steps.nan_to_zero),
+        ),
+        Misconception(
+            "nan_to_num_after_adding",
+            "added $-\\infty$ and repaired the weights with `nan_to_num`. For finite inputs the values are right; "
+            "but the backward pass of the softmax computes "
+            "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
+            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            steps.only_infinity(hide=steps.added, clear=steps.no_nan),
+        ),
+        Misconception(
+            "mended_after_adding",
+            "added $-\\infty$ and mended the weights of the empty rows after the softmax. The values are right; "
+            "but the backward pass of the softmax computes $0 \\cdot$ NaN, and that reaches `Q` and `K`",
+            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            Instead(hide=steps.added),
+        ),
+        Misconception(
+            "nan_to_num_on_the_output_after_adding",
+            "added $-\\infty$ and repaired the results with `nan_to_num`. For finite inputs the values are right; "
+            "but the backward pass meets the NaN weights "
+            "twice, at `V` and in the softmax, and no input gets a usable gradient",
+            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            steps.only_infinity(hide=steps.added, finish=steps.nan_to_zero),
+        ),
+        Misconception(
+            "weights_left_nan",
+            "repaired the outputs with `nan_to_num`, but returned the weights of the empty rows as NaN",
+            "Set the **weights** of those rows to 0. The outputs are then 0 by themselves.",
+            steps.only_infinity(finish=lambda O, A: (torch.nan_to_num(O), A)),
+        ),
+        Misconception(
+            "empty_rows_left_open",
+            "left the empty rows unmasked for the softmax and forgot them there: a query that may see nothing sees **everything**",
+            "That is the first half. After the softmax set the weights of these rows to 0.",
+            Instead(clear=steps.as_they_are),
+        ),
+        Misconception(
+            "added_the_mask",
+            "added the mask of True and False to the scores: what is kept has a score higher by 1, and nothing is forbidden",
+            "What is *added* is 0 or $-\\infty$. With a boolean mask, fill: `masked_fill(~keep, -math.inf)`.",
+            Instead(hide=lambda S, keep: S + keep, clear=steps.as_they_are),
+        ),
+        Misconception(
+            "softmax_axis_1",
+            "wrote `dim=1`, which is the key axis only while there is no batch",
+            "Count from the end, `dim=-1`: then any number of leading axes works.",
+            Instead(axis=1),
+        ),
     ),
     variants=(
-        Variant("finite_fill_then_zero", _finite_fill),
-        Variant("own_exponentials", _own_exponentials),
-        Variant("empty_rows_of_the_weights_filled", _empty_rows_filled),
-        Variant("builtin_with_identity_values", _identity_values),
+        Variant("finite_fill_then_zero", steps.finite_fill),
+        Variant("own_exponentials", steps.own_exponentials),
+        Variant("empty_rows_of_the_weights_filled", steps.empty_rows_filled),
+        Variant("builtin_with_identity_values", steps.identity_values),
     ),
 )

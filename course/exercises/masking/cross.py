@@ -5,8 +5,9 @@ import math
 import torch
 
 from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Variant
-from course.exercises.masking.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS, attend
+from course.exercises.masking.attention import BUILTIN, WEIGHTS_ARE_WEIGHTS
 from course.exercises.masking.scores import draw_keep
+from course.exercises.masking.steps import attend
 from solutions import masking as ref
 
 

@@ -47,22 +47,29 @@ def _with(
     subtract=True,
     causal=True,
     divide=True,
+    epsilon=1e-5,
+    afterwards=False,
 ):
-    """The layer with the mean over `of` and the variance over `axis` (None: over everything)."""
+    """The layer with the mean over `of` and the variance over `axis` (None: over everything), or with the sum normalised `afterwards`."""
 
-    def answer(X, W_Q, W_K, W_V):
-        n = X.shape[-2]
+    def normalised(X):
         Z = X - X.mean(dim=of, keepdim=True) if subtract else X
         if divide:
             squares = Z.square()
             variance = squares.mean() if axis is None else squares.mean(dim=axis, keepdim=True)
             variance = variance * (X.shape[-1] / (X.shape[-1] - correction))
-            Z = Z / ((variance + 1e-5).sqrt() if outside is None else variance.sqrt() + outside)
+            Z = Z / ((variance + epsilon).sqrt() if outside is None else variance.sqrt() + outside)
+        return Z
+
+    def answer(X, W_Q, W_K, W_V):
+        n = X.shape[-2]
+        Z = X if afterwards else normalised(X)
         S = ref.scaled_scores(Z @ W_Q, Z @ W_K)
         if causal:
             S = S.masked_fill(~torch.ones(n, n).tril(shift).bool(), -math.inf)
         A = torch.softmax(S, dim=-1)
-        return (Z if add_normalised else X) + A @ ((Z if values else X) @ W_V)
+        Y = (Z if add_normalised else X) + A @ ((Z if values else X) @ W_V)
+        return normalised(Y) if afterwards else Y
 
     return answer
 
@@ -178,6 +185,25 @@ CAUSAL_LAYER = Exercise(
             "added 1e-5 to the standard deviation, not to the variance",
             "It belongs under the root: `(variance + 1e-5).sqrt()`. For tokens with a small variance the two differ much.",
             Instead(outside=1e-5),
+        ),
+        Misconception(
+            "another_epsilon",
+            "did not add 1e-5 to the variance: another number, or none, or one that was added to the standard deviation",
+            "`(variance + 1e-5).sqrt()`, as in the original. For tokens with a small variance it differs much.",
+            Instead(epsilon=1e-6),
+            also=(Instead(outside=1e-6), Instead(epsilon=1e-8), Instead(epsilon=0.0)),
+        ),
+        Misconception(
+            "not_centred",
+            "divided each token by the root of its mean square, without taking off its mean",
+            "Normalised to mean 0 **and** variance 1: take the mean off first.",
+            Instead(subtract=False),
+        ),
+        Misconception(
+            "normalised_afterwards",
+            "normalised the sum at the end, and not the tokens before the attention",
+            "Queries, keys and values are made from normalised tokens, and what comes out is added to $X$ as it is.",
+            Instead(afterwards=True),
         ),
         Misconception(
             "added_to_the_normalised_token",

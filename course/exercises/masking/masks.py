@@ -219,6 +219,12 @@ CAUSAL_MASK = Exercise(
             Instead(shift=lambda n_q, n_k: max(0, n_k - n_q)),
         ),
         Misconception(
+            "window_from_the_query",
+            "hid the oldest keys too: query $i$ sees nothing before key $i$",
+            "A causal mask hides the future alone. Every query sees all keys from key 0 up to its own position.",
+            After(lambda out, **_: out.triu()),
+        ),
+        Misconception(
             "sees_the_future",
             "kept the upper triangle: each query sees itself and the future, and nothing of the past",
             "Keep keys at positions up to the query's own: the lower triangle, `tril`.",

@@ -37,6 +37,21 @@ def _all(queries, keys):
     return torch.ones(len(queries), len(keys)).bool()
 
 
+def _laid_out(counted):
+    """Two positions are the `same` if they lie in one of the blocks that are laid out from position 0 by these numbers of tokens."""
+
+    def same(queries, keys):
+        blocks = torch.repeat_interleave(counted(keys))[: len(keys)]
+        at = torch.nn.functional.pad(blocks, (0, len(keys) - len(blocks)), value=-1)
+        return (at[:, None] == at) & (at >= 0)
+
+    return same
+
+
+def _counts(documents):
+    return documents.unique(return_counts=True)[1]
+
+
 def _blocks(documents):
     keep = torch.zeros(len(documents), len(documents), dtype=torch.bool)
     for i in range(len(documents)):
@@ -134,6 +149,13 @@ PACKED_MASK = Exercise(
             "let real tokens see the blanks",
             "A blank has the number -1, which equals no document's.",
             Instead(same=lambda queries, keys: (queries == keys) | (keys == -1)),
+        ),
+        Misconception(
+            "laid_out_by_counts",
+            "counted the tokens of each number and laid blocks of these sizes from position 0 on, in the order of the numbers",
+            "The numbers are names, in any order, with blanks anywhere. Compare `documents` with itself: that says where each document stands.",
+            Instead(same=_laid_out(lambda documents: _counts(documents[documents >= 0]))),
+            also=(Instead(same=_laid_out(_counts)),),
         ),
         Misconception(
             "other_documents",

@@ -70,6 +70,12 @@ CHEATING_LOSS = Exercise(
             lambda: 0.097,
         ),
         Misconception(
+            "logarithm_of_the_mean",
+            "averaged the probabilities of the right tokens, and took the logarithm of their mean",
+            "The loss is a mean of logarithms: $-\\ln p$ of each position first, then the mean.",
+            lambda: -math.log((31 + 1 / 17) / 32),
+        ),
+        Misconception(
             "bits",
             "measured in bits",
             "In nats: the natural logarithm, as `F.cross_entropy` does.",

@@ -1,14 +1,10 @@
 """Lesson 08 multi_query: one set of keys and values for all heads, and the memory traffic that it saves."""
 
 from autograder import Exercise
-from course.exercises.multi_query.attention import MQA, MQA_STEP
-from course.exercises.multi_query.costs import (
-    ARITHMETIC_INTENSITY,
-    CRITICAL_BATCH,
-    DECODE_TIME_FLOOR,
-    LONGEST_CONTEXT,
-    TOKENS_A_SECOND,
-)
+from course.exercises.multi_query.attention import MQA
+from course.exercises.multi_query.costs import ARITHMETIC_INTENSITY, DECODE_TIME_FLOOR
+from course.exercises.multi_query.estimates import CRITICAL_BATCH, LONGEST_CONTEXT, TOKENS_A_SECOND
+from course.exercises.multi_query.step import MQA_STEP
 
 PREDICT_HEADS = Exercise(
     "predict_heads",

@@ -3,7 +3,8 @@
 from autograder import Exercise
 from course.exercises.smaller_caches.combining import PREDICT_LINES, ROUND_LATENTS
 from course.exercises.smaller_caches.counting import REMADE_RATIO
-from course.exercises.smaller_caches.factors import LATENT_WEIGHTS, OUTPUT_FACTORS
+from course.exercises.smaller_caches.factors import OUTPUT_FACTORS
+from course.exercises.smaller_caches.joint import LATENT_WEIGHTS
 from course.exercises.smaller_caches.latent import LATENT_ATTENTION
 from course.exercises.smaller_caches.rounding import ROUND_TO_BITS
 from course.exercises.smaller_caches.turning import PARTIAL_ROPE, PREDICT_PARTIAL

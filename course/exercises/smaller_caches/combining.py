@@ -49,14 +49,27 @@ def _stored(
     *,
     cut=lambda c, block: c.split(block, -2),
     rest=lambda part, bits, block: part,
+    order=lambda full, block: torch.arange(full),
+    upto=lambda n, block: n,
 ):
-    """Blocks cut, each full one rounded by its lines, and something done with the rest."""
+    """The tokens `upto` one cut into blocks, the full ones in another `order`; each full block rounded by its lines, and the rest."""
 
     def answer(c, bits, block):
-        parts = [line(part, bits) if part.shape[-2] >= block else rest(part, bits, block) for part in cut(c, block)]
-        return torch.cat(parts, dim=-2)
+        n = upto(c.shape[-2], block)
+        places = torch.cat([order(n // block * block, block), torch.arange(n // block * block, n)])
+        parts = cut(c[..., places, :], block)
+        done = [line(part, bits) if part.shape[-2] >= block else rest(part, bits, block) for part in parts]
+        y = torch.cat([*done, c[..., n:, :]], dim=-2)
+        if sum(part.shape[-2] for part in done) == n:
+            y[..., places, :] = y[..., :n, :].clone()
+        return y
 
     return answer
+
+
+def _strided(full, block):
+    """The tokens of a block stand as far apart as there are blocks."""
+    return torch.arange(full).reshape(block, -1).T.flatten()
 
 
 def _from_the_end(c, block):
@@ -81,12 +94,6 @@ def _in_place(c, bits, block):
     for start in range(0, c.shape[-2] - block + 1, block):
         y[..., start : start + block, :] = ref.round_to_bits(c[..., start : start + block, :], bits, -2)
     return y
-
-
-def _newest_kept(c, bits, block):
-    """The newest block is left as it is, also where it is full."""
-    stay = (c.shape[-2] - 1) // block * block
-    return torch.cat([_in_place(c[..., :stay, :], bits, block), c[..., stay:, :]], dim=-2)
 
 
 ROUND_LATENTS = Exercise(
@@ -139,7 +146,19 @@ ROUND_LATENTS = Exercise(
             "newest_block_kept",
             "left the newest block as it is, also where it is full",
             "How many full blocks do 21 tokens make, in blocks of 7? The rest is what is behind them, and can be nothing.",
-            _newest_kept,
+            Instead(upto=lambda n, block: (n - 1) // block * block),
+        ),
+        Misconception(
+            "block_newest_kept",
+            "left the `block` newest tokens as they are, and more where they end within a block: full blocks among them stay unrounded",
+            "Count full blocks from the first token, `n // block` of them, and round them all. Only what is behind them stays.",
+            Instead(upto=lambda n, block: max(n - block, 0) // block * block),
+        ),
+        Misconception(
+            "blocks_of_tokens_apart",
+            "made blocks of tokens that stand apart, each so many behind the one before, as many as there are full blocks",
+            "A block is `block` tokens **in a row**: (blocks, block), not (block, blocks), if you reshape.",
+            Instead(order=_strided),
         ),
         Misconception(
             "rest_dropped",

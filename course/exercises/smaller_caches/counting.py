@@ -63,6 +63,12 @@ REMADE_RATIO = Exercise(
             also=(Instead(sides=2),),
         ),
         Misconception(
+            "keys_and_values_for_each_head",
+            "made keys and values for 9 heads, and let them score and average these",
+            "There are 3 groups of keys, 3 · 64 columns of $W_{UK}$. Values are never made: each head averages latents, of 128 numbers.",
+            Instead(sides=2, groups=H, averaged=D),
+        ),
+        Misconception(
             "no_averages",
             "left out the averages: each head averages latents",
             "9 averages of 128 numbers for each cached token: 2 · 9 · 128.",
@@ -85,6 +91,12 @@ REMADE_RATIO = Exercise(
             "counted half of the yardstick: the scores without the averages, or 1 for a multiplication with its addition on one side alone",
             "A cached token has a key **and** a value, of 9 heads, and each product with its sum counts 2: 2 · 2 · 9 · 64.",
             Instead(plain=2 * H * D),
+        ),
+        Misconception(
+            "yardstick_of_the_groups",
+            "counted the yardstick, scores and averages of grouped-query attention, for its 3 groups",
+            "Groups share keys and values. Scores and averages are each head's own: 2 · 2 · 9 · 64.",
+            Instead(plain=4 * G * D),
         ),
         Misconception(
             "flop",

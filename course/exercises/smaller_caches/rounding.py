@@ -147,6 +147,10 @@ ROUND_TO_BITS = Exercise(
             "spaced the levels around zero: where a line lies to one side, half of them are wasted",
             "From the least to the largest number.",
             Instead(ends=_from_zero, gaps=lambda bits: 2 ** (bits - 1) - 1 or 1),
+            also=(
+                Instead(ends=_from_zero, gaps=lambda bits: 2 ** (bits - 1) - 1),  # with one bit none is left: 0 · inf
+                Instead(ends=_from_zero, gaps=lambda bits: 2 ** (bits - 1), most=lambda bits: 2 ** (bits - 1) - 1),
+            ),
         ),
         Misconception(
             "one_spread_for_all",

@@ -61,6 +61,13 @@ def _partial(
     return answer
 
 
+def _overwriting(x, pos, base):
+    """Each pair's first number is turned, and the second out of what it has become."""
+    angle = pos[:, None] * base ** (-torch.arange(0, x.shape[-1], 2, dtype=x.dtype) / x.shape[-1])
+    even = x[..., 0::2] * angle.cos() - x[..., 1::2] * angle.sin()
+    return torch.stack([even, even * angle.sin() + x[..., 1::2] * angle.cos()], -1).flatten(-2)
+
+
 def _first_of_each_half(pairs, d):
     return [i for i in range(d) if i % (d // 2) < pairs]
 
@@ -131,6 +138,24 @@ PARTIAL_ROPE = Exercise(
             "rotated with the base 10000, whatever was given",
             "Pass `base` on.",
             Instead(with_base=lambda base: 10_000.0),
+        ),
+        Misconception(
+            "half_the_exponent",
+            "turned pair $i$ by $base^{-i/d}$ a position",
+            "By $base^{-2i/d}$: the exponents go from 0 to nearly -1 over all pairs. `apply_rope` does it.",
+            Instead(with_base=lambda base: base**0.5),
+        ),
+        Misconception(
+            "twice_the_exponent",
+            "turned pair $i$ by $base^{-4i/d}$ a position",
+            "By $base^{-2i/d}$, with $i$ the number of the **pair**, not of its first feature. `apply_rope` does it.",
+            Instead(with_base=lambda base: base**2),
+        ),
+        Misconception(
+            "turned_already",
+            "made the second number of each pair out of the first one that had been turned already",
+            "Both are made of the old pair: $(a \\cos \\varphi - b \\sin \\varphi,\\; a \\sin \\varphi + b \\cos \\varphi)$. Keep $a$ until both are done.",
+            Instead(rotate=_overwriting),
         ),
         Misconception(
             "rows_numbered",

@@ -6,11 +6,11 @@ from course.exercises.soft_lookup.pooling import ATTENTION_POOL, LEAVE_ONE_OUT, 
 from course.exercises.soft_lookup.sentence import MIX_WORDS
 
 EXERCISES = (
-    HARD_LOOKUP,
     PREDICT_EMPTY,
     NORMALIZE,
     GAUSSIAN,
     ATTENTION_POOL,
+    HARD_LOOKUP,
     PREDICT_WIDTH,
     NADARAYA_WATSON,
     LEAVE_ONE_OUT,

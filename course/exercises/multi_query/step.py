@@ -1,0 +1,227 @@
+"""One step of multi-query attention, with a cache."""
+
+import math
+
+import torch
+
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from course.exercises.multi_query.attention import FLOAT32, cached, draw_weights, for_each_head
+from solutions import multi_query as ref
+
+
+def _step(d_model, H, d_k, d_v, n, *lead):
+    def make(draw: Draw):
+        cache = {"K": draw.normal(*lead, n, d_k), "V": draw.normal(*lead, n, d_v)}
+        return {"x": draw.normal(*lead, d_model)} | draw_weights(draw, d_model, H, d_k, d_v) | cache
+
+    return make
+
+
+def _batch_step(draw: Draw):
+    H, n, d_k, d_v = draw.sizes(4, low=2, high=7)
+    return _step(5, H, d_k, d_v, n, 2)(draw)
+
+
+def _square_step(draw: Draw):
+    """Five cached tokens, and heads, batch and widths in the way of each other."""
+    (d,) = draw.sizes(1, low=3, high=5)
+    return _step(6, 3, d, d, 5, 3)(draw)
+
+
+def _weigh(Q, K, V, scale, axis=-1):
+    return torch.softmax(Q @ K.mT / scale, dim=axis) @ V
+
+
+def _in_runs(q, H):
+    return q.unflatten(-1, (H, -1))
+
+
+def _in_turn(q, H):
+    """Column c goes to head c mod H."""
+    return q.unflatten(-1, (-1, H)).mT
+
+
+def _decode(
+    *,
+    split=_in_runs,
+    queries=lambda Q: Q,
+    joined=lambda old, new: torch.cat([old, new], dim=-2),
+    seen=lambda old, grown: grown,
+    scale=lambda d_k, H, d_model: math.sqrt(d_k),
+    attend=_weigh,
+    merge=lambda O: O.flatten(-2),
+    kept=lambda old, grown: grown,
+):
+    """One decode step with one part replaced by a mistake."""
+
+    def answer(x, Wq, Wk, Wv, Wo, H, K, V):
+        Q, old = queries(split(x @ Wq, H)), (K, V)
+        grown = [joined(T, (x @ W).unsqueeze(-2)) for T, W in ((K, Wk), (V, Wv))]
+        O = attend(Q, *seen(old, grown), scale(Q.shape[-1], H, x.shape[-1]))
+        return merge(O) @ Wo, *kept(old, grown)
+
+    return answer
+
+
+def _token_axis(x, Wq, Wk, Wv, Wo, H, K, V):
+    """As `mqa` does it: heads on an axis of their own, one query in each."""
+    Q = ref.split_heads(x.unsqueeze(-2) @ Wq, H)
+    K = torch.cat([K, x.unsqueeze(-2) @ Wk], dim=-2)
+    V = torch.cat([V, x.unsqueeze(-2) @ Wv], dim=-2)
+    O = ref.causal_attention(Q, K.unsqueeze(-3), V.unsqueeze(-3))
+    return (ref.merge_heads(O) @ Wo).squeeze(-2), K, V
+
+
+def _rows_as_tokens(Q, K, V, scale):
+    """A causal mask over the heads; with the right scale it is `causal_attention`."""
+    keep = torch.ones(Q.shape[-2], K.shape[-2], dtype=torch.bool).tril(K.shape[-2] - Q.shape[-2])
+    return torch.softmax((Q @ K.mT / scale).masked_fill(~keep, -torch.inf), dim=-1) @ V
+
+
+def _heads_meet_sequences(Q, K, V, scale):
+    """A head axis for the queries alone: right without a batch; with one, heads line up with its sequences."""
+    return _weigh(Q.unsqueeze(-2), K, V, scale).squeeze(-2)
+
+
+def _loop_over_heads(x, Wq, Wk, Wv, Wo, H, K, V):
+    K, V = (torch.cat([T, (x @ W)[..., None, :]], dim=-2) for T, W in ((K, Wk), (V, Wv)))
+    parts = []
+    for wq in Wq.chunk(H, 1):
+        a = torch.softmax((K @ (x @ wq)[..., None])[..., 0] / math.sqrt(K.shape[-1]), dim=-1)
+        parts.append((a[..., None] * V).sum(-2))
+    return torch.cat(parts, dim=-1) @ Wo, K, V
+
+
+MQA_STEP = Exercise(
+    "mqa_step",
+    title="Find the bug: one decode step, the heads as rows",
+    kind="bug",
+    points=2,
+    difficulty=3,
+    minutes=7,
+    reference=ref.mqa_step,
+    recipe=Made(_decode),
+    tensors=True,
+    tolerance=FLOAT32,
+    cases=(
+        Case("two heads, three cached tokens", _step(2, 2, 3, 1, 3)),
+        Case("a batch", _batch_step),
+        Case("as many sequences as heads", _square_step),
+        Case("an empty cache", _step(5, 3, 2, 7, 0, 2), edge=0.2),
+    ),
+    hints=(
+        "Take H = 3 and five cached tokens, and print the weights row by row. What are the rows of that matrix: tokens, or something else?",
+        "`causal_attention` takes the rows of Q for the *last tokens* of the text, and hides later tokens from earlier ones. Here all rows "
+        "are heads of **one** token, the newest.",
+        "One new token needs no mask: nothing in the cache is later than it. Replace the call by the three steps that it is made of, scores "
+        "divided by the root of d_k, softmax, values, without the mask.",
+    ),
+    misconceptions=(
+        Misconception(
+            "attended_before_append",
+            "attended first and stored afterwards, so the new token does not see itself",
+            "Append, then attend: each token is among its own keys.",
+            Instead(seen=lambda old, grown: old),
+        ),
+        Misconception(
+            "heads_masked_as_tokens",
+            "put a causal mask over rows that are **heads**: head 0 misses the newest tokens, only the last head sees all",
+            "The rows of the query matrix are $H$ heads of one token, not $H$ tokens. One decode step needs no mask.",
+            Instead(attend=_rows_as_tokens),
+        ),
+        Misconception(
+            "no_scale",
+            "left out the scale $1/\\sqrt{d_k}$",
+            "`causal_attention` divided the scores by the root of $d_k$. Whoever replaces it must do that too.",
+            Instead(scale=lambda d_k, H, d_model: 1.0),
+        ),
+        Misconception(
+            "scaled_by_heads",
+            "divided the scores by the root of $H$, not of $d_k$",
+            "The rows of Q are heads; a row's width is $d_k$, its last axis.",
+            Instead(scale=lambda d_k, H, d_model: math.sqrt(H)),
+        ),
+        Misconception(
+            "scaled_by_the_model_width",
+            "divided the scores by $\\sqrt{d_{model}}$, where $\\sqrt{d_k}$ belongs",
+            "A score is a sum over the $d_k$ features of one head: the last axis of Q, not of `x`.",
+            Instead(scale=lambda d_k, H, d_model: math.sqrt(d_model)),
+        ),
+        Misconception(
+            "prepended",
+            "put the new token in front of the old ones",
+            "Append it **behind** them. Without positions the output is the same; the cache is not.",
+            Instead(joined=lambda old, new: torch.cat([new, old], dim=-2)),
+        ),
+        Misconception(
+            "no_head_axis",
+            "gave the queries an axis for their heads, and keys and values none, so with a batch the heads meet its **sequences**",
+            "Axes line up from the end: (…, H, 1, d) needs (…, 1, n, d). Or leave the heads as rows, (…, H, d), and drop the mask.",
+            Instead(attend=_heads_meet_sequences),
+        ),
+        Misconception(
+            "overwrote_the_last",
+            "wrote the new token over the last cached one: the cache did not grow",
+            "The returned cache has $n + 1$ tokens: all the old ones, then the new one.",
+            Instead(joined=lambda old, new: torch.cat([old[..., :-1, :], new], dim=-2)),
+        ),
+        Misconception(
+            "repeated_in_cache",
+            "stored one copy of keys and values per head",
+            "The cache keeps the shape it came in, `(..., n, d)`, and is one token longer. Nothing in it depends on $H$.",
+            cached(for_each_head),
+        ),
+        Misconception(
+            "shared_queries_too",
+            "let all heads ask the same question",
+            "Every head has its own run of $d_k$ columns in `Wq`.",
+            Instead(queries=lambda Q: Q.mean(-2, keepdim=True).expand_as(Q)),
+        ),
+        Misconception(
+            "softmax_over_the_heads",
+            "took the softmax over the heads and not over the tokens: the weights of one head do not sum to 1",
+            "Each head shares its weight out among the tokens: the softmax goes along their axis.",
+            Instead(attend=lambda Q, K, V, scale: _weigh(Q, K, V, scale, axis=-2)),
+        ),
+        Misconception(
+            "new_token_not_kept",
+            "attended to the new token, and returned the cache without it",
+            "The returned cache has $n + 1$ tokens: the next step needs this one's key and value.",
+            Instead(kept=lambda old, grown: old),
+        ),
+        Misconception(
+            "scaled_by_d",
+            "divided the scores by $d_k$, not by its root",
+            "`causal_attention` divided by $\\sqrt{d_k}$. Whoever replaces it must do that too.",
+            Instead(scale=lambda d_k, H, d_model: d_k),
+        ),
+        Misconception(
+            "new_token_alone",
+            "attended to the new token alone",
+            "The query asks all that is cached, and itself: the $n + 1$ tokens.",
+            Instead(seen=lambda old, grown: [T[..., -1:, :] for T in grown]),
+        ),
+        Misconception(
+            "merged_in_turn",
+            "merged the heads feature by feature: the first feature of each head, then the second of each",
+            "Put whole heads side by side: the outputs have the heads as rows, (…, H, d_v), and their rows follow one another in `flatten(-2)`.",
+            Instead(merge=lambda O: O.mT.flatten(-2)),
+        ),
+        Misconception(
+            "heads_in_turn",
+            "gave column c of `Wq` to head c mod H",
+            "Head $h$ has a **run** of $d_k$ columns: (…, H, d_k) by a reshape.",
+            Instead(split=_in_turn),
+        ),
+        Misconception(
+            "heads_averaged_at_the_end",
+            "returned the mean of what the heads contribute, where their sum is asked for: your output is too small by a factor of `H`",
+            "Side by side times `Wo` **adds** the heads' contributions. Nothing divides by `H`.",
+            After(lambda out, H, **_: (out[0] / H, *out[1:])),
+        ),
+    ),
+    variants=(
+        Variant("with_a_token_axis", _token_axis),
+        Variant("loop_over_heads", _loop_over_heads),
+    ),
+)
