@@ -1,5 +1,6 @@
 """`attn style` and the line under an exercise's heading, on small lessons of their own."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import jupytext
 import pytest
 
 from autograder import Exercise
-from autograder.authoring.course import Lesson
+from autograder.authoring.course import Lesson, lessons
 from autograder.authoring.style import findings
 from autograder.authoring.workload import STOP, announce, minutes
 from tests.test_judge import _exercise
@@ -119,3 +120,10 @@ def test_minutes_count_words_given_code_and_what_exercises_say(tmp_path: Path) -
     assert minutes(_lesson(tmp_path, code)) == 20
     figure = code.replace("ipython3\n", "ipython3\n:tags: [figure]\n\n", 1)
     assert [minutes(_lesson(tmp_path, figure * count)) for count in (1, 12)] == [10, 15]  # folded, and looked at
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
+def test_exercises_are_declared_in_the_order_in_which_a_lesson_asks_them(lesson: Lesson) -> None:
+    declared = [exercise.id for exercise in lesson.exercises()]  # `status()` and the reports list them so
+    asked = re.findall(r"grade_id: (\w+), solution: true", lesson.path.read_text(encoding="utf-8"))
+    assert [name for name in asked if name in declared] == declared

@@ -10,11 +10,11 @@ from course.exercises.multi_head.shares import HEAD_SHARES
 
 EXERCISES = (
     SPLIT_HEADS,
-    PREDICT_CHUNKS,
     MHA,
     WHO_AND_WHAT,
     MHA_AS_SUM,
     HEAD_SHARES,
+    PREDICT_CHUNKS,
     MULTI_HEAD,
     PREDICT_LOOP,
     PREDICT_PARAMS,
