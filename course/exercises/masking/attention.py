@@ -232,15 +232,15 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "nan_to_num_on_the_output",
-            "repaired the results with `nan_to_num`. For finite inputs the values are right; "
+            "replaced NaN by 0 in the results alone. For finite inputs the values are right; "
             "but the weights were NaN when they met `V`, so its gradient is NaN",
             "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
             steps.only_infinity(finish=steps.nan_to_zero),
         ),
         Misconception(
             "nan_to_num_after_adding",
-            "added $-\\infty$ and repaired the weights with `nan_to_num`. For finite inputs the values are right; "
-            "but the backward pass of the softmax computes "
+            "let NaN arise among the weights, and replaced it by 0 afterwards. For finite inputs the values are right; "
+            "but the backward pass computes "
             "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
             steps.only_infinity(hide=steps.added, clear=steps.no_nan),
@@ -254,7 +254,7 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "nan_to_num_on_the_output_after_adding",
-            "added $-\\infty$ and repaired the results with `nan_to_num`. For finite inputs the values are right; "
+            "let NaN arise among the weights, and replaced it by 0 in the results alone. For finite inputs the values are right; "
             "but the backward pass meets the NaN weights "
             "twice, at `V` and in the softmax, and no input gets a usable gradient",
             "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
@@ -262,7 +262,7 @@ MASKED_SDPA = Exercise(
         ),
         Misconception(
             "weights_left_nan",
-            "repaired the outputs with `nan_to_num`, but returned the weights of the empty rows as NaN",
+            "replaced NaN by 0 in the outputs, but returned the weights of the empty rows as NaN",
             "Set the **weights** of those rows to 0. The outputs are then 0 by themselves.",
             steps.only_infinity(finish=lambda O, A: (torch.nan_to_num(O), A)),
         ),

@@ -14,11 +14,11 @@ PREDICT_HEADS = Exercise(
     minutes=3,
     choices={
         "a": "all three alike: the operations are the same",
-        "b": "8 heads take about a quarter of the time, 1 head about a tenth to a twentieth",
-        "c": "8 heads take about a quarter of the time, 1 head about a 32nd",
+        "b": "8 heads take a quarter to a third of the time, 1 head about a tenth to a twentieth",
+        "c": "8 heads take a quarter to a third of the time, 1 head about a 32nd",
     },
     holds="b",
-    reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes about a quarter of "
+    reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes little more than a quarter of "
     "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, takes as long as the reading.",
 )
 
