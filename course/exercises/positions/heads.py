@@ -37,21 +37,40 @@ def _merge(Y):
     return Y.transpose(-3, -2).flatten(-2)
 
 
-def _rotary(*, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones(n, n).tril() > 0, scale=None, order="split"):
+def _every_hth_column(X, H):
+    """Head h gets the columns h, h + H, h + 2 H, …"""
+    return X.unflatten(-1, (-1, H)).movedim(-1, -3)
+
+
+def _woven(Y):
+    return Y.movedim(-3, -1).flatten(-2)
+
+
+def _cut_elsewhere(X, H):
+    """Rows cut into heads by a reshape alone: tokens and heads are mixed up."""
+    return X.reshape(*X.shape[:-2], H, X.shape[-2], -1)
+
+
+def _merged_without_transpose(Y):
+    return Y.reshape(*Y.shape[:-3], Y.shape[-2], -1)
+
+
+def _rotary(
+    *, turn_q=True, turn_k=True, turn_v=False, keep=lambda n: torch.ones(n, n).tril() > 0, width=lambda d, X, H: d,
+    order="split", rope=ref.apply_rope, split=_split, merge=_merge,
+):  # fmt: skip
     """Causal heads with one part replaced by a mistake."""
 
     def answer(X, Wq, Wk, Wv, Wo, H, pos):
         turns = turn_q, turn_k, turn_v
         if order == "turn":  # as found: turned before the features are split into heads
-            parts = [_split(ref.apply_rope(X @ W, pos) if t else X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
+            parts = [split(rope(X @ W, pos) if t else X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
         else:
-            parts = [
-                ref.apply_rope(_split(X @ W, H), pos) if t else _split(X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)
-            ]
+            parts = [rope(split(X @ W, H), pos) if t else split(X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
         Q, K, V = parts
-        S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale(X))
+        S = Q @ K.mT / math.sqrt(width(Q.shape[-1], X, H))
         A = torch.softmax(S.masked_fill(~keep(X.shape[-2]), -math.inf), dim=-1)
-        return _merge(A @ V) @ Wo, A
+        return merge(A @ V) @ Wo, A
 
     return answer
 
@@ -100,10 +119,10 @@ ROTARY_MHA = Exercise(
     minutes=9,
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
     cases=(
-        Case("three tokens, two heads", _layer(3, 5, 2, 4, 3), grad=("X",)),
+        Case("three tokens, two heads", _layer(3, 5, 2, 4, 6), grad=("X",)),
         Case("three heads", _layer(5, 7, 3, 6, 4)),
         Case("a batch", _layer(4, 6, 3, 4, 2, lead=(2,))),
-        Case("positions that fall", _layer(4, 5, 2, 4, 3, rising=False), edge=0.1),
+        Case("positions that fall", _layer(4, 5, 2, 4, 6, rising=False), edge=0.1),
     ),
     hints=(
         "Every line is right by itself. Follow one number: with which angle does the first feature of head 1 turn?",
@@ -165,7 +184,39 @@ ROTARY_MHA = Exercise(
             "scaled_by_sqrt_d_model",
             "scaled by the width of the tokens",
             "A head's score is a sum over its own $d_k$ features: divide by $\\sqrt{d_k}$.",
-            Instead(scale=lambda X: X.shape[-1] ** -0.5),
+            Instead(width=lambda d, X, H: X.shape[-1]),
+        ),
+        Misconception(
+            "scaled_by_all_heads",
+            "divided the scores by the root of the width of all heads together",
+            "A head's score is a sum over its own $d_k$ features: divide by $\\sqrt{d_k}$.",
+            Instead(width=lambda d, X, H: H * d),
+        ),
+        Misconception(
+            "half_split",
+            "turned queries and keys in the half-split layout: feature $i$ of a head with feature $i + d/2$",
+            "Neighbours form a pair here, the features $2i$ and $2i + 1$ of a head: `apply_rope` turns them.",
+            Instead(rope=ref.rotate_half_rope),
+        ),
+        Misconception(
+            "every_hth_column",
+            "gave a head every $H$-th feature: those of the heads are side by side",
+            "Cut a row into `(H, -1)`, in this order: head 0 has the first $d_k$ features, head 1 the next.",
+            Instead(split=_every_hth_column),
+            also=(Instead(split=_every_hth_column, merge=_woven),),
+        ),
+        Misconception(
+            "cut_without_transpose",
+            "cut the rows into heads by a reshape alone: that mixes up tokens and heads",
+            "Cut the last axis into (H, width), and then exchange the axes of tokens and heads.",
+            Instead(split=_cut_elsewhere),
+            also=(Instead(split=_cut_elsewhere, merge=_merged_without_transpose),),
+        ),
+        Misconception(
+            "merged_without_transpose",
+            "put the heads side by side by a reshape alone: that mixes up tokens and heads",
+            "First bring the axis of the heads behind that of the tokens, (…, n, H, d_v), and then flatten the last two.",
+            Instead(merge=_merged_without_transpose),
         ),
     ),
     variants=(
@@ -196,6 +247,16 @@ def _constant(turn, length: float = 8.0):
 def _key_turned_instead(steps, d):
     query, key = _constant(lambda s: s)(steps, d)
     return key, query
+
+
+def _query_turned_by_halves(steps, d):
+    key = torch.full((1, d), 8.0, dtype=torch.float64)
+    return ref.rotate_half_rope(key, torch.tensor([-steps], dtype=torch.float64))[0], key[0]
+
+
+def _key_turned_by_halves(steps, d):
+    query = 8.0 * (torch.arange(d) < d // 2).double()[None]
+    return query[0], ref.rotate_half_rope(query, torch.tensor([steps], dtype=torch.float64))[0]
 
 
 def _fast_pairs_only(steps, d):
@@ -257,6 +318,13 @@ LOOK_BACK = Exercise(
             "Scores grow with the product of the lengths: make the entries larger, 8 for instance. And let many pairs take part: fast ones tell a token from its neighbours, slower ones tell one turn of the fast from the next.",
             _constant(lambda s: -s, 1.0),
         ),
+        Misconception(
+            "half_split",
+            "turned one of the two beforehand as the half-split layout would, and the head turns neighbours: the head looks elsewhere",
+            "Here the features $2i$ and $2i + 1$ form a pair. `apply_rope` turns them so; by hand, let cosine and sine take turns.",
+            _query_turned_by_halves,
+            also=(_key_turned_by_halves,),
+        ),
     ),
     variants=(
         Variant("the_key_is_turned", _key_turned_instead),
@@ -277,13 +345,31 @@ def _patterns(heads: int, n: int, low: int, high: int):
     return make
 
 
-def _roles(A, period, *, back=1, after=1, early=0, count=lambda rows, n: len(rows)):
-    """Mean weights `back` tokens before, and `after` the copy one period ago; from `early` rows before the first copy."""
-    n, found = A.shape[-1], []
-    for rows, offset in ((range(1, n), -back), (range(period - early, n), after - period)):
+def _of_rows(rows, found, n):
+    return rows
+
+
+def _of_found(rows, found, n):
+    return found
+
+
+def _of_all(rows, found, n):
+    return n
+
+
+def _roles(A, period, *, back=1, after=1, early=0, count=_of_rows, count_copies=None):
+    """Mean weights `back` tokens before, and `after` the copy one period ago; from `early` rows before the first copy.
+
+    Each is a sum divided by a `count` (of the second by another): of the rows, of those `found` to have such a token, of all `n`.
+    """
+    n, means = A.shape[-1], []
+    for rows, offset, divisor in (
+        (range(1, n), -back, count),
+        (range(period - early, n), after - period, count_copies or count),
+    ):
         weights = [A[:, i, i + offset] for i in rows if 0 <= i + offset < n]
-        found.append(sum(weights) / count(rows, n))
-    return tuple(found)
+        means.append(sum(weights) / divisor(len(rows), len(weights), n))
+    return tuple(means)
 
 
 def _but(**replaced):
@@ -347,6 +433,7 @@ HEAD_ROLES = Exercise(
             "measured the weight on the token **before** the earlier copy",
             "What followed stands at $i - p + 1$, not at $i - p - 1$.",
             Instead(after=-1),
+            also=(Instead(after=-1, count_copies=_of_found),),
         ),
         Misconception(
             "itself_for_previous",
@@ -364,11 +451,8 @@ HEAD_ROLES = Exercise(
             "all_rows_counted",
             "divided by the number of all rows, also of those that have no token before or no earlier copy",
             "Row 0 does not count in the first mean, and rows below the period do not in the second.",
-            Instead(count=lambda rows, n: n),
-            also=(
-                _but(previous=lambda A, period: A.diagonal(-1, -2, -1).sum(-1) / A.shape[-1]),
-                _but(induction=lambda A, period: A.diagonal(1 - period, -2, -1)[..., 1:].sum(-1) / A.shape[-1]),
-            ),
+            Instead(count=_of_all),
+            also=(Instead(count=_of_all, count_copies=_of_rows), Instead(count_copies=_of_all)),
         ),
         Misconception(
             "diagonal_of_the_first_axes",
@@ -403,12 +487,13 @@ HEAD_ROLES = Exercise(
             "took the token two before for the one before",
             "The one before stands one column to the left: $j = i - 1$.",
             Instead(back=2),
+            also=(Instead(back=2, count=_of_found, count_copies=_of_rows),),
         ),
         Misconception(
             "summed",
             "summed the weights over the rows and did not divide",
             "A mean weight lies between 0 and 1: `.mean(-1)` in place of `.sum(-1)`.",
-            Instead(count=lambda rows, n: 1),
+            Instead(count=lambda rows, found, n: 1),
         ),
         Misconception(
             "averaged_over_the_heads",
