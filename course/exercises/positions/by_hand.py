@@ -80,6 +80,12 @@ TURNED_SCORE = Exercise(
             Instead(lengths=2.0),
         ),
         Misconception(
+            "query_only_and_divided_by_sqrt_d",
+            "turned the query only, and left out the length of $k$, or divided by the root of the width: both are √2",
+            "The key turns too, by 30°: between the two are 75°. The raw score is the product of **both** lengths and a cosine.",
+            Instead(key=45.0, lengths=2.0),
+        ),
+        Misconception(
             "lengths_forgotten",
             "gave the cosine alone",
             "Multiply by the two lengths, 2 and √2.",
