@@ -11,7 +11,7 @@ from typing import Any
 
 from autograder.judging.exercise import After, Before, Exercise, Instead, Made
 
-MOST_PAIRS = 120
+MOST_PAIRS = 300
 Answer = Callable[..., Any]
 Named = tuple[str, Any]
 

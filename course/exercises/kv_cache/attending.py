@@ -17,18 +17,22 @@ def _new_and_all(*lead, new, n):
     return make
 
 
-def _cached(*, refuses=True, of=lambda x, new: x, shift=lambda new, n: n - new, scale=math.sqrt, late=False):
-    """Query i sees key j where j <= i + shift(new, n); `late` hides weights, and not scores."""
+def _cached(
+    *, refuses=True, of=lambda x, new: x, shift=lambda new, n: n - new, scale=math.sqrt, width=lambda q, K, V: q.shape[-1],
+    late=False, hidden=-math.inf, late_scale=False,
+):  # fmt: skip
+    """Query i sees key j where j <= i + shift(new, n); `late` hides weights, and `late_scale` scales them, and not scores."""
 
     def answer(q, K, V):
-        (new, d), n = q.shape[-2:], K.shape[-2]
+        new, n, root = q.shape[-2], K.shape[-2], scale(width(q, K, V))
         if refuses and new > n:
             raise ValueError("more queries than keys")
         K, V = of(K, new), of(V, new)
         keep = torch.ones(new, K.shape[-2], dtype=torch.bool).tril(shift(new, K.shape[-2]))
-        S = q @ K.mT / scale(d)
-        A = torch.softmax(S if late else S.masked_fill(~keep, -math.inf), dim=-1)
-        return A.masked_fill(~keep, 0.0) @ V
+        S = q @ K.mT / (1.0 if late_scale else root)
+        A = torch.softmax(S if late else S.masked_fill(~keep, hidden), dim=-1)
+        A = A.masked_fill(~keep, 0.0) if late or hidden == -math.inf else A
+        return A @ V / (root if late_scale else 1.0)
 
     return answer
 
@@ -137,7 +141,25 @@ ATTEND_CACHED = Exercise(
             "scaled_by_the_number_of_keys",
             "divided the scores by the root of the number of keys",
             "The scale is $1/\\sqrt{d_k}$, the width of a query, however many keys there are. The given `attention` has it.",
-            _checked(lambda q, K, V: ref.attend_cached(q * (q.shape[-1] / K.shape[-2]) ** 0.5, K, V)),
+            Instead(width=lambda q, K, V: K.shape[-2]),
+        ),
+        Misconception(
+            "scaled_by_sqrt_d_v",
+            "divided the scores by $\\sqrt{d_v}$, of the width of the **values**",
+            "A score is a sum over the $d_k$ features of query and key. The given `attention` has the scale.",
+            Instead(width=lambda q, K, V: V.shape[-1]),
+        ),
+        Misconception(
+            "scaled_after_softmax",
+            "scaled the weights after the softmax, or the output: the scores went into it as they were",
+            "The **scores** are divided by $\\sqrt{d_k}$. The given `attention` does it: hand queries, keys and values to it.",
+            Instead(late_scale=True),
+        ),
+        Misconception(
+            "hidden_scores_of_zero",
+            "gave hidden keys the score 0, which is a score like others: they keep weight",
+            "A hidden score is minus infinity, so that its weight is 0. The given `attention` does it with your `keep`.",
+            Instead(hidden=0.0),
         ),
         Misconception(
             "scaled_by_d",
@@ -164,13 +186,14 @@ def _lengths(*, batch, new, capacity):
     return make
 
 
-def _placed(*, base=lambda lengths: lengths, causal=True, ahead=0):
-    """Positions and mask with one thing wrong."""
+def _placed(*, base=lambda lengths: lengths, causal=True, ahead=0, first=lambda lengths, new, capacity: 0 * lengths):
+    """Positions and mask with one thing wrong; `first` is the slot in which a text begins."""
 
     def answer(lengths, new, capacity):
         pos = base(lengths)[:, None] + torch.arange(new)
         last = pos if causal else pos[:, -1:].expand_as(pos)
-        return pos, torch.arange(capacity) <= last[..., None] + ahead
+        slot, begins = torch.arange(capacity), first(lengths, new, capacity)[:, None, None]
+        return pos, (slot >= begins) & (slot <= begins + last[..., None] + ahead)
 
     return answer
 
@@ -265,6 +288,13 @@ BATCH_POSITIONS = Exercise(
             "hid each new token's own slot from it",
             "It has just been written, and a token sees itself: j ≤ p, not j < p.",
             Instead(ahead=-1),
+        ),
+        Misconception(
+            "padded_on_the_left",
+            "made the mask of texts that are padded on the left: short texts begin further right there",
+            "Here every text begins in slot 0: the token at position p lies in slot p, and what is free lies behind.",
+            Instead(first=lambda lengths, new, capacity: capacity - new - lengths),
+            also=(Instead(first=lambda lengths, new, capacity: lengths.max() - lengths),),
         ),
     ),
     variants=(Variant("text_by_text", _text_by_text),),
