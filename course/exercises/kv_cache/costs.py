@@ -211,6 +211,12 @@ CHATS_THAT_FIT = Exercise(
             Instead(weight=4),
         ),
         Misconception(
+            "weights_of_four_bytes_and_factor_2_missing",
+            "took four bytes for each of the weights, and missed a factor 2 in the cache, keys **and** values or two bytes a number",
+            "In bfloat16 every number takes 2 bytes, a weight too. Each head stores a key and a value.",
+            Instead(weight=4, pair=1),
+        ),
+        Misconception(
             "four_bytes_in_the_cache",
             "took four bytes a number for the cache",
             "In bfloat16 a number takes 2 bytes.",

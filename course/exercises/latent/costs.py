@@ -196,6 +196,13 @@ PROMPT_RATIO = Exercise(
             Instead(asked=2304),
         ),
         Misconception(
+            "pairs_alone_and_rotated_key_mixed",
+            "let the absorbed mixture run over the rotated key as well, 576 numbers, and compared pairs with pairs: what is done once per "
+            "token is missing, or lost beside it",
+            "A weight is multiplied with the latent alone, 512 numbers. And both forms also work once per token: 262,144 FLOP in each head.",
+            Instead(made=0, absorbed=0, asked=2304),
+        ),
+        Misconception(
             "not_causal",
             "let every query meet all 2,000 keys",
             "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",

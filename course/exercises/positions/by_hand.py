@@ -12,8 +12,8 @@ def _nothing(draw: object) -> dict[str, object]:
     return {}
 
 
-def _score(*, query=150.0, key=75.0, lengths=2 * math.sqrt(2), radians=math.radians):
-    """The product of two vectors at these angles, in degrees, whose lengths multiply to `lengths`."""
+def _score(*, query=150.0, key=75.0, lengths=8**0.5, radians=math.radians):
+    """The product of two vectors at these angles, in degrees, whose lengths, 2 and √2, multiply to `lengths`."""
     return lambda: lengths * math.cos(radians(query - key))
 
 

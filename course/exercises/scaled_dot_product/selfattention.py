@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 
 from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Of, Variant
@@ -182,9 +181,12 @@ def _square_heads(draw: Draw):
 
 
 def _saturated(draw: Draw):
-    """Scores so far apart that all weights but one are 0 in any precision; the second query's are all 0 or less: no `exp` overflows."""
-    Q, K = np.zeros((2, 3)), draw.normal(5, 3)
-    Q[:, 0], K[:, 0] = (100.0, -100.0), draw.rng.permutation([0.0, 100.0, 200.0, 300.0, 400.0])
+    """Scores so far apart that most weights are 0 in any precision; the second query's are all near 0 or far below.
+
+    The first query has one weight that is not 0, the second has two.
+    """
+    Q, K = draw.normal(2, 3), draw.normal(5, 3)
+    Q[:, 0], K[:, 0] = (100.0, -100.0), draw.rng.permutation([0.0, 0.0, 200.0, 300.0, 400.0])
     return {"Q": Q, "K": K}
 
 
@@ -242,6 +244,12 @@ HEAD_STATISTICS = Exercise(
             "computed `a * log(a)`, which is NaN for a weight that has underflowed to 0",
             "Its limit is 0. Use `torch.special.entr`, or take the logarithm by `log_softmax`.",
             Instead(entropy=lambda A: -(A * A.log()).sum(-1)),
+        ),
+        Misconception(
+            "nan_replaced_after_the_sum",
+            "replaced NaN behind the sum: a query that gives some key a weight of 0 gets the entropy 0, whatever its other weights are",
+            "The term of such a key is 0, and the others stay: replace NaN in each term, **before** the sum, or use `torch.special.entr`.",
+            Instead(entropy=lambda A: torch.nan_to_num(-(A * A.log()).sum(-1))),
         ),
         Misconception(
             "unstable_softmax",
