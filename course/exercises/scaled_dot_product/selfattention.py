@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misconception, Of, Variant
@@ -181,12 +182,19 @@ def _square_heads(draw: Draw):
 
 
 def _saturated(draw: Draw):
-    """Scores so far apart that most weights are 0 in any precision; the second query's are all near 0 or far below.
+    """Scores so far apart that all weights but one are 0 in any precision; the second query's are all 0 or less: no `exp` overflows."""
+    Q, K = np.zeros((2, 3)), draw.normal(5, 3)
+    Q[:, 0], K[:, 0] = (100.0, -100.0), draw.rng.permutation([0.0, 100.0, 200.0, 300.0, 400.0])
+    return {"Q": Q, "K": K}
 
-    The first query has one weight that is not 0, the second has two.
+
+def _one_far_behind(draw: Draw):
+    """One weight of the first query is 0 in any precision, and 28 are not: what replaces NaN behind the sum loses them.
+
+    So many, because who centres the scores loses as much precision as their mean is away from them.
     """
-    Q, K = draw.normal(2, 3), draw.normal(5, 3)
-    Q[:, 0], K[:, 0] = (100.0, -100.0), draw.rng.permutation([0.0, 0.0, 200.0, 300.0, 400.0])
+    Q, K = draw.normal(2, 3), draw.normal(29, 3)
+    Q[:, 0], K[:, 0] = (-100.0, 0.0), draw.rng.permutation([14.0] + 28 * [0.0])
     return {"Q": Q, "K": K}
 
 
@@ -229,7 +237,8 @@ HEAD_STATISTICS = Exercise(
         Case("two queries, three keys", _two_queries),
         Case("a batch", _a_batch_of_heads),
         Case("equal sizes", _square_heads),
-        Case("scores far apart", _saturated, edge=0.2),
+        Case("scores far apart", _saturated, edge=0.1),
+        Case("one key far behind the others", _one_far_behind, edge=0.1),
     ),
     hints=(
         "Both numbers belong to one query, so both come from one row: which axis do you reduce?",
