@@ -197,7 +197,7 @@ ROTARY_MHA = Exercise(
         ),
         Misconception(
             "every_hth_column",
-            "gave a head every $H$-th feature: those of the heads are side by side",
+            "gave each head every $H$-th feature, and not neighbouring ones",
             "Cut a row into `(H, -1)`, in this order: head 0 has the first $d_k$ features, head 1 the next.",
             Instead(split=_every_hth_column),
             also=(Instead(split=_every_hth_column, merge=_woven),),
