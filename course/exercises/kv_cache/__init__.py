@@ -1,7 +1,8 @@
 """Lesson 07 kv_cache: storing keys and values, attending with a past, decoding with a cache, and what it costs."""
 
 from autograder import Exercise
-from course.exercises.kv_cache.attending import ATTEND_CACHED, BATCH_POSITIONS
+from course.exercises.kv_cache.attending import ATTEND_CACHED
+from course.exercises.kv_cache.batches import BATCH_POSITIONS
 from course.exercises.kv_cache.costs import CHATS_THAT_FIT, STEP_FLOPS
 from course.exercises.kv_cache.decoding import CACHED_MODEL
 from course.exercises.kv_cache.generation import GENERATE

@@ -17,18 +17,22 @@ def _new_and_all(*lead, new, n):
     return make
 
 
-def _cached(*, refuses=True, of=lambda x, new: x, shift=lambda new, n: n - new, scale=math.sqrt, late=False):
-    """Query i sees key j where j <= i + shift(new, n); `late` hides weights, and not scores."""
+def _cached(
+    *, refuses=True, of=lambda x, new: x, shift=lambda new, n: n - new, scale=math.sqrt, width=lambda q, K, V: q.shape[-1],
+    late=False, hidden=-math.inf, late_scale=False,
+):  # fmt: skip
+    """Query i sees key j where j <= i + shift(new, n); `late` hides weights, and `late_scale` scales them, and not scores."""
 
     def answer(q, K, V):
-        (new, d), n = q.shape[-2:], K.shape[-2]
+        new, n, root = q.shape[-2], K.shape[-2], scale(width(q, K, V))
         if refuses and new > n:
             raise ValueError("more queries than keys")
         K, V = of(K, new), of(V, new)
         keep = torch.ones(new, K.shape[-2], dtype=torch.bool).tril(shift(new, K.shape[-2]))
-        S = q @ K.mT / scale(d)
-        A = torch.softmax(S if late else S.masked_fill(~keep, -math.inf), dim=-1)
-        return A.masked_fill(~keep, 0.0) @ V
+        S = q @ K.mT / (1.0 if late_scale else root)
+        A = torch.softmax(S if late else S.masked_fill(~keep, hidden), dim=-1)
+        A = A.masked_fill(~keep, 0.0) if late or hidden == -math.inf else A
+        return A @ V / (root if late_scale else 1.0)
 
     return answer
 
@@ -137,7 +141,25 @@ ATTEND_CACHED = Exercise(
             "scaled_by_the_number_of_keys",
             "divided the scores by the root of the number of keys",
             "The scale is $1/\\sqrt{d_k}$, the width of a query, however many keys there are. The given `attention` has it.",
-            _checked(lambda q, K, V: ref.attend_cached(q * (q.shape[-1] / K.shape[-2]) ** 0.5, K, V)),
+            Instead(width=lambda q, K, V: K.shape[-2]),
+        ),
+        Misconception(
+            "scaled_by_sqrt_d_v",
+            "divided the scores by $\\sqrt{d_v}$, of the width of the **values**",
+            "A score is a sum over the $d_k$ features of query and key. The given `attention` has the scale.",
+            Instead(width=lambda q, K, V: V.shape[-1]),
+        ),
+        Misconception(
+            "scaled_after_softmax",
+            "scaled the weights after the softmax, or the output: the scores went into it as they were",
+            "The **scores** are divided by $\\sqrt{d_k}$. The given `attention` does it: hand queries, keys and values to it.",
+            Instead(late_scale=True),
+        ),
+        Misconception(
+            "hidden_scores_of_zero",
+            "gave hidden keys the score 0, which is a score like others: they keep weight",
+            "A hidden score is minus infinity, so that its weight is 0. The given `attention` does it with your `keep`.",
+            Instead(hidden=0.0),
         ),
         Misconception(
             "scaled_by_d",
@@ -147,125 +169,4 @@ ATTEND_CACHED = Exercise(
         ),
     ),
     variants=(Variant("row_by_row", _checked(_row_by_row)), Variant("builtin_with_positions", _checked(_positions))),
-)
-
-
-# ---------------------------------------------------------------------------------------------- texts of unequal lengths
-
-
-def _lengths(*, batch, new, capacity):
-    """Texts of unequal lengths, and room behind the longest."""
-
-    def make(draw: Draw):
-        # distinct, from 1, with a free slot behind the longest
-        lengths = draw.rng.permutation(capacity - new - 1)[:batch] + 1
-        return {"lengths": lengths, "new": new, "capacity": capacity}
-
-    return make
-
-
-def _placed(*, base=lambda lengths: lengths, causal=True, ahead=0):
-    """Positions and mask with one thing wrong."""
-
-    def answer(lengths, new, capacity):
-        pos = base(lengths)[:, None] + torch.arange(new)
-        last = pos if causal else pos[:, -1:].expand_as(pos)
-        return pos, torch.arange(capacity) <= last[..., None] + ahead
-
-    return answer
-
-
-def _longest_everywhere(lengths):
-    return torch.full_like(lengths, int(lengths.max()))
-
-
-def _mask_of_the_longest(lengths, new, capacity):
-    pos, _ = ref.batch_positions(lengths, new, capacity)
-    return pos, ref.batch_positions(_longest_everywhere(lengths), new, capacity)[1]
-
-
-def _one_row_for_all(lengths, new, capacity):
-    pos, _ = ref.batch_positions(lengths, new, capacity)
-    return pos, (torch.arange(capacity) <= pos.max()).expand(len(lengths), new, capacity)
-
-
-def _free_slots_visible(lengths, new, capacity):
-    pos, keep = ref.batch_positions(lengths, new, capacity)
-    return pos, torch.ones_like(keep)
-
-
-def _text_by_text(lengths, new, capacity):
-    places, masks = [], []
-    for n in lengths.tolist():
-        places.append(torch.arange(n, n + new))
-        masks.append(torch.ones(new, capacity, dtype=torch.bool).tril(n))
-    return torch.stack(places), torch.stack(masks)
-
-
-BATCH_POSITIONS = Exercise(
-    "batch_positions",
-    title="Texts of unequal lengths in one batch",
-    points=2,
-    difficulty=3,
-    minutes=8,
-    reference=ref.batch_positions,
-    recipe=Made(_placed),
-    tensors=True,
-    cases=(
-        Case("two texts, one new token each", _lengths(batch=2, new=1, capacity=6)),
-        Case("three texts, two new tokens each", _lengths(batch=3, new=2, capacity=11)),
-        Case("five texts, three new tokens each", _lengths(batch=5, new=3, capacity=13)),
-    ),
-    hints=(
-        "Take row b alone, as if the others did not exist. Where does its first new token stand, and which slots may it see?",
-        "The positions are `lengths` as a column plus 0, 1, …, new − 1 as a row. The mask compares every slot number with every "
-        "position: three axes, (batch, new, slot).",
-        "Slot j may be seen from position p if j ≤ p. That one comparison hides the new tokens that come later *and* the free slots of "
-        "the row. Give both sides axes that broadcast: slots along the last, positions along the first two.",
-    ),
-    misconceptions=(
-        Misconception(
-            "positions_of_the_longest",
-            "gave every text the positions of the longest one: the short ones get a gap between their past and their new tokens",
-            "Each row counts on from its own length: `lengths[:, None] + torch.arange(new)`.",
-            Instead(base=_longest_everywhere),
-        ),
-        Misconception(
-            "positions_from_zero",
-            "counted the new tokens from 0 in every row",
-            "The first new token of row b stands at `lengths[b]`.",
-            Instead(base=torch.zeros_like),
-        ),
-        Misconception(
-            "mask_of_the_longest",
-            "used the longest text's mask for all rows: the shorter ones look into slots where nothing of theirs has been written",
-            "A slot beyond a row's own tokens is free, or holds what an earlier text left there. Compare with each row's own positions.",
-            _mask_of_the_longest,
-        ),
-        Misconception(
-            "one_mask_for_every_query",
-            "compared the slots with the furthest position of all: every query of every row sees the same slots",
-            "Each row, and in it each new token, sees up to its own position: compare with `pos`, not with its maximum.",
-            _one_row_for_all,
-        ),
-        Misconception(
-            "free_slots_visible",
-            "let every token see every slot of the buffer",
-            "A slot behind the row's last token holds nothing of that text, and a zero key would still get weight. Hide it.",
-            _free_slots_visible,
-        ),
-        Misconception(
-            "new_tokens_see_each_other",
-            "hid the free slots, but let a new token see the new tokens after it",
-            "Compare with each token's own position, not with the row's last.",
-            Instead(causal=False),
-        ),
-        Misconception(
-            "cannot_see_itself",
-            "hid each new token's own slot from it",
-            "It has just been written, and a token sees itself: j ≤ p, not j < p.",
-            Instead(ahead=-1),
-        ),
-    ),
-    variants=(Variant("text_by_text", _text_by_text),),
 )

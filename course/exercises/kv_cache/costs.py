@@ -1,5 +1,7 @@
 """What a cache saves in floating point operations, and what it costs in bytes."""
 
+import math
+
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import kv_cache as ref
 
@@ -129,6 +131,12 @@ STEP_FLOPS = Exercise(
             Instead(all_pairs=lambda rows, n: n * n),
         ),
         Misconception(
+            "own_key_forgotten",
+            "counted n − 1 keys with the cache: the token also looks at itself",
+            "The new key is put into the cache first: the one query meets all n keys.",
+            Instead(all_pairs=lambda rows, n: n - 1 if rows == 1 else n * n),
+        ),
+        Misconception(
             "triangle_only",
             "counted only the scores that the mask keeps",
             "Without the cache, count the full (n, n) products, as a plain implementation computes them: it masks afterwards.",
@@ -139,10 +147,11 @@ STEP_FLOPS = Exercise(
 )
 
 
-def _chats(*, memory=80e9, parameters=6.7e9, pair=2, element=2, layers=32, heads=32, tokens=2048, whole=True):
+def _chats(
+    *, memory=80e9, parameters=6.7e9, weight=2, pair=2, element=2, layers=32, heads=32, tokens=2048, whole=math.floor
+):  # fmt: skip
     def answer():
-        fit = (memory - 2 * parameters) / (pair * element * layers * heads * 128 * tokens)
-        return int(fit) if whole else fit
+        return whole((memory - weight * parameters) / (pair * element * layers * heads * 128 * tokens))
 
     return answer
 
@@ -181,7 +190,7 @@ CHATS_THAT_FIT = Exercise(
             "did not round down, and missed a factor 2 in the cache, keys **and** values or two bytes a number: you counted half as "
             "many bytes a conversation, so twice as many seem to fit",
             "Each head stores a key and a value, and every number takes 2 bytes. A whole number is asked for.",
-            Instead(pair=1, whole=False),
+            Instead(pair=1, whole=float),
         ),
         Misconception(
             "weights_forgotten",
@@ -193,7 +202,19 @@ CHATS_THAT_FIT = Exercise(
             "weights_of_one_byte",
             "counted one byte for each of the weights",
             "In bfloat16 a number takes 2 bytes, a weight too.",
-            lambda: 68,
+            Instead(weight=1),
+        ),
+        Misconception(
+            "weights_of_four_bytes",
+            "took four bytes for each of the weights",
+            "In bfloat16 a number takes 2 bytes, a weight too.",
+            Instead(weight=4),
+        ),
+        Misconception(
+            "weights_of_four_bytes_and_factor_2_missing",
+            "took four bytes for each of the weights, and missed a factor 2 in the cache, keys **and** values or two bytes a number",
+            "In bfloat16 every number takes 2 bytes, a weight too. Each head stores a key and a value.",
+            Instead(weight=4, pair=1),
         ),
         Misconception(
             "four_bytes_in_the_cache",
@@ -217,7 +238,13 @@ CHATS_THAT_FIT = Exercise(
             "not_rounded_down",
             "did not round down",
             "A conversation fits or it does not: a whole number is asked for.",
-            Instead(whole=False),
+            Instead(whole=float),
+        ),
+        Misconception(
+            "rounded_up",
+            "rounded up: the last of these conversations does not fit any more",
+            "Round down, however near the next whole number is.",
+            Instead(whole=math.ceil),
         ),
         Misconception(
             "gibibytes",

@@ -176,6 +176,15 @@ def _the_new_alone(self, slot, k, v):
     return k, v, 0
 
 
+def _forgets_at_a_swap(self, model):
+    self.model = model
+    _Decoder.begin(self)
+
+
+def _keeps_the_axis(self, token):
+    return self.extend(token.unsqueeze(1))
+
+
 def _rotated_when_read(self, slot, k, v):
     """Right, and wasteful: all keys are rotated at each step."""
     K, V, before = _Decoder.seen(self, slot, k, v)
@@ -269,6 +278,18 @@ CACHED_MODEL = Exercise(
             "attended to the past before writing the new token: it can't see itself",
             "Append first, and attend to what `append` returns.",
             Instead(seen=_the_past_alone),
+        ),
+        Misconception(
+            "swap_forgets",
+            "emptied the caches in `swap`",
+            "Only the weights change there. What has been stored stays, as the old weights made it.",
+            Instead(swap=_forgets_at_a_swap),
+        ),
+        Misconception(
+            "step_keeps_an_axis",
+            "returned from `decode_step` the logits with an axis of one token, (batch, 1, vocab)",
+            "One token a sequence is put in, so the answer is (batch, vocab): `self.extend(token[:, None])[:, -1]`.",
+            Instead(decode_step=_keeps_the_axis),
         ),
         Misconception(
             "stale_cache",

@@ -30,7 +30,13 @@ def _generation(use_cache, *, batch, n0, n, different=2, **sizes):
     return make
 
 
-def _generated(*, refill=False, twice=False, anew=False, fed=slice(-1, None), chosen=-1, counted=lambda fed: fed.shape[1]):
+def _best(logits):
+    return logits.argmax(-1, keepdim=True)
+
+
+def _generated(
+    *, refill=False, twice=False, anew=False, fed=slice(-1, None), chosen=-1, counted=lambda fed: fed.shape[1], best=_best
+):  # fmt: skip
     """Greedy generation; with `twice` the prompt's last token enters twice, `counted` says how much work some columns are.
 
     With `anew`, each step makes a cache and fills it with the whole text.
@@ -48,7 +54,7 @@ def _generated(*, refill=False, twice=False, anew=False, fed=slice(-1, None), ch
             if anew and use_cache:
                 cached, new = ref.CachedModel(model, 64), ids
             logits = cached.extend(new) if use_cache else ref.forward(model, new)
-            ids = torch.cat([ids, logits[:, chosen].argmax(-1, keepdim=True)], dim=1)
+            ids = torch.cat([ids, best(logits[:, chosen])], dim=1)
         return ids, work
 
     return answer
@@ -142,6 +148,12 @@ GENERATE = Exercise(
             "chose from the logits of the first position of each call, not of the last",
             "The logits at a position say what follows **it**: take `[:, -1]`.",
             Instead(chosen=0),
+        ),
+        Misconception(
+            "one_choice_for_all",
+            "gave all sequences of the batch the token that is best for the first one",
+            "Each sequence goes on by itself: one `argmax` for each row, over the last axis.",
+            Instead(best=lambda logits: logits[:1].argmax(-1, keepdim=True).expand(len(logits), 1)),
         ),
         Misconception(
             "prompt_missing",

@@ -23,6 +23,13 @@ def _fork_in_the_middle_of_a_page(draw: Draw):
     return Script({"pages": 11, "size": 3, "d": 2}, None, start + both)
 
 
+def _no_page_to_spare(draw: Draw):
+    """Five pages for two texts of seven tokens, whose first page is shared."""
+    start = (_text("start", "a"), _append(draw, "a", 5), _text("fork", "a", new="b"))
+    both = (_append(draw, "b", 2), _append(draw, "a", 2), _text("read", "a"), _text("read", "b"))
+    return Script({"pages": 5, "size": 3, "d": 2}, None, start + both)
+
+
 def _fork_at_the_end_of_a_page(draw: Draw):
     start = (_text("start", "a"), _append(draw, "a", 6), _text("fork", "a", new="b"))
     both = (_append(draw, "a", 1), _append(draw, "b", 4), _text("read", "a"), _text("read", "b"), USED)
@@ -87,13 +94,16 @@ class _Forking(ref.SharedPages):
     def filled(self, page, shared):
         self.pool[page] = self.pool[shared]
 
+    def listed_at(self, table, place, page):
+        table[place] = page
+
     def fork(self, text, new):
         size, pages = self.pool.shape[1], self.table[text]
         self.table[new], self.length[new] = self.listed(pages), self.length[text]
         for place in self.copied(pages, -self.length[text] % size):
             shared, mine = pages[place], self.taken()
             self.filled(mine, shared)
-            self.table[new][place] = mine
+            self.listed_at(self.table[new], place, mine)
 
 
 def _with(**parts):
@@ -133,15 +143,32 @@ class _CopyOnWrite:
             if self.readers[page] > 1:
                 self.readers[page] -= 1
                 self.table[text][-1] = self._take()
-                self.pages[self.table[text][-1]].copy_(self.pages[page])
+                self.filled(self.table[text][-1], page)
             self.pages[self.table[text][-1]][slot] = row
             self.length[text] += 1
+
+    def filled(self, page, shared):
+        self.pages[page].copy_(self.pages[shared])
 
     def read(self, text):
         return torch.cat([self.pages[page] for page in self.table[text]])[: self.length[text]]
 
     def used(self):
         return sum(count > 0 for count in self.readers)
+
+
+def _of_each_text(self):
+    """A page counted for every text that lists it."""
+    return sum(len(pages) for pages in self.table.values())
+
+
+class _WritesIntoAnEmptyPage(_CopyOnWrite):
+    def filled(self, page, shared):
+        pass
+
+
+class _CopiesOnWriteAndCountsTwice(_CopyOnWrite):
+    used = _of_each_text
 
 
 SHARED_PAGES = Exercise(
@@ -159,6 +186,7 @@ SHARED_PAGES = Exercise(
         Case("a fork at the end of a page", _fork_at_the_end_of_a_page),
         Case("a child of a child", _three_children),
         Case("two forks of one text", _two_forks_of_one),
+        Case("no page to spare", _no_page_to_spare),
     ),
     hints=(
         "Draw the pages of the first case: five tokens, pages of three slots. Then fork, and write one token to each text. Into which "
@@ -189,9 +217,23 @@ SHARED_PAGES = Exercise(
         ),
         Misconception(
             "new_page_left_empty",
-            "gave the new text a page of its own, without the keys that stood in the shared one",
+            "gave a text a page of its own, without the keys that stood in the shared one",
             "Copy the page's contents: `pool[mine] = pool[shared]`.",
             Instead(filled=lambda self, page, shared: None),
+            also=(_WritesIntoAnEmptyPage,),
+        ),
+        Misconception(
+            "counted_for_each_text",
+            "counted a page once for each text that lists it",
+            "A page that two texts share is one page: `used` is how many have left the list of free ones.",
+            Instead(used=_of_each_text),
+            also=(_CopiesOnWriteAndCountsTwice,),
+        ),
+        Misconception(
+            "copy_behind_the_shared_page",
+            "put the copy behind the shared page in the new text's table: the text now has that page's keys twice, or reads on in it",
+            "The copy takes the **place** of the shared page: `table[new][-1] = mine`.",
+            Instead(listed_at=lambda self, table, place, page: table.append(page)),
         ),
         Misconception(
             "one_list_for_both",

@@ -146,6 +146,21 @@ def _up_to_capacity(self, x):
     return torch.cat([x, x.new_zeros(*x.shape[:-2], free, x.shape[-1])], dim=-2)
 
 
+def _all_slots(self, x):
+    """A buffer as it is: behind the tokens stands what was there before, zeros or tokens taken back."""
+    side = x.shape[-1]  # keys and values differ in their width here
+    slots = vars(self).setdefault("slots", {})
+    slots.setdefault(side, x.new_zeros(*x.shape[:-2], self.capacity, x.shape[-1]))[..., : x.shape[-2], :] = x
+    return slots[side].clone()
+
+
+def _no_slots(self):
+    self.K, self.V, self.slots = None, None, {}
+
+
+ALL_SLOTS = {"shown": _all_slots, "reset": _no_slots}
+
+
 def _on_the_class(self, name, value):
     setattr(type(self), name, value)
 
@@ -350,9 +365,10 @@ KV_CACHE = Exercise(
         ),
         Misconception(
             "whole_buffer",
-            "returned the whole buffer, with rows of zeros where no token has been written yet",
+            "returned the whole buffer, also the slots in which no token stands",
             "Slice it: `buffer[..., :length, :]`. A zero key is no absent key: its score is 0, so it gets weight.",
             Instead(shown=_up_to_capacity),
+            also=(Instead(**ALL_SLOTS),),
         ),
         Misconception(
             "overwritten_after_a_chunk",

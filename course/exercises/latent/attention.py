@@ -23,14 +23,14 @@ def _heads(X, C, W_Q, W_UK, W_UV):
     return X.unsqueeze(-3) @ W_Q, shared @ W_UK, shared @ W_UV
 
 
-def _naive(*, width=None, weigh=ref.causal_weights, merge=None, cache=None):
-    """An answer with its own scale `1/sqrt(width(d, d_c))`, weights, merging of the heads or cached thing."""
+def _naive(*, width=None, weigh=ref.causal_weights, merge=None, cache=None, late=False):
+    """An answer with its own scale `1/sqrt(width(d, d_c))`, weights, merging of the heads or cached thing; `late` scales weights."""
 
     def answer(X, W_Q, W_DKV, W_UK, W_UV, W_O):
         C = X @ W_DKV
         q, k, v = _heads(X, C, W_Q, W_UK, W_UV)
         scale = 1 / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
-        O = weigh(q @ k.mT * scale) @ v
+        O = (weigh(q @ k.mT) * scale if late else weigh(q @ k.mT * scale)) @ v
         Y = (O @ W_O).sum(-3) if merge is None else merge(O, W_O)
         return Y, C if cache is None else cache(C, k)
 
@@ -107,6 +107,12 @@ MLA_NAIVE = Exercise(
             Instead(width=lambda d, d_c: 1.0),
         ),
         Misconception(
+            "scaled_after_softmax",
+            "scaled the weights after the softmax, or the output: the scores went into it as they were",
+            "Divide the **scores** by $\\sqrt{d}$. The weights stay as the softmax leaves them.",
+            Instead(late=True),
+        ),
+        Misconception(
             "not_causal",
             "let tokens look at later ones",
             "Use `causal_weights` from the set-up cell: it is the softmax with the causal mask.",
@@ -150,17 +156,18 @@ def _newest(new: int, key: int, heads: int, d_model: int, d: int, d_c: int, d_v:
 
 def _absorbed(
     *, width=None, scores=None, weigh=ref.causal_weights, mix=None, up=None, values=None, merge=None,
-    ask=probes.folded, average=probes.folded,
+    ask=probes.folded, average=probes.folded, late=False,
 ):  # fmt: skip
     """An answer with its own width under the root, change of the scores, weights, second result, matrices, merging of heads,
-    or way to multiply all heads' rows with the latents."""
+    or way to multiply all heads' rows with the latents; `late` scales weights and not scores."""
 
     @tells_copies
     def answer(X, C, W_Q, W_UK, W_UV, W_O):
         q = ref.per_head(X.unsqueeze(-3), W_Q)
         asks = ref.per_head(q, W_UK.mT if up is None else up(W_UK))
-        S = ask(asks, C.mT) / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
-        A = weigh(S if scores is None else scores(S))
+        scale = 1 / math.sqrt(q.shape[-1] if width is None else width(q.shape[-1], C.shape[-1]))
+        S = ask(asks, C.mT) * (1.0 if late else scale)
+        A = weigh(S if scores is None else scores(S)) * (scale if late else 1.0)
         U = average(A, C)
         O = ref.per_head(U, W_UV if values is None else values(W_UV))
         Y = ref.per_head(O, W_O).sum(-3) if merge is None else merge(O, W_O)
@@ -253,6 +260,12 @@ MLA_ABSORBED = Exercise(
             Instead(width=lambda d, d_c: 1.0),
         ),
         Misconception(
+            "scaled_after_softmax",
+            "scaled the weights after the softmax, or their averages: the scores went into it as they were",
+            "Divide the **scores** by $\\sqrt{d}$. The weights stay as the softmax leaves them.",
+            Instead(late=True),
+        ),
+        Misconception(
             "one_pattern_for_all_heads",
             "gave all heads the same weights, as if sharing the latents meant sharing the scores",
             "The latents are shared, the absorbed queries are not: each head has its own row of scores, softmax and mixture.",
@@ -321,9 +334,10 @@ MLA_ABSORBED = Exercise(
         ),
         Misconception(
             "unfolded_in_another_order",
-            "folded head by head and unfolded token by token, so that queries got each other's scores",
+            "folded heads and tokens in one order and unfolded them in the other, so that queries got each other's scores",
             "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
             Instead(scores=probes.unfolded_as_new_by_head),
+            also=(Instead(scores=probes.folded_as_new_by_head),),
         ),
         Misconception(
             "keys_and_values_made",

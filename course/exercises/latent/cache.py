@@ -15,14 +15,14 @@ def _groups(groups: int, d_model: int, d: int, d_v: int, heads: int):
     }
 
 
-def _as_mla(*, group=None, latent=None, values_first=False, values_at=None):
-    """An answer with its own head-to-group map, latent, order of the columns, or column where the values start."""
+def _as_mla(*, group=None, latent=None, values_first=False, values_at=None, dtype=None):
+    """An answer with its own head-to-group map, latent, order of the columns, column where the values start, or `dtype` of pickers."""
 
     def answer(W_K, W_V, H):
         (G, _, d), d_v = W_K.shape, W_V.shape[-1]
         parts = (W_V, W_K) if values_first else (W_K, W_V)
         W_DKV = torch.cat([matrix for weight in parts for matrix in weight], dim=-1) if latent is None else latent(W_K, W_V)
-        eye = torch.eye(G * (d + d_v), dtype=W_K.dtype)
+        eye = torch.eye(G * (d + d_v), dtype=dtype or W_K.dtype)
         k0, v0 = (G * d_v, 0) if values_first else (0, G * d if values_at is None else values_at)
         of = [h // (H // G) if group is None else group(h, G) for h in range(H)]
         W_UK = torch.stack([eye[:, k0 + g * d : k0 + (g + 1) * d] for g in of])
@@ -146,6 +146,13 @@ GQA_AS_MLA = Exercise(
             "picked the values from the front of the latent, where the keys are",
             "The values' columns start behind all keys, at $G d$.",
             Instead(values_at=0),
+        ),
+        Misconception(
+            "single_precision",
+            "made the pickers in single precision, whatever the given matrices are in",
+            "`torch.eye` and `torch.zeros` make float32 unless told: `dtype=W_K.dtype`, and `device=W_K.device`.",
+            Instead(dtype=torch.float32),
+            raises=True,
         ),
     ),
     variants=(

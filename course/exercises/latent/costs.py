@@ -15,21 +15,21 @@ def _way(way: str):
 
 
 def _cost(
-    *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v: d_c,
-    remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, per_step=lambda H, d, d_v, d_c: 0, attended=1,
+    *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v, d_rope: d_c,
+    remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, rope_of_latents=1, per_step=lambda H, d, d_v, d_c: 0, attended=1,
     also_read=lambda way, H, d, d_v, d_c: 0,
 ):  # fmt: skip
     """An answer with one count replaced."""
 
     def answer(way, H, d, d_v, d_c, d_rope):
         ready = ops * H * (score(d, d_rope) + d_v)
-        latents = size * (pair * d_c + rope * d_rope + also_read(way, H, d, d_v, d_c))
+        latents = size * (pair * d_c + rope * rope_of_latents * d_rope + also_read(way, H, d, d_v, d_c))
         if way == "cached":
             return ready, size * (H * (d + d_v) + rope * rope_heads(H) * d_rope)
         if way == "remade":
             return attended * ready + ops * remade(H, d, d_v, d_c), latents
         asked = score(d_c, d_rope)
-        return ops * H * (asked + mixed(d_c, d_v)) + ops * per_step(H, d, d_v, d_c), latents
+        return ops * H * (asked + mixed(d_c, d_v, d_rope)) + ops * per_step(H, d, d_v, d_c), latents
 
     return answer
 
@@ -84,12 +84,19 @@ DECODE_COST = Exercise(
             "left the rotated key out of the bytes",
             "It is cached next to the latent (or the keys), and read with them.",
             Instead(rope=0),
+            also=(Instead(rope_heads=lambda H: 0), Instead(rope_of_latents=0)),
         ),
         Misconception(
             "values_mixed_when_absorbed",
             "let the absorbed form mix values of width $d_v$",
             "It has no values: it averages **latents**, so the mixture is $d_c$ wide. $W_{UV}$ comes once per query, after it.",
-            Instead(mixed=lambda d_c, d_v: d_v),
+            Instead(mixed=lambda d_c, d_v, d_rope: d_v),
+        ),
+        Misconception(
+            "rotated_key_mixed",
+            "let the absorbed form average the rotated key as well",
+            "A weight is multiplied with the latent alone, $d_c$ numbers. The rotated key has a part in the score only.",
+            Instead(mixed=lambda d_c, d_v, d_rope: d_c + d_rope),
         ),
         Misconception(
             "latent_read_twice",
@@ -183,6 +190,19 @@ PROMPT_RATIO = Exercise(
             Instead(absorbed=0),
         ),
         Misconception(
+            "rotated_key_mixed",
+            "let the absorbed mixture run over the rotated key as well, 576 numbers",
+            "A weight is multiplied with the latent alone, 512 numbers. The rotated key has a part in the score only.",
+            Instead(asked=2304),
+        ),
+        Misconception(
+            "pairs_alone_and_rotated_key_mixed",
+            "let the absorbed mixture run over the rotated key as well, 576 numbers, and compared pairs with pairs: what is done once per "
+            "token is missing, or lost beside it",
+            "A weight is multiplied with the latent alone, 512 numbers. And both forms also work once per token: 262,144 FLOP in each head.",
+            Instead(made=0, absorbed=0, asked=2304),
+        ),
+        Misconception(
             "not_causal",
             "let every query meet all 2,000 keys",
             "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",
@@ -214,14 +234,15 @@ def _whole_groups(n, tp):
 
 
 def _per_gpu(
-    *, heads=lambda kind, H, G: {"mha": H, "gqa": G, "mqa": 1}[kind], pair=2, share=_whole_groups, grouped=None, latent=None
-):
+    *, heads=lambda kind, H, G: {"mha": H, "gqa": G, "mqa": 1}[kind], pair=lambda kind: 2, share=_whole_groups, grouped=None,
+    latent=None,
+):  # fmt: skip
     def answer(kind, tp, H, G, d, d_c, d_rope):
         if kind == "mla":
             return d_c + d_rope if latent is None else latent(d_c, d_rope, tp)
         if kind == "gqa" and grouped is not None:
-            return grouped(G, pair * d, tp)
-        return pair * d * share(heads(kind, H, G), tp)
+            return grouped(G, pair(kind) * d, tp)
+        return pair(kind) * d * share(heads(kind, H, G), tp)
 
     return answer
 
@@ -285,7 +306,14 @@ CACHE_PER_GPU = Exercise(
             "keys_alone",
             "counted keys without values",
             "A group keeps a key **and** a value per token: $2d$.",
-            Instead(pair=1),
+            Instead(pair=lambda kind: 1),
+            also=(Instead(pair=lambda kind: 2 - (kind == "mqa")),),
+        ),
+        Misconception(
+            "one_group_only",
+            "counted one group on a GPU that keeps two",
+            "A group is $H/G$ heads, so the $H/tp$ heads of a GPU have $G/tp$ groups, and **one** where that is less.",
+            Instead(grouped=lambda G, width, tp: width),
         ),
         Misconception(
             "latent_doubled",

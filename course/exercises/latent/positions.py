@@ -34,20 +34,37 @@ def _as_it_is(x, pos=None):
     return x
 
 
+def _from_zero(x, pos):
+    """Rotated to 0, 1, 2, …, whatever is in the cache."""
+    return ref.apply_rope(x, pos - pos[:1])
+
+
+def _normed(x, pos=None):
+    """An RMS norm without gains, as DeepSeek's code has it on both latents."""
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+
+def _below(old, new):
+    return torch.cat([old, new], dim=-2)
+
+
+def _above(old, new):
+    return torch.cat([new, old], dim=-2)
+
+
 def _decoupled(
     *, width=None, apart=False, first=None, turn_query=_turn, turn_key=_turn, turn_cache=None, turn_latent=None, scores=_as_it_is, weigh=_weigh,
-    keep=None, turn_latent_query=None, ask=probes.folded, average=probes.folded,
+    keep=None, turn_latent_query=None, ask=probes.folded, average=probes.folded, join=_below, late=False,
 ):  # fmt: skip
     """An answer with its own width under the root, first position, rotations, change of the scores, weights, cache
-    `keep(C, K_R, W_UK)`, or way to multiply all heads' rows with what is cached."""
+    `keep(C, K_R, W_UK)`, order of its rows, or way to multiply all heads' rows with it; `late` scales weights and not scores."""
 
     @tells_copies
     def answer(X, cache, W_DQ, W_UQ, W_QR, W_DKV, W_KR, W_UK, W_UV, W_O):
         past, new = cache[0].shape[-2], X.shape[-2]
         pos = torch.arange(new) + (past if first is None else first)
         fresh = X @ W_DKV if turn_latent is None else turn_latent(X @ W_DKV, pos)
-        C = torch.cat([cache[0], fresh], dim=-2)
-        K_R = torch.cat([cache[1], turn_key(X @ W_KR, pos)], dim=-2)
+        C, K_R = join(cache[0], fresh), join(cache[1], turn_key(X @ W_KR, pos))
         if turn_cache is not None:
             K_R = turn_cache(K_R, torch.arange(past + new))
         c_q = (X @ W_DQ if turn_latent_query is None else turn_latent_query(X @ W_DQ, pos)).unsqueeze(-3)
@@ -55,8 +72,8 @@ def _decoupled(
         content, position = ask(ref.per_head(q, W_UK.mT), C.mT), ask(r, K_R.mT)
         d, d_rope, d_c = q.shape[-1], r.shape[-1], C.shape[-1]
         both = math.sqrt(d + d_rope if width is None else width(d, d_rope, d_c))
-        S = content / math.sqrt(d) + position / math.sqrt(d_rope) if apart else (content + position) / both
-        A = weigh(scores(S))
+        S = content / math.sqrt(d) + position / math.sqrt(d_rope) if apart else (content + position) / (1.0 if late else both)
+        A = weigh(scores(S)) / (both if late else 1.0)
         Y = ref.absorb_output(average(A, C), W_UV, W_O)
         return Y, (C, K_R) if keep is None else keep(C, K_R, W_UK)
 
@@ -155,6 +172,12 @@ MLA_DECOUPLED = Exercise(
             Instead(apart=True),
         ),
         Misconception(
+            "scaled_after_softmax",
+            "scaled the weights after the softmax, or their averages: the scores went into it as they were",
+            "Divide the **scores** by $\\sqrt{d + d_{rope}}$. The weights stay as the softmax leaves them.",
+            Instead(late=True),
+        ),
+        Misconception(
             "rotated_key_per_head",
             "kept a rotated key for every head in the cache",
             "All heads share **one** rotated key per token; only the queries are per head. Let it broadcast, and cache it once.",
@@ -185,6 +208,31 @@ MLA_DECOUPLED = Exercise(
             Instead(first=0),
         ),
         Misconception(
+            "keys_from_zero",
+            "rotated the new keys to the positions 0, 1, 2, …, whatever is in the cache; those of the queries go on",
+            "A token has one position, as a key and as a query: the first new one stands at `past`. Hand both the same `pos`.",
+            Instead(turn_key=_from_zero),
+        ),
+        Misconception(
+            "queries_from_zero",
+            "rotated the new queries to the positions 0, 1, 2, …, whatever is in the cache; those of the keys go on",
+            "A token has one position, as a key and as a query: the first new one stands at `past`. Hand both the same `pos`.",
+            Instead(turn_query=_from_zero),
+        ),
+        Misconception(
+            "rows_above",
+            "put the rows of the new tokens before those of the past",
+            "They come **below**, `torch.cat([old, new], dim=-2)`: the causal mask takes the last rows for the newest.",
+            Instead(join=_above),
+        ),
+        Misconception(
+            "normalised",
+            "put a norm on a latent: DeepSeek's code has one there, and this exercise leaves the norms out",
+            "Cache `X @ W_DKV` as it is, and make the queries of `X @ W_DQ` as it is.",
+            Instead(turn_latent=_normed),
+            also=(Instead(turn_latent_query=_normed), Instead(turn_latent=_normed, turn_latent_query=_normed)),
+        ),
+        Misconception(
             "key_not_rotated",
             "rotated the queries only: the new keys went into the cache as they were",
             "Rotate `X @ W_KR` to its positions before appending. Old keys are rotated already; leave them alone.",
@@ -210,9 +258,10 @@ MLA_DECOUPLED = Exercise(
         ),
         Misconception(
             "unfolded_in_another_order",
-            "folded head by head and unfolded token by token, so that queries got each other's scores",
+            "folded heads and tokens in one order and unfolded them in the other, so that queries got each other's scores",
             "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
             Instead(scores=probes.unfolded_as_new_by_head),
+            also=(Instead(scores=probes.folded_as_new_by_head),),
         ),
         Misconception(
             "keys_and_values_made",

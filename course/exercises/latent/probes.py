@@ -45,6 +45,11 @@ def unfolded_as_new_by_head(S):
     return S.flatten(-3, -2).unflatten(-2, (new, heads)).transpose(-3, -2)
 
 
+def folded_as_new_by_head(S):
+    """Folded token by token, unfolded head by head: scores of other queries, too."""
+    return S.transpose(-3, -2).flatten(-3, -2).unflatten(-2, S.shape[-3:-1])
+
+
 def folded(left, cached):
     """All heads' rows times what is cached, as rows of one matrix."""
     return (left.flatten(-3, -2) @ cached).unflatten(-2, left.shape[-3:-1])

@@ -2,9 +2,11 @@
 
 from autograder import Exercise
 from course.exercises.positions.by_hand import FULL_TURN, TURNED_SCORE
-from course.exercises.positions.heads import HEAD_ROLES, LOOK_BACK, PREDICT_ABLATION, ROTARY_MHA
+from course.exercises.positions.heads import ROTARY_MHA
 from course.exercises.positions.layouts import INTERLEAVE_PERMUTATION
+from course.exercises.positions.looking import LOOK_BACK
 from course.exercises.positions.order import PERMUTATION_GAP
+from course.exercises.positions.roles import HEAD_ROLES, PREDICT_ABLATION
 from course.exercises.positions.rotary import APPLY_ROPE, ROPE_ANGLES
 
 PREDICT_CAUSAL = Exercise(

@@ -2,7 +2,7 @@
 
 import math
 
-from autograder import Case, Exercise, Misconception, Tolerance, Variant
+from autograder import Case, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import positions as ref
 
 PAPER = Tolerance(rtol=0.02, atol=0.0)
@@ -12,9 +12,9 @@ def _nothing(draw: object) -> dict[str, object]:
     return {}
 
 
-def _angle_between(query: float, key: float) -> float:
-    """The product of vectors of lengths 2 and sqrt(2) at these angles, in degrees."""
-    return 2 * math.sqrt(2) * math.cos(math.radians(query - key))
+def _score(*, query=150.0, key=75.0, lengths=8**0.5, radians=math.radians):
+    """The product of two vectors at these angles, in degrees, whose lengths, 2 and √2, multiply to `lengths`."""
+    return lambda: lengths * math.cos(radians(query - key))
 
 
 TURNED_SCORE = Exercise(
@@ -22,6 +22,7 @@ TURNED_SCORE = Exercise(
     title="A score after two turns, on paper",
     points=1,
     reference=ref.turned_score,
+    recipe=Made(_score),
     tensors=True,
     tolerance=PAPER,
     kind="estimate",
@@ -40,49 +41,55 @@ TURNED_SCORE = Exercise(
             "not_turned",
             "gave the score of the vectors as they lie, before any turn",
             "Query and key stand four tokens apart: their angle changes by four turns.",
-            lambda: _angle_between(0, 45),
+            Instead(query=0.0, key=45.0),
         ),
         Misconception(
             "turned_backwards",
             "turned clockwise, or took the offset with the wrong sign",
             "Counter-clockwise the query goes from 0° to 150°, the key from 45° to 75°.",
-            lambda: _angle_between(-150, 45 - 30),
+            Instead(query=-150.0, key=15.0),
         ),
         Misconception(
             "key_turned_the_other_way",
             "turned the key against the query, so the score depends on the **sum** of the positions",
             "Both turn the same way: the query to 150°, the key to 75°.",
-            lambda: _angle_between(150, 45 - 30),
+            Instead(key=15.0),
         ),
         Misconception(
             "query_only",
             "turned the query only",
             "The key stands at position 1: it turns too, by 30°.",
-            lambda: _angle_between(150, 45),
+            Instead(key=45.0),
         ),
         Misconception(
             "key_along_the_axis",
             "took the offset alone for the angle between the two: the key itself lies at 45° before any turn",
             "The turns alone put 120° between the two. But the key did not start on the axis where the query started.",
-            lambda: _angle_between(120, 0),
+            Instead(query=120.0, key=0.0),
         ),
         Misconception(
             "degrees_as_radians",
             "handed degrees to a cosine that wants radians",
             "`math.radians(75)`, or multiply by $\\pi / 180$.",
-            lambda: 2 * math.sqrt(2) * math.cos(75),
+            Instead(radians=float),
         ),
         Misconception(
             "divided_by_sqrt_d",
             "left out the length of $k$, or divided by the root of the width: both are √2",
             "The raw score is the product of **both** lengths and a cosine; $k = (1, 1)$ is longer than 1, and nothing is divided.",
-            lambda: _angle_between(150, 75) / math.sqrt(2),
+            Instead(lengths=2.0),
+        ),
+        Misconception(
+            "query_only_and_divided_by_sqrt_d",
+            "turned the query only, and left out the length of $k$, or divided by the root of the width: both are √2",
+            "The key turns too, by 30°: between the two are 75°. The raw score is the product of **both** lengths and a cosine.",
+            Instead(key=45.0, lengths=2.0),
         ),
         Misconception(
             "lengths_forgotten",
             "gave the cosine alone",
             "Multiply by the two lengths, 2 and √2.",
-            lambda: math.cos(math.radians(75)),
+            Instead(lengths=1.0),
         ),
     ),
     variants=(Variant("in_closed_form", lambda: math.sqrt(3) - 1), Variant("rounded", lambda: 0.73)),

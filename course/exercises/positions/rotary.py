@@ -43,9 +43,10 @@ def _at_least_float32(dtype):
 
 
 def _clocks(pos, d, base, *, factor=2.0, first=0, sign=-1.0, width=lambda d: d, dtype=_at_least_float32):
-    i = torch.arange(first, first + d // 2, dtype=torch.float64)
-    theta = base ** (sign * factor * i / width(d))
     wanted = dtype(pos.dtype)
+    # rounded as learners' are: of an angle of 1000 radians modulo one turn that is all one can compare
+    i = torch.arange(first, first + d // 2, dtype=_at_least_float32(wanted))
+    theta = base ** (sign * factor * i / width(d))
     return pos[..., None].to(wanted) * theta.to(wanted)
 
 

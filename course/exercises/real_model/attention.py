@@ -54,6 +54,14 @@ class _Attention:
     def rotate_value(self, x, pos):
         return x
 
+    def split(self, x, heads):
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+    split_queries = split_keys = lambda self, x, heads: self.split(x, heads)
+
+    def merge(self, o):
+        return o.transpose(1, 2).flatten(2)
+
     def scale(self, d):
         return 1 / math.sqrt(d)
 
@@ -73,17 +81,13 @@ class _Attention:
 
     def __call__(self, x):
         W, pos = self.W, self.positions(x.shape[1])
-        q, k, v = (
-            (x @ W[name]).unflatten(-1, (heads, -1)).transpose(1, 2)
-            for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
-        )
+        q, k, v = self.split_queries(x @ W["Wq"], W["H"]), *(self.split_keys(x @ W[name], W["G"]) for name in ("Wk", "Wv"))
         k = self.read("keys", self.rotate_key(k, pos))
         v = self.read("values", self.rotate_value(v, pos))
         of = torch.tensor([self.group(h) for h in range(W["H"])])
         scores = torch.einsum("bhid,bhjd->bhij", self.rotate_query(q, pos), k[:, of]) * self.scale(q.shape[-1])
         scores = scores.masked_fill(~self.visible(*scores.shape[-2:]), -math.inf)
-        o = torch.einsum("bhij,bhjd->bihd", scores.softmax(-1), v[:, of])
-        return o.flatten(2) @ W["Wo"]
+        return self.merge(torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v[:, of])) @ W["Wo"]
 
 
 def _with(**parts):
@@ -99,6 +103,15 @@ def _resets_a_counter(self):
 def _stores_and_forgets(self, name, new):
     self.stored(name, new)
     return new
+
+
+def _cut_elsewhere(self, x, heads):
+    """A reshape alone: tokens and heads are mixed up."""
+    return x.reshape(len(x), heads, x.shape[1], -1)
+
+
+def _merged_without_transpose(self, o):
+    return o.reshape(len(o), o.shape[2], -1)
 
 
 def _rotates_whole_rows(self, x, pos):
@@ -142,8 +155,8 @@ GROUPED_ATTENTION = Exercise(
         "which of them must know how many tokens came before?",
         "Positions first, from `self.length`. Project and split: `H` heads of queries, `G` of keys and of values. Rotate queries and "
         "keys with the layer's `base`, append keys and values, attend to all that is stored, merge, project.",
-        "`pos = torch.arange(self.length, self.length + x.shape[-2])`, before anything is appended. `apply_rope(split_heads(…), pos, "
-        "W['base'])` twice, with `W['H']` and `W['G']`. `self.cache.append` gives back **all** keys and values: attend to those. What do you "
+        "`pos = torch.arange(self.length, self.length + x.shape[-2], device=x.device)`, before anything is appended. "
+        "`apply_rope(split_heads(…), pos, layer['base'])` twice, with `layer['H']` and `layer['G']`. `self.cache.append` gives back **all** keys and values: attend to those. What do you "
         "do with the heads before `Wo`?",
     ),
     misconceptions=(
@@ -203,6 +216,19 @@ GROUPED_ATTENTION = Exercise(
             Instead(rotate=_rotates_whole_rows),
         ),
         Misconception(
+            "cut_without_transpose",
+            "cut rows into heads by a reshape alone: that mixes up tokens and heads",
+            "Cut the last axis into (heads, width), and then exchange the axes of tokens and heads: `split_heads` does both.",
+            Instead(split_queries=_cut_elsewhere),
+            also=(Instead(split_keys=_cut_elsewhere), Instead(split_queries=_cut_elsewhere, split_keys=_cut_elsewhere)),
+        ),
+        Misconception(
+            "merged_without_transpose",
+            "put the heads side by side by a reshape alone: that mixes up tokens and heads",
+            "First bring the axis of the heads behind that of the tokens, and then flatten the two: `merge_heads` does both.",
+            Instead(merge=_merged_without_transpose),
+        ),
+        Misconception(
             "past_not_read",
             "stored keys and values, but attended to the new ones alone",
             "`append` returns all keys and all values: `K, V = self.cache.append(K, V)`.",
@@ -211,7 +237,7 @@ GROUPED_ATTENTION = Exercise(
         Misconception(
             "positions_from_zero",
             "counted positions from 0 in each call",
-            "New tokens stand behind those seen: `torch.arange(self.length, self.length + n)`.",
+            "New tokens stand behind those seen: `torch.arange(self.length, self.length + n, device=x.device)`.",
             Instead(positions=lambda self, n: torch.arange(n)),
         ),
         Misconception(

@@ -13,7 +13,7 @@ ROUNDING = 1e-4  # the noise of a right layer, as a share of its largest number
 def _one_number_less(theirs):
     """One number of many, too small by a little more than is allowed."""
     wrong = theirs.copy()
-    wrong.flat[theirs.size // 2] -= 5 * CLOSE * np.abs(theirs).max()
+    wrong.flat[theirs.size // 2] -= 3 * CLOSE * np.abs(theirs).max()
     return wrong
 
 
@@ -27,8 +27,8 @@ def _no_number(theirs):
     return wrong
 
 
-def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negative=(), close=CLOSE):
-    """Layers whose largest numbers are about `sizes`; those in `wrong` are spoiled, all are rounded."""
+def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negative=(), close=CLOSE, exchanged=False):
+    """Layers whose largest numbers are about `sizes`; those in `wrong` are spoiled, all are rounded. `exchanged`: theirs are spoiled."""
 
     def make(draw: Draw):
         theirs = [size * draw.normal(1, tokens, 7) / 3 for size in sizes]
@@ -37,7 +37,7 @@ def _models(sizes, wrong, how=lambda theirs: 1.5 * theirs, *, tokens=11, negativ
         ours = [
             a + ROUNDING * np.abs(b).max() * draw.uniform(*b.shape, low=-1.0, high=1.0) for a, b in zip(ours, theirs, strict=True)
         ]
-        return {"ours": ours, "theirs": theirs, "close": close}
+        return {"ours": theirs, "theirs": ours, "close": close} if exchanged else {"ours": ours, "theirs": theirs, "close": close}
 
     return make
 
@@ -53,12 +53,13 @@ def _first(
     order=lambda layers: layers,
     counted_from=0,
     none=len,
+    lost=lambda a, b: torch.tensor(False),
 ):
-    """The first of some layers whose `gap`, measured, is beyond the limit that the `size` of its numbers allows."""
+    """The first of some layers whose `gap`, measured, is beyond the limit that the `size` of its numbers allows, or that are `lost`."""
 
     def answer(ours, theirs, close):
         for i, (a, b) in order(list(enumerate(zip(ours, theirs, strict=True)))):
-            if not agree(measure(gap(a - b)), close * size(among(of(a, b), theirs), measure)).all():
+            if lost(a, b) or not agree(measure(gap(a - b)), close * size(among(of(a, b), theirs), measure)).all():
                 return i + counted_from
         return none(theirs) + counted_from
 
@@ -99,7 +100,8 @@ FIRST_DIFFERENCE = Exercise(
         Case("one number of many", _models((5, 2, 3), (1,), _one_number_less, tokens=37)),
         Case("a small layer among large ones", _models((900, 0.5, 900, 700), (1, 3))),
         Case("a layer of negative numbers", _models((6, 3, 4), (2,), negative=(0,))),
-        Case("a number that is none", _models((2, 3, 5, 7), (1,), _no_number), edge=0.2),
+        Case("a number that is none", _models((2, 3, 5, 7), (1,), _no_number), edge=0.1),
+        Case("a number of theirs that is none", _models((2, 5, 3, 7), (2,), _no_number, exchanged=True), edge=0.1),
         Case("no difference", _models((3, 2, 11, 5, 7), ()), edge=0.2),
         Case("a wide limit", _models((3, 5, 2), (1,), lambda theirs: 1.6 * theirs, close=0.5), edge=0.2),
         Case("a layer of zeros", _models((3, 0, 2), (2,)), edge=0.2),
@@ -120,9 +122,16 @@ FIRST_DIFFERENCE = Exercise(
         ),
         Misconception(
             "nan_passes",
-            "let NaN pass: where theirs is NaN, no difference is seen",
+            "let NaN pass: where a number is NaN, no difference is seen",
             "A comparison with NaN is False. Ask of the numbers as they are whether they **agree**, `difference <= limit`, and take `not` of that.",
             Instead(agree=lambda gap, limit: ~(gap > limit)),
+        ),
+        Misconception(
+            "nan_of_one_side_passes",
+            "saw NaN in one of the two models only, and let it pass in the other",
+            "Either may hold NaN, and then they differ. Ask whether they **agree**, `difference <= limit`, and take `not` of that: it sees both.",
+            Instead(agree=lambda gap, limit: ~(gap > limit), lost=lambda a, b: a.isnan().any()),
+            also=(Instead(agree=lambda gap, limit: ~(gap > limit), lost=lambda a, b: b.isnan().any()),),
         ),
         Misconception(
             "limit_excluded",
@@ -132,10 +141,10 @@ FIRST_DIFFERENCE = Exercise(
         ),
         Misconception(
             "mean_difference",
-            "averaged the differences: one wrong number among many does not show",
+            "measured all differences of a layer together, by a mean or a norm: one wrong number among many does not show",
             "The **largest** difference. One token may be wrong where all others are right.",
             Instead(measure=torch.mean),
-            also=(Instead(measure=torch.mean, size=lambda b, measure: b.abs().max()),),
+            also=(Instead(measure=torch.mean, size=lambda b, measure: b.abs().max()), Instead(measure=torch.linalg.vector_norm)),
         ),
         Misconception(
             "signed",

@@ -131,6 +131,17 @@ FROM_HUGGING_FACE = Exercise(
             Instead(rows=_swapped),
         ),
         Misconception(
+            "reordered_after_the_transpose",
+            "reordered the rows of the transposed matrix: those are the features that go in, and heads are cut from those that come out",
+            "Reorder the rows as `nn.Linear` stores them, (out, in), and transpose last. (Or reorder the **columns** of the transpose.)",
+            lambda tensors, H, G: {
+                "Wq": _side_by_side(tensors["q_proj"].mT, H),
+                "Wk": _side_by_side(tensors["k_proj"].mT, G),
+                "Wv": tensors["v_proj"].mT,
+                "Wo": tensors["o_proj"].mT,
+            },
+        ),
+        Misconception(
             "not_transposed",
             "left the matrices as `nn.Linear` stores them, (out, in)",
             "Here weights act from the right, `X @ W`: return the transposes.",

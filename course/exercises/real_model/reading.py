@@ -112,8 +112,8 @@ SINK_STRENGTH = Exercise(
         ),
         Misconception(
             "share",
-            "returned the share itself; how many times the even share is it?",
-            "Divide by the even share.",
+            "returned the share itself, and not how many times the even share it is",
+            "Divide it by the even share.",
             Instead(join=lambda share, even, mean: mean(share)),
         ),
         Misconception(
@@ -127,12 +127,19 @@ SINK_STRENGTH = Exercise(
             "averaged over the heads as well",
             "One number for each head: the mean runs over the tokens alone.",
             Instead(mean=lambda x: x.mean((-1, -2))),
+            also=(Instead(mean=lambda x: x.mean((-1, -2), keepdim=True)[..., 0].expand(x.shape[:-1])),),
         ),
         Misconception(
             "mean_of_ratios",
             "divided each token's weight by its own even share first: late tokens then count hundreds of times as much as early ones",
             "First the two means, then their ratio.",
             Instead(join=lambda share, even, mean: mean(share / even)),
+        ),
+        Misconception(
+            "one_over_the_mean",
+            "took one over the mean number of tokens seen for the even share; it is the mean of one over that number",
+            "First 1/2, 1/3, …, 1/n, then their mean: 5/12 for three tokens, where one over the mean of 2 and 3 is 2/5.",
+            Instead(join=lambda share, even, mean: mean(share) * (1 / even).mean()),
         ),
         Misconception(
             "last_token_only",

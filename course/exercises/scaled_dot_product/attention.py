@@ -1,6 +1,7 @@
 """The attention itself."""
 
 import math
+from functools import partial
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -44,6 +45,11 @@ def _plain_softmax(S, dim):
 def attend(Q, K, V, *, scale=None, axis=-1, softmax=torch.softmax, after=False):
     factor = Q.shape[-1] ** -0.5 if scale is None else scale
     A = softmax(Q @ K.mT * (1.0 if after else factor), dim=axis) * (factor if after else 1.0)
+    return A @ V, A
+
+
+def _rounded(decimals, out, Q, K, V):
+    A = out[1].round(decimals=decimals)
     return A @ V, A
 
 
@@ -157,6 +163,13 @@ SDPA = Exercise(
             "got the values right, but cut the weights off from `Q` and `K`: no gradient reaches them",
             "Stay in torch from start to end: no `.detach()`, `.item()`, `.numpy()` or `torch.no_grad()` on the way.",
             After(lambda out, Q, K, V: (out[1].detach() @ V, out[1].detach())),
+        ),
+        Misconception(
+            "rounded",
+            "rounded the weights: they no longer sum to 1, and no gradient reaches `Q` and `K`",
+            "What is printed is rounded; the weights stay as the softmax leaves them.",
+            After(partial(_rounded, 4)),
+            also=tuple(After(partial(_rounded, decimals)) for decimals in (2, 3)),
         ),
         Misconception(
             "scores_for_weights",

@@ -188,6 +188,16 @@ def _saturated(draw: Draw):
     return {"Q": Q, "K": K}
 
 
+def _one_far_behind(draw: Draw):
+    """One weight of the first query is 0 in any precision, and 28 are not: what replaces NaN behind the sum loses them.
+
+    So many, because who centres the scores loses as much precision as their mean is away from them.
+    """
+    Q, K = draw.normal(2, 3), draw.normal(29, 3)
+    Q[:, 0], K[:, 0] = (-100.0, 0.0), draw.rng.permutation([14.0] + 28 * [0.0])
+    return {"Q": Q, "K": K}
+
+
 def _plain_softmax(S, dim):
     E = torch.exp(S)
     return E / E.sum(dim, keepdim=True)
@@ -227,7 +237,8 @@ HEAD_STATISTICS = Exercise(
         Case("two queries, three keys", _two_queries),
         Case("a batch", _a_batch_of_heads),
         Case("equal sizes", _square_heads),
-        Case("scores far apart", _saturated, edge=0.2),
+        Case("scores far apart", _saturated, edge=0.1),
+        Case("one key far behind the others", _one_far_behind, edge=0.1),
     ),
     hints=(
         "Both numbers belong to one query, so both come from one row: which axis do you reduce?",
@@ -242,6 +253,12 @@ HEAD_STATISTICS = Exercise(
             "computed `a * log(a)`, which is NaN for a weight that has underflowed to 0",
             "Its limit is 0. Use `torch.special.entr`, or take the logarithm by `log_softmax`.",
             Instead(entropy=lambda A: -(A * A.log()).sum(-1)),
+        ),
+        Misconception(
+            "nan_replaced_after_the_sum",
+            "replaced NaN behind the sum: a query that gives some key a weight of 0 gets the entropy 0, whatever its other weights are",
+            "The term of such a key is 0, and the others stay: replace NaN in each term, **before** the sum, or use `torch.special.entr`.",
+            Instead(entropy=lambda A: torch.nan_to_num(-(A * A.log()).sum(-1))),
         ),
         Misconception(
             "unstable_softmax",
