@@ -294,8 +294,8 @@ LLAMA = Exercise(
         ),
         Misconception(
             "not_begun_anew",
-            "kept the last text when a new prompt came",
-            "`prefill` begins anew: `reset()` the attention of every layer first.",
+            "went on from the last text, or from how long it was, when a new prompt came",
+            "`prefill` begins anew: `reset()` the attention of every layer, and set back whatever you count yourself.",
             Instead(reset=lambda self: None),
         ),
         Misconception(

@@ -322,6 +322,12 @@ SDPA_BACKWARD = Exercise(
             Instead(minus=lambda A, dA: dA.sum(-1, keepdim=True)),
         ),
         Misconception(
+            "row_mean_unweighted",
+            "subtracted the plain mean of `dA` over the keys",
+            "What is subtracted is weighted: $\\sum_l A_{il}\\,dA_{il}$, that is `(A * dA).sum(-1, keepdim=True)`.",
+            Instead(minus=lambda A, dA: dA.mean(-1, keepdim=True)),
+        ),
+        Misconception(
             "row_sum_not_multiplied",
             "multiplied `dA` by $A$, but not the row sum that is subtracted from it",
             "The Jacobian has an $A_{ij}$ in both of its parts: take the row sum from `dA` first, then multiply the difference by $A$.",
