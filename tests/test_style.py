@@ -101,8 +101,8 @@ def test_what_an_exercise_asks_for_stands_under_its_heading(tmp_path: Path) -> N
 def test_a_lessons_minutes_stand_under_its_title_and_those_of_its_sittings_where_it_has_several(tmp_path: Path) -> None:
     found = []
     stop = f"\n{STOP} The question is answered.\n"
-    for later in ("word " * 3200, f"{stop}{'word ' * 3200}", f"{stop}{'word ' * 1600}\n+++\n{stop}{'word ' * 1600}"):
-        lesson = _lesson(tmp_path, "\n" + "word " * 1600 + "\n" + later)
+    for later in ("word " * 2800, f"{stop}{'word ' * 2800}", f"{stop}{'word ' * 1400}\n+++\n{stop}{'word ' * 1400}"):
+        lesson = _lesson(tmp_path, "\n" + "word " * 1400 + "\n" + later)
         text = jupytext.read(lesson.path)
         announce(text, {exercise.id: exercise for exercise in lesson.exercises()})
         found.append(next(line for line in text.cells[0].source.splitlines() if line.startswith("*")))
@@ -115,11 +115,11 @@ def test_a_lessons_minutes_stand_under_its_title_and_those_of_its_sittings_where
 
 def test_minutes_count_words_given_code_and_what_exercises_say(tmp_path: Path) -> None:
     assert minutes(_lesson(tmp_path, "")) == 10  # eight and one
-    assert minutes(_lesson(tmp_path, "\n" + "word " * 1600)) == 20
-    code = "\n```{code-cell} ipython3\n" + "x = 1\n" * 100 + "```\n"
+    assert minutes(_lesson(tmp_path, "\n" + "word " * 1400)) == 20
+    code = "\n```{code-cell} ipython3\n" + "x = 1\n" * 80 + "```\n"
     assert minutes(_lesson(tmp_path, code)) == 20
     figure = code.replace("ipython3\n", "ipython3\n:tags: [figure]\n\n", 1)
-    assert [minutes(_lesson(tmp_path, figure * count)) for count in (1, 12)] == [10, 15]  # folded, and looked at
+    assert [minutes(_lesson(tmp_path, figure * count)) for count in (1, 8)] == [10, 15]  # folded, and looked at
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)

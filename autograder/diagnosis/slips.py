@@ -71,7 +71,7 @@ _RAISED = (
     ("IndexError", r"used as indices must be", "A number that need not be whole is used as an index.", "An index counts places, 0, 1, 2, …: `x[j]` is what stands at place `j`, and `j` is the place."),
     ("IndexError", r"shape mismatch: indexing arrays", "The arrays that are used as indices do not fit each other.", "Index arrays are read in pairs, the first row with the first column: how long is each?"),
     ("IndexError", r"", "An index points past the end.", "How long is that axis in the smallest case? Look at the first and the last turn of the loop."),
-    ("KeyError", r"(.*)", "The key {0} is not there.", "Print the keys; look at how they are spelled."),
+    ("KeyError", r"(.*)", "The key {0} is not there.", "Print the keys: is it spelled otherwise, or may it be missing? `.get(key, instead)` takes a value for that case."),
     ("ZeroDivisionError", r"", "Something is divided by zero.", "Which input makes the denominator 0, and what should come out then?"),
     ("RecursionError", r"", "Your function calls itself without end.", "Is a function of the same name meant? Does each call come nearer to the end?"),
     ("RuntimeError", r"expected (?:m1 and m2|scalar type|both).*(?:dtype|same)|expected scalar type (\w+) but found (\w+)", "Two tensors of different number types meet.", "Make new tensors in the type of an input: `torch.zeros(..., dtype=x.dtype)`, or `x.new_zeros(...)`."),

@@ -58,7 +58,7 @@ PERPLEXITY = Exercise(
     "perplexity",
     title="Perplexity",
     points=1.5,
-    minutes=6,
+    minutes=7,
     reference=ref.perplexity,
     recipe=Made(_perplexity),
     tensors=True,
