@@ -203,7 +203,7 @@ class MultiHead(nn.Module):
         d_v: int,
         bias: bool = True,
     ) -> None:
-        """Make the four layers, with PyTorch's own initial weights."""
+        """Make the four layers. How their weights begin is yours to choose."""
         super().__init__()
         self.H = H
         self.WQ = nn.Linear(d_model, H * d_k, bias=bias)

@@ -83,7 +83,7 @@ PERMUTATION_GAP = Exercise(
         ),
         Misconception(
             "inverse_order",
-            "undid the order on one side instead of applying it on both",
+            "did not apply the order once on each side: on one of them it is undone, or applied twice",
             "Both routes use the same $P$: index with `order` before `f` on one side and after `f` on the other.",
             Instead(outside=lambda rows, order: rows[torch.argsort(order)]),
             also=(Instead(inside=lambda rows, order: rows[torch.argsort(order)]),),

@@ -108,7 +108,7 @@ ROPE_ANGLES = Exercise(
         ),
         Misconception(
             "frequencies_rise",
-            "let the frequencies grow from 1 to nearly $b$: the sign of the exponent is missing",
+            "let the frequencies grow from pair to pair: the sign of the exponent is missing, and they end near $b$",
             "$\\theta_i = b^{-2i/d}$ falls from 1 to nearly $1/b$.",
             Instead(sign=1.0),
         ),
