@@ -198,3 +198,27 @@ def test_beside_a_failing_function_below_nothing_is_said_that_says_nothing() -> 
     report = make_report(result)
     assert "Mend `normalize` first" in report.advice
     assert UNKNOWN not in report.advice
+
+
+class Sum:
+    """The sum of what it is made from, and of what is added."""
+
+    def __init__(self, start: Any) -> None:
+        self.total = start.sum()
+
+    def add(self, x: Any) -> Any:
+        self.total = self.total + x.sum()
+        return self.total
+
+
+def test_what_a_class_is_made_from_is_no_input_by_a_name() -> None:
+    def script(draw: Draw) -> Script:
+        return Script({"start": draw.normal(3)}, None, (Call("add", {"x": draw.normal(2)}), Call("add", {"x": draw.normal(2)})))
+
+    class Clearing(Sum):
+        def __init__(self, start: Any) -> None:
+            super().__init__(start)
+            start[:] = 0
+
+    exercise = Exercise("Sum", title="Sum", points=1, reference=Sum, cases=(Case("two", script),), hints=("a", "b", "c"))
+    assert said(exercise, Clearing).headline == "The result is right, but you changed what the object is made from in place."

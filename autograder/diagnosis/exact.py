@@ -157,9 +157,17 @@ def _said(says: str, fix: str, lead: str = "You") -> Diagnosis:
 
 def _changed(failing: Sequence[CaseResult]) -> Diagnosis:
     names = dict.fromkeys(name for result in failing for name in result.observation.mutated)
-    said = " and ".join(f"`{name}`" for name in names)
+    said = " and ".join(_OF_A_SCRIPT.get(name, f"your input `{name}`") for name in names)
     fix = "Copy what you change (`x.copy()`, `x.clone()`), or build a new array."
-    return _said(f"changed your input {said} in place", fix, "The result is right, but you")
+    return _said(f"changed {said} in place", fix, "The result is right, but you")
+
+
+# what the parts of a sequence of calls are to somebody who wrote a class
+_OF_A_SCRIPT = {
+    "init": "what the object is made from",
+    "weights": "the weights that it is given",
+    "calls": "what a method is given",
+}
 
 
 def _is_in_place(result: CaseResult) -> bool:
