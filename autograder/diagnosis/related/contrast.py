@@ -20,7 +20,7 @@ def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> str:
         return ""
     has, lacks = [_features(record) for record in wrong], [_features(record) for record in right]
     for feature in sorted(has[0], key=_rank):
-        rank, enough = _rank(feature), min(len(right), len(wrong)) > 1  # one case alone has, and lacks, many a thing
+        rank, enough = _rank(feature), min(len(right), len(wrong)) > 2  # a case or two have, and lack, many a thing by chance
         telling = enough or rank < len(_ALWAYS) or (len(right) > 1 and rank < len(_OFTEN))
         if telling and all(feature in each for each in has) and not any(feature in each for each in lacks):
             return f"Of the inputs tried it is wrong on all in which {feature}, and right on all others."

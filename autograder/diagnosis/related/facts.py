@@ -152,11 +152,11 @@ def beside(got: Array, want: Array, tolerance: Tolerance) -> Iterator[str]:
     if wrong.any() and not wrong.all():
         yield from _places(wrong)
     size = np.abs(b[large]) / np.abs(a[large]) if large.any() else np.ones(1)
-    if np.ptp(size) < 1e-4 * size.max():
+    if np.ptp(size) < 1e-4 * size.max() and wrong.all():
         yield f"is in size {size[0]:.3g} times the right one in every entry"
-    elif size.min() > 1 + SLIGHTLY:
+    elif size.min() > 1 + SLIGHTLY and wrong.all():
         yield f"is too large in size in every entry, by factors from {size.min():.3g} to {size.max():.3g}"
-    elif size.max() < 1 - SLIGHTLY:
+    elif size.max() < 1 - SLIGHTLY and wrong.all():
         yield f"is too small in size in every entry, by factors from {size.min():.2g} to {size.max():.2g}"
     elif want.size <= 9:
         yield f"is {_written(b)}, where {_written(a)} is right"
