@@ -210,6 +210,12 @@ PROMPT_RATIO = Exercise(
             Instead(made=0, absorbed=0, asked=2304),
         ),
         Misconception(
+            "pairs_alone_and_no_rotated_part",
+            "compared pairs with pairs, and without the rotated part: $2 d_c / (d + d_v)$, which is $d_c / d$",
+            "A score has 64 terms more, for the positions. And both forms also work once per token: 262,144 FLOP in each head.",
+            Instead(made=0, absorbed=0, ready=512, asked=2048),
+        ),
+        Misconception(
             "not_causal",
             "let every query meet all 2,000 keys",
             "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",

@@ -377,8 +377,8 @@ POOL_IN_BLOCKS = Exercise(
         ),
         Misconception(
             "nan_from_the_first_block",
-            "made NaN of the sums, whatever the scores: where the first maximum is $-\\infty$, $e^{\\text{new} - \\text{old}}$ is infinite, "
-            "and 0 times infinity is NaN",
+            "made NaN of the sums, whatever the scores: with a first maximum of $-\\infty$, $e^{\\text{new} - \\text{old}}$ is infinite, and 0 "
+            "times infinity is NaN (as $-\\infty$ less $-\\infty$ is)",
             "The factor is $e^{\\text{old} - \\text{new}}$, the old maximum minus the new one: 0 at the first block, and never above 1.",
             Instead(factor=lambda old, new: np.exp(new - old)),
         ),
