@@ -45,8 +45,9 @@ class GroupedAttention:
     rotary positions (interleaved layout). Each call gives the outputs for new tokens,
     which see themselves and all tokens of earlier calls; of those of the same call,
     the ones before. The first token of all stands at position 0. Head $h$ reads group
-    $\lfloor h / (H/G) \rfloor$. The cache holds the groups' keys and values. (Ours keeps
-    keys rotated; rotated at each call, they give the same outputs, for more work.)
+    $\lfloor h / (H/G) \rfloor$. The cache holds the groups' keys and values. (Ours
+    keeps keys rotated; rotated at each call, they give the same outputs, for more
+    work.)
 
     Source: Touvron et al. (2023), "Llama 2", section 2.2; Ainslie et al. (2023),
     section 2.2.
