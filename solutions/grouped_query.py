@@ -183,8 +183,9 @@ def mha_to_gqa(
 
     The sum runs over the $r = H/G$ heads of group $g$, that is
     $\lfloor h / r \rfloor = g$, and $W^{(h)}$ is the $h$-th run of $d$ columns of `W`.
-    The result has `G` runs of `d` columns. It is where *uptraining* starts: pooled keys
-    and values are not those the queries were trained on.
+    The result has `G` runs of `d` columns and the dtype of `W`. It is where
+    *uptraining* starts: pooled keys and values are not those the queries were trained
+    on.
 
     >>> W = torch.tensor([[1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0]])
     >>> mha_to_gqa(W, H=4, G=2)

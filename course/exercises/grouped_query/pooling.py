@@ -52,6 +52,7 @@ MHA_TO_GQA = Exercise(
         Case("four heads of width 2, two groups", _projection(4, 2, 2, 1)),
         Case("other sizes", _drawn, grad=("W",)),
         Case("more groups than heads per group", _projection(10, 5, 3, 4)),
+        Case("double precision", _projection(6, 3, 2, 5), double=True, edge=0.1),
     ),
     hints=(
         "The columns of `W` hold head after head. Which heads end up in one group, and which of their columns belong together?",
@@ -138,6 +139,12 @@ MHA_TO_GQA = Exercise(
             "returned the transpose: your result is (G d, d_model), as `nn.Linear` keeps a weight",
             "Here a weight is (in, out), so the result is (d_model, G d), as `W` is (d_model, H d).",
             After(lambda out, **_: out.mT),
+        ),
+        Misconception(
+            "single_precision",
+            "returned single precision, whatever precision `W` has",
+            "Keep the dtype of `W`: no `.float()`, and what you multiply by is made with `dtype=W.dtype`.",
+            After(lambda out, **_: out.float()),
         ),
         Misconception(
             "groups_interleaved",

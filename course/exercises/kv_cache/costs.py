@@ -41,6 +41,11 @@ def _ffn_of_the_past(n, d_model, ffn, cached):
     return ref.step_flops(n, d_model, ffn, cached) + 2 * 2 * (n - rows) * ffn * d_model**2
 
 
+def _keys_and_values_alone(n, d_model, ffn, cached):
+    rows = 1 if cached else n
+    return 2 * ((2 * rows + 2 + 2 * ffn) * d_model**2 + 2 * n * d_model)
+
+
 def _product_by_product(n, d_model, ffn, cached):
     rows, wide = 1 if cached else n, ffn * d_model
     shapes = [(rows, d_model, d_model)] * 4 + [(rows, d_model, n), (rows, n, d_model)]
@@ -123,6 +128,13 @@ STEP_FLOPS = Exercise(
             "put all n tokens through the feed-forward part, although only the new one is processed",
             "The feed-forward part works on each token by itself, and nobody asks for the old ones' results: one row.",
             _ffn_of_the_past,
+        ),
+        Misconception(
+            "without_cache_one_row",
+            "put all n tokens through $W_K$ and $W_V$ alone where there is no cache, and only the new one through all the rest",
+            "Without a cache the whole text goes through everything: the keys of the next layer are made of what this one returns for "
+            "**every** token. So $r = n$ in all eight products.",
+            _keys_and_values_alone,
         ),
         Misconception(
             "square_scores_with_cache",
@@ -215,6 +227,12 @@ CHATS_THAT_FIT = Exercise(
             "took four bytes for each of the weights, and missed a factor 2 in the cache, keys **and** values or two bytes a number",
             "In bfloat16 every number takes 2 bytes, a weight too. Each head stores a key and a value.",
             Instead(weight=4, pair=1),
+        ),
+        Misconception(
+            "weights_of_one_byte_and_rounded_up",
+            "counted one byte for each of the weights, and rounded up",
+            "In bfloat16 a number takes 2 bytes, a weight too. Round down, however near the next whole number is.",
+            Instead(weight=1, whole=math.ceil),
         ),
         Misconception(
             "four_bytes_in_the_cache",

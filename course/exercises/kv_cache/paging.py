@@ -239,8 +239,7 @@ SHARED_PAGES = Exercise(
             "one_list_for_both",
             "let both texts use one and the same list of pages",
             "Copy the list (`list(…)`): a page that one text takes must not appear in the other's table.",
-            Instead(listed=lambda self, pages: pages, copied=_none_copied),
-            also=(Instead(listed=lambda self, pages: pages),),
+            Instead(listed=lambda self, pages: pages),
         ),
         Misconception(
             "parent_copies_alone",

@@ -1,6 +1,6 @@
 """Costs: arithmetic and bytes of the ways to decode, a whole prompt, and the cache on each of several GPUs."""
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import latent as ref
 
 WAYS = ("cached", "remade", "absorbed")
@@ -124,6 +124,12 @@ DECODE_COST = Exercise(
             Instead(remade=lambda H, d, d_v, d_c: d_c * (d + d_v)),
         ),
         Misconception(
+            "values_as_wide_as_keys",
+            "took the values to be as wide as the keys: $d$ where $d_v$ belongs",
+            "Scores and $W_{UK}$ have the width $d$, mixtures and $W_{UV}$ have $d_v$.",
+            Before(lambda d, **_: {"d_v": d}),
+        ),
+        Misconception(
             "made_and_not_attended",
             "counted the making of keys and values, and left out the attention to them",
             "What is made is then used: score and mixture come on top, as with ready keys and values.",
@@ -131,8 +137,9 @@ DECODE_COST = Exercise(
         ),
         Misconception(
             "absorbing_paid_for_each_cached_token",
-            "charged the absorbing product to every cached token",
-            "$q W_{UK}^\\top$ is made once per query and step, not once per cached token: that is the point of it.",
+            "charged the two products of the absorbed form, with $W_{UK}$ and with $W_{UV}$, to every cached token",
+            "$q W_{UK}^\\top$ is made once per query and step, and so is the average times $W_{UV}$, not once per cached token: that is the "
+            "point of it.",
             Instead(per_step=lambda H, d, d_v, d_c: H * d_c * (d + d_v)),
         ),
     ),
@@ -203,6 +210,12 @@ PROMPT_RATIO = Exercise(
             Instead(made=0, absorbed=0, asked=2304),
         ),
         Misconception(
+            "pairs_alone_and_no_rotated_part",
+            "compared pairs with pairs, and without the rotated part: $2 d_c / (d + d_v)$, which is $d_c / d$",
+            "A score has 64 terms more, for the positions. And both forms also work once per token: 262,144 FLOP in each head.",
+            Instead(made=0, absorbed=0, ready=512, asked=2048),
+        ),
+        Misconception(
             "not_causal",
             "let every query meet all 2,000 keys",
             "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",
@@ -241,7 +254,7 @@ def _per_gpu(
         if kind == "mla":
             return d_c + d_rope if latent is None else latent(d_c, d_rope, tp)
         if kind == "gqa" and grouped is not None:
-            return grouped(G, pair(kind) * d, tp)
+            return grouped(G, pair(kind) * d, tp, H)
         return pair(kind) * d * share(heads(kind, H, G), tp)
 
     return answer
@@ -288,13 +301,13 @@ CACHE_PER_GPU = Exercise(
             "gave a GPU less than one group where there are more GPUs than groups",
             "A group's keys are needed whole by each GPU that has one of its heads: never less than $2d$.",
             Instead(share=lambda n, tp: n / tp),
-            also=(Instead(share=lambda n, tp: n // tp), Instead(grouped=lambda G, width, tp: G // tp * width)),
+            also=(Instead(share=lambda n, tp: n // tp), Instead(grouped=lambda G, width, tp, H: G // tp * width)),
         ),
         Misconception(
             "group_cut_in_pieces",
             "split the numbers of all groups evenly, so that a group is cut in pieces where there are more GPUs than groups",
             "Not `2 * G * d // tp`: a head needs its group's keys whole. A GPU has `G / tp` groups, or **one** where that is less.",
-            Instead(grouped=lambda G, width, tp: G * width // tp),
+            Instead(grouped=lambda G, width, tp, H: G * width // tp),
         ),
         Misconception(
             "nothing_split",
@@ -313,7 +326,13 @@ CACHE_PER_GPU = Exercise(
             "one_group_only",
             "counted one group on a GPU that keeps two",
             "A group is $H/G$ heads, so the $H/tp$ heads of a GPU have $G/tp$ groups, and **one** where that is less.",
-            Instead(grouped=lambda G, width, tp: width),
+            Instead(grouped=lambda G, width, tp, H: width),
+        ),
+        Misconception(
+            "groups_for_group_size",
+            "took `G` for the number of heads in a group",
+            "`G` is the number of **groups**: a GPU has $G/tp$ of them, and one where that is less.",
+            Instead(grouped=lambda G, width, tp, H: _whole_groups(H // tp, G) * width),
         ),
         Misconception(
             "latent_doubled",

@@ -234,7 +234,7 @@ MLA_DECOUPLED = Exercise(
         ),
         Misconception(
             "key_not_rotated",
-            "rotated the queries only: the new keys went into the cache as they were",
+            "put the new keys into the cache as they were, without rotating them",
             "Rotate `X @ W_KR` to its positions before appending. Old keys are rotated already; leave them alone.",
             Instead(turn_key=_as_it_is),
         ),

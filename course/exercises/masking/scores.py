@@ -94,6 +94,12 @@ CHEATING_LOSS = Exercise(
             lambda: math.log(17) / 33,
         ),
         Misconception(
+            "bits_and_divided_by_33",
+            "measured in bits, and divided by 33",
+            "In nats: the natural logarithm, as `F.cross_entropy` does. A text of 33 tokens has 32 positions at which something is predicted.",
+            lambda: math.log2(17) / 33,
+        ),
+        Misconception(
             "of_the_32",
             "took the logarithm of the number of positions",
             "An even guess among **17** tokens costs $\\ln 17$.",

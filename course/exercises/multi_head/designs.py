@@ -31,6 +31,15 @@ def _who_and_what(*, loud=30.0, asks=(0, 0), finds=((1,), (2,)), into=((6, 1.0),
     return answer
 
 
+def _dealt_in_turn():
+    """Values and places as they should be, but their features are dealt to the heads one by one."""
+    Wq, Wk, Wv, Wo = _who_and_what()()
+    order = [0, 2, 4, 1, 3, 5]  # where feature i of head h stands: 2 i + h
+    values, places = torch.zeros_like(Wv), torch.zeros_like(Wo)
+    values[:, order], places[order] = Wv, Wo
+    return Wq, Wk, values, places
+
+
 def _wide_heads():
     """Wider heads than needed, loud keys in place of loud queries, the rest random."""
     draw = torch.Generator().manual_seed(0)
@@ -78,6 +87,24 @@ WHO_AND_WHAT = Exercise(
             "exchanged the two: the word acted on stands in *who*",
             "The head that looks for flag 1 (acts) must write into features 6 to 8.",
             Instead(finds=((2,), (1,))),
+        ),
+        Misconception(
+            "flags_one_too_low",
+            "looked for the flags 0 and 1, one too low: *who* receives the verb, and *what* the word that acts",
+            "Flag 0 says *verb*, flag 1 *acts*, flag 2 *is acted on*: head 0 finds flag 1, head 1 flag 2.",
+            Instead(finds=((0,), (1,))),
+        ),
+        Misconception(
+            "dealt_in_turn",
+            "dealt the columns of `Wv` and the rows of `Wo` to the heads in turn; each head has a run of them",
+            "Head 0 has the first $d_v$ columns of `Wv` and rows of `Wo`, head 1 the next $d_v$.",
+            _dealt_in_turn,
+        ),
+        Misconception(
+            "what_one_place_too_low",
+            "let the second head write one place too low: *what* begins at feature 9",
+            "*Who* takes the features 6 to 8, *what* 9 to 11: `Wo[3:, 9:12]`.",
+            Instead(into=((6, 1.0), (8, 1.0))),
         ),
         Misconception(
             "both_into_one_place",

@@ -216,6 +216,12 @@ LONGEST_CONTEXT = Exercise(
             Instead(batch=1),
         ),
         Misconception(
+            "one_sequence_and_one_too_far",
+            "took one sequence for the batch of 64, and went one power of two too far as well",
+            "Every sequence brings a cache of its own: B = 64. And the largest n for which the step is still **below** 1.5 times as long.",
+            Instead(batch=1, first_beyond=True),
+        ),
+        Misconception(
             "one_layer",
             "counted the cache of one layer",
             "There are 32 layers, each with its cache.",

@@ -35,6 +35,17 @@ def _key_turned_by_halves(steps, d):
     return query[0], ref.rotate_half_rope(query, torch.tensor([steps], dtype=torch.float64))[0]
 
 
+def _by_hand_in_halves(length, key_turned=False):
+    """Cosines in the first half and sines in the second, against a key that has the first half alone."""
+
+    def answer(steps, d):
+        first = length * (torch.arange(d) < d // 2).double()[None]
+        turned = ref.rotate_half_rope(first, torch.tensor([steps if key_turned else -steps], dtype=torch.float64))[0]
+        return (first[0], turned) if key_turned else (turned, first[0])
+
+    return answer
+
+
 def _fast_pairs_only(steps, d):
     query, key = _constant(lambda s: -s, 8.0)(steps, d)
     half = torch.arange(d) < d // 2
@@ -99,7 +110,10 @@ LOOK_BACK = Exercise(
             "turned one of the two beforehand as the half-split layout would, and the head turns neighbours: the head looks elsewhere",
             "Here the features $2i$ and $2i + 1$ form a pair. `apply_rope` turns them so; by hand, let cosine and sine take turns.",
             _query_turned_by_halves,
-            also=(_key_turned_by_halves,),
+            also=(
+                _key_turned_by_halves,
+                *(_by_hand_in_halves(length, turned) for length in (10.0, 100.0) for turned in (False, True)),
+            ),
         ),
     ),
     variants=(

@@ -248,7 +248,7 @@ GROUPED_ATTENTION = Exercise(
         ),
         Misconception(
             "mask_upper_left",
-            "aligned the mask at the upper left: with a past, new tokens see only its beginning",
+            "aligned the mask at the upper left: with a past, several new tokens see only its beginning",
             "The queries are the **last** tokens: `gqa_grouped` does it right if it gets all keys.",
             Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril()),
             also=(Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)),),

@@ -19,6 +19,11 @@ COUNTING = Code(
     "(x * torch.arange(self.seen, self.seen + x.shape[1])[:, None].cos(), setattr(self, 'seen', self.seen + x.shape[1]))[0]})()"
 )
 
+AT_MOST_TWO = Code(  # passes up to two tokens on, and nothing of more: which pieces a prompt comes in is free, if they are small
+    "lambda layer, capacity: type('AtMostTwo', (), {'length': 0, 'reset': lambda self: None, "
+    "'__call__': lambda self, x: x if x.shape[-2] <= 2 else 0 * x})()"
+)
+
 
 def _one_layer(draw: Draw):
     weights = probes.llama(draw, vocab=5, d_model=4, layers=1, d=2, hidden=3)
@@ -34,6 +39,11 @@ def _chunks(draw: Draw):
 def _another_attention(draw: Draw):
     calls = (Call("extend", {"ids": probes.ids(draw, 1, 3)}),)
     return Script({"weights": probes.llama(draw), "capacity": 16, "attention": RUNNING_SUM}, None, calls)
+
+
+def _small_pieces(draw: Draw):
+    calls = (Call("prefill", {"ids": probes.ids(draw, 2, 7), "chunk": 2}),)
+    return Script({"weights": probes.llama(draw), "capacity": 16, "attention": AT_MOST_TWO}, None, calls)
 
 
 def _second_prompt(draw: Draw):
@@ -218,6 +228,7 @@ LLAMA = Exercise(
         Case("five tokens, greedily", _greedy),
         Case("another attention", _another_attention, edge=0.1),
         Case("no token twice", _no_token_twice, edge=0.1),
+        Case("no more than a chunk at a time", _small_pieces, edge=0.1),
         Case("a second prompt", _second_prompt, edge=1 / 3),
     ),
     hints=(
@@ -303,6 +314,12 @@ LLAMA = Exercise(
             "dropped the end of a prompt that is no multiple of `chunk`",
             "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
             Instead(prefill=_whole_chunks_only),
+        ),
+        Misconception(
+            "chunk_ignored",
+            "put more than `chunk` tokens of the prompt through the model at one time",
+            "At most `chunk` of them in one `extend`: `torch.split(ids, chunk, dim=1)` cuts the prompt, and keeps a shorter rest.",
+            Instead(prefill=lambda self, ids, chunk: _Llama.prefill(self, ids, ids.shape[1])),
         ),
         Misconception(
             "recomputed",

@@ -96,7 +96,7 @@ FROM_HUGGING_FACE = Exercise(
     misconceptions=(
         Misconception(
             "as_shown",
-            "handed in the port as it was: it reorders the rows in the wrong direction",
+            "reordered the rows in the wrong direction, as the port that was shown does",
             "Number the rows of a head with $d = 6$ and see: 0, 3, 1, 4, 2, 5 is wanted.",
             Instead(rows=_apart),
         ),

@@ -131,7 +131,7 @@ SINK_STRENGTH = Exercise(
         ),
         Misconception(
             "mean_of_ratios",
-            "divided each token's weight by its own even share first: late tokens then count hundreds of times as much as early ones",
+            "divided each token's weight by its own even share first: late tokens then count more than early ones, in a long text hundreds of times as much",
             "First the two means, then their ratio.",
             Instead(join=lambda share, even, mean: mean(share / even)),
         ),

@@ -70,10 +70,11 @@ def _step(
     old=True,
     keys=True,
     back=lambda A, E, answers: E,
+    shared=ref.softmax,
 ):
     X_q, scale = asks(X, asking), math.sqrt(width(W_Q))
     Q, K = X_q @ W_Q, X @ W_K
-    A = ref.softmax(Q @ K.T / scale)
+    A = shared(Q @ K.T / scale)
     dS = back(A, A - targets(A, answers), answers) / count(X, asking) / (scale if gradient_root else 1.0)
     new_Q = W_Q + sign * rate * (X_q.T @ dS @ K)
     if not old:
@@ -217,6 +218,12 @@ LEARN_STEP = Exercise(
             "subtracted 1 at the answers of *all* queries in every row",
             "`A[:, answers]` takes those columns in all rows. One entry a row is `A[np.arange(n), answers]`.",
             Instead(targets=_hot_in_all_rows),
+        ),
+        Misconception(
+            "softmax_over_the_queries",
+            "took the softmax over the queries: the weights of each word sum to 1, and not those of each query",
+            "A query shares its weight among the words: the softmax runs over the last axis of the scores, that of the keys.",
+            Instead(shared=lambda S: ref.softmax(S, axis=0)),
         ),
         Misconception(
             "not_scaled",

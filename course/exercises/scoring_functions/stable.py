@@ -236,12 +236,33 @@ def _thousands_of_keys(draw: Draw) -> Inputs:
     return {"s": s / 4, "V": v[:, None] / 4, "size": 50}
 
 
-def _blockwise(s, V, size, *, first=-np.inf, keep_total=False, keep_o=False, inverse=False, own_top=False, averaged=False):
+def _to_the_new(old, new):
+    return np.exp(old - new)
+
+
+def _to_the_new_upside_down(old, new):
+    return np.exp(new - old) if np.isfinite(old) else 1.0
+
+
+def _blockwise(
+    s,
+    V,
+    size,
+    *,
+    first=-np.inf,
+    factor=_to_the_new,
+    keep_total=False,
+    keep_o=False,
+    own_top=False,
+    averaged=False,
+    whole=False,
+):
+    """`factor` brings sums from the old to the new maximum; `whole` blocks alone leave out a rest."""
     top, total, o = first, 0.0, np.zeros(V.shape[1])
-    for start in range(0, len(s), size):
+    for start in range(0, len(s) // size * size if whole else len(s), size):
         block, values = s[start : start + size], V[start : start + size]
         new_top = block.max() if own_top else max(top, block.max())
-        shrink = (np.exp(new_top - top) if inverse else np.exp(top - new_top)) if start else 1.0
+        shrink = factor(top, new_top)
         e = np.exp(block - new_top)
         total = total * (1.0 if keep_total else shrink) + e.sum()
         o = o * (1.0 if keep_o else shrink) + e @ values
@@ -257,11 +278,6 @@ def _mean_of_blocks(s, V, size):
 
 def _sum_of_blocks(s, V, size):
     return sum(ref.softmax(s[i : i + size]) @ V[i : i + size] for i in range(0, len(s), size))
-
-
-def _whole_blocks_only(s, V, size):
-    whole = len(s) // size * size
-    return ref.pool_in_blocks(s[:whole], V[:whole], size)
 
 
 def _without_shift(s, V, size):
@@ -357,7 +373,26 @@ POOL_IN_BLOCKS = Exercise(
             "upside_down",
             "multiplied by $e^{\\text{new} - \\text{old}}$: the old sums have to shrink, not to grow",
             "A term $e^{s - \\text{old}}$ becomes $e^{s - \\text{new}}$ by the factor $e^{\\text{old} - \\text{new}}$.",
-            Instead(inverse=True),
+            Instead(factor=_to_the_new_upside_down),
+        ),
+        Misconception(
+            "nan_from_the_first_block",
+            "made NaN of the sums, whatever the scores: with a first maximum of $-\\infty$, $e^{\\text{new} - \\text{old}}$ is infinite, and 0 "
+            "times infinity is NaN (as $-\\infty$ less $-\\infty$ is)",
+            "The factor is $e^{\\text{old} - \\text{new}}$, the old maximum minus the new one: 0 at the first block, and never above 1.",
+            Instead(factor=lambda old, new: np.exp(new - old)),
+        ),
+        Misconception(
+            "sums_thrown_away",
+            "threw away the sums so far where the maximum grew",
+            "They still count: bring both to the new maximum by the factor $e^{\\text{old} - \\text{new}}$, and add the new terms.",
+            Instead(factor=lambda old, new: 1.0 if new == old else 0.0),
+        ),
+        Misconception(
+            "last_block_alone",
+            "returned what the last block gives by itself: nothing is left of the blocks before it",
+            "Multiply the sums so far by $e^{\\text{old} - \\text{new}}$, and **add** the terms of the new block.",
+            Instead(factor=lambda old, new: 0.0),
         ),
         Misconception(
             "maximum_starts_at_zero",
@@ -387,7 +422,7 @@ POOL_IN_BLOCKS = Exercise(
             "rest_left_out",
             "left out the last block where it is shorter than `size`",
             "Let the slice end where the scores end: `s[start : start + size]` does so by itself.",
-            _whole_blocks_only,
+            Instead(whole=True),
         ),
         Misconception(
             "first_maximum_kept",

@@ -134,6 +134,12 @@ OUTPUT_FACTORS = Exercise(
             Instead(between=identity),
         ),
         Misconception(
+            "features_taken_for_uncorrelated",
+            "used the diagonal of $\\Sigma$ alone, as if the features of $x$ were uncorrelated",
+            "How two features vary together counts as well: the eigenvectors of $W^\\top \\Sigma W$, with all of $\\Sigma$.",
+            Instead(between=lambda moment: moment.diagonal().diag()),
+        ),
+        Misconception(
             "smallest_first",
             "put the **least** important direction first (`eigh` sorts ascending)",
             "Turn the columns round: `V.flip(-1)`.",

@@ -112,8 +112,8 @@ LATENT_WEIGHTS = Exercise(
         ),
         Misconception(
             "activations_ignored",
-            "balanced with $\\Sigma$, but factored without it",
-            "Hand the same `moment` to `output_factors`.",
+            "chose the directions without $\\Sigma$: the plain decomposition looks at the weights alone",
+            "Hand `moment` to `output_factors`: what counts is the outputs that the weights make.",
             Instead(factors=lambda W, moment: ref.output_factors(W, identity(moment))),
         ),
         Misconception(

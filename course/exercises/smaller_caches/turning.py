@@ -116,7 +116,7 @@ PARTIAL_ROPE = Exercise(
         ),
         Misconception(
             "half_split",
-            "looked for pair $i$ at the features $i$ and $i + d/2$",
+            "looked for the two features of a pair in two halves, as in the half-split layout, and not side by side",
             "The interleaved layout: neighbours are partners.",
             Instead(rotate=rotate_half_rope, turns=_first_of_each_half),
             also=(Instead(rotate=rotate_half_rope), Instead(turns=_first_of_each_half)),

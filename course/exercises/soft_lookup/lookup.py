@@ -287,6 +287,10 @@ def _one_empty_row(draw: Draw) -> Inputs:
     return {"s": s}
 
 
+def _nothing_for_one_query(draw: Draw) -> Inputs:
+    return {"s": np.zeros(int(draw.sizes(1, low=3, high=7)[0]))}
+
+
 def _tiny_scores(draw: Draw) -> Inputs:
     return {"s": draw.uniform(5, low=0.2, high=2.5) * 1e-30}
 
@@ -338,6 +342,7 @@ NORMALIZE = Exercise(
         Case("three scores", _three_scores),
         Case("several queries at once", _several_queries),
         Case("a query that found nothing", _one_empty_row, edge=0.25),
+        Case("a single query that found nothing", _nothing_for_one_query, edge=0.1),
         Case("tiny scores", _tiny_scores, edge=0.15),
     ),
     properties=(Property("non_negative"), Property("sums_to_one", axis=-1)),

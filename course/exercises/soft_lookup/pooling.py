@@ -221,9 +221,10 @@ def _beyond_reach(draw: Draw) -> dict[str, object]:
     return {"xq": np.array([-100.0, 1.4, 1.0]) - shift, "x": x - shift, "y": draw.normal(4) + 2, "width": 0.01}
 
 
-def _divided_zero_by_zero(xq, x, y, width):
-    s = _scores(xq, x, width)
-    return s / s.sum(axis=1, keepdims=True) @ y
+def _beyond_reach_of_a_wide_kernel(draw: Draw) -> dict[str, object]:
+    """The same with a width above 1: who multiplies by the width is out of reach, too."""
+    x, shift = np.array([0.0, 1.0, 2.0, 3.0]), draw.integer(0, 5)
+    return {"xq": np.array([1.4, 200.0, -150.0]) - shift, "x": x - shift, "y": draw.normal(4) + 2, "width": 1.5}
 
 
 def _over_queries_unguarded(xq, x, y, width):
@@ -231,11 +232,12 @@ def _over_queries_unguarded(xq, x, y, width):
     return s / s.sum(axis=0) @ y
 
 
-def _fit(xq, x, y, width, *, half=0.5, power=2, times=False, axis=1, epsilon=0.0, share=True):
+def _fit(xq, x, y, width, *, half=0.5, power=2, times=False, axis=1, epsilon=0.0, share=True, guarded=True, shifted=False):
     u = np.abs(xq[:, None] - x[None, :])
-    w = np.exp(-((u * width if times else u / width) ** power) * half)
+    exponent = -((u * width if times else u / width) ** power) * half
+    w = np.exp(exponent - exponent.max(axis=1, keepdims=True) if shifted else exponent)
     total = w.sum(axis=axis, keepdims=True) + epsilon
-    return w / (np.where(total == 0, 1.0, total) if share else 1.0) @ y
+    return w / ((np.where(total == 0, 1.0, total) if guarded else total) if share else 1.0) @ y
 
 
 def _scores(xq, x, width):
@@ -250,12 +252,6 @@ def _keys_down_the_rows(xq, x, y, width):
 
 def _one_query_at_a_time(xq, x, y, width):
     return np.array([ref.attention_pool(a[None] / width, x[:, None] / width, y[:, None], ref.gaussian)[0] for a in xq])
-
-
-def _shifted_softmax(xq, x, y, width):
-    s = -(np.subtract.outer(xq, x) ** 2) / (2 * width**2)
-    w = np.exp(s - s.max(axis=1, keepdims=True))
-    return (w * y).sum(axis=1) / w.sum(axis=1)
 
 
 def _python_loops(xq, x, y, width):
@@ -279,6 +275,7 @@ NADARAYA_WATSON = Exercise(
         Case("more points, a width above 1", _more_points),
         Case("far outside the data", _far_outside, edge=0.2),
         Case("a narrow kernel between the points", _beyond_reach, edge=0.1),
+        Case("far beyond the reach of a wide kernel", _beyond_reach_of_a_wide_kernel, edge=0.1),
     ),
     hints=(
         "This is attention pooling with keys `x`, values `y` and `n` queries at once. What shape do the weights have?",
@@ -342,14 +339,14 @@ NADARAYA_WATSON = Exercise(
             "zero_over_zero",
             "divided by a sum that is 0 where every score is rounded to 0: the fit there is NaN",
             "Your `normalize` leaves such a row at 0.",
-            _divided_zero_by_zero,
+            Instead(guarded=False),
         ),
         Misconception(
             "stable_softmax",
             "subtracted each row's largest exponent before the exponential: a query beyond the reach of all points then gets the "
             "nearest value, where the fit is to be 0",
             "Here a row of scores that are all rounded to 0 stays 0: take the exponentials as they are, and `normalize` the rows.",
-            _shifted_softmax,
+            Instead(shifted=True),
         ),
         Misconception(
             "added_an_epsilon",
