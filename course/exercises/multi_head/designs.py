@@ -107,6 +107,12 @@ WHO_AND_WHAT = Exercise(
             Instead(into=((6, 1.0), (8, 1.0))),
         ),
         Misconception(
+            "exchanged_and_too_soft",
+            "exchanged the two, the word acted on stands in *who*, and their scores are too small: other words get a share",
+            "The head that looks for flag 1 (acts) must write into features 6 to 8. Multiply the queries (or the keys) by 30, for instance.",
+            Instead(finds=((2,), (1,)), loud=3.0),
+        ),
+        Misconception(
             "both_into_one_place",
             "let both heads write into the same place, where what they found is added up",
             "Each head has its own rows of `Wo`: the first $d_v$ rows lead to features 6 to 8, the next to 9 to 11.",
