@@ -43,7 +43,7 @@ RANKS = (384, 256, 192, 128, 64)
 BITS, KEYS = (8, 4, 3, 2), {"keys per token": False, "keys per channel": True}
 BOTH = ((256, 8), (256, 4), (192, 4), (128, 4))  # the width of a latent, and its bits
 TOKENS_KEPT = {"last 128": WindowAttention, "first 4, last 124": SinkAttention}
-NARROW, ROUNDED, WIDE = 0.03, 0.08, 0.2  # half of a band, as a share: where the model works, where it is rounded, where it fails
+NARROW, ROUNDED, WIDE = 0.03, 0.1, 0.2  # half of a band, as a share: where the model works, where it is rounded, where it fails
 MEANT = {  # the perplexities that the lessons' texts speak of
     "as it should be": 14.22,
     "no_rope": 289,

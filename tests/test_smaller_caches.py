@@ -259,7 +259,8 @@ def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     )
     assert 2 < float(honest) / float(flattered) < 2.5  # "more than twice"
     circled = re.findall(r"perplexity +\S+: (.+)$", printed, re.M)
-    assert {"8 bits, keys per channel", "4 bits, keys per channel", "r = 256, 4 bits", "r = 192, 4 bits"} <= set(circled)
+    assert {"4 bits, keys per channel", "r = 256, 4 bits", "r = 192, 4 bits"} <= set(circled)
+    assert any(name.startswith("8 bits, keys per ") for name in circled)  # the two are as good as each other
     assert "2 bits, keys per channel" not in circled
     assert not [name for name in circled if "inputs" in name or "plain" in name]  # no latent in 16 bits
     (per_token,) = re.findall(r"levels per token: (\S+)", printed)
