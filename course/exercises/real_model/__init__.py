@@ -20,7 +20,7 @@ PREDICT_BUG = Exercise(
         "c": "more than one",
     },
     holds="b",
-    reveal="**One**: the heads dealt to groups by $h \\bmod G$. Six of nine heads then read keys and values that were made for other "
+    reveal="**One**: the heads dealt to groups by h mod G. Six of nine heads then read keys and values that were made for other "
     "queries, every layer passes the damage on, and the model is *sure* of wrong words. Without positions it still knows *which* words "
     "stand before, and pays a factor of about twenty.",
 )
