@@ -100,16 +100,15 @@ def _made(result: Result, reveal: bool) -> Report:
     assert mismatch is not None
     status = "part" if result.score > 0 else "fail"
     said = _say(result, mismatch, reveal)
-    headline, advice = said.headline, said.advice
     known = said.known if said.certain else ()
     detail = _detail(case.name, mismatch, result, reveal)
     if not reveal:
-        return _report(result, status, headline, advice, detail, reveal=False, hints=exercise.hints, known=known)
+        return _report(result, status, said.headline, said.advice, detail, reveal=False, hints=exercise.hints, known=known)
     return _report(
         result,
         status,
-        headline,
-        advice,
+        said.headline,
+        said.advice,
         detail,
         grids=_grids(mismatch),
         snippet=_snippet(exercise.id, record.probe.inputs),
@@ -185,8 +184,8 @@ def _say(result: Result, mismatch: Mismatch, reveal: bool) -> Diagnosis:
             return Diagnosis(f"Your function stops with an error{place}.", "Print what goes into that line, and its shape.")
         return Diagnosis(slip.headline, slip.advice) if slip else Diagnosis("Your function stops with an error.", "")
     if not reveal:
-        headline = "Wrong on a hidden test."
-        return Diagnosis(headline, "Your function is asked the same on other inputs: try other sizes, and extreme values.")
+        advice = "Your function is asked the same on other inputs: try other sizes, and extreme values."
+        return Diagnosis("Wrong on a hidden test.", advice)
     where = f" of output `{mismatch.path}`" if mismatch.path.startswith("[") else ""
     exact = {
         "shape": (f"The shape{where} is wrong", "Write the shape of every intermediate beside its line; the first surprise is the bug."),
