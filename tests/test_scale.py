@@ -240,7 +240,9 @@ def test_sandbox_workers_killed_at_random_cost_nobody_anything(
     thread = threading.Thread(target=kill_now_and_then)
     thread.start()
     try:
-        for _ in range(3):
+        for times in range(30):
+            if times >= 3 and killed[0] >= 2:  # a fast machine is done before many are killed
+                break
             grade_assignment(course, LESSON, workers=2, again=True)
             assert rows(course) == undisturbed
     finally:
