@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from autograder import check
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.diagnosis.attempt import check_answer
 from autograder.judging import pack
+from autograder.judging.observation import Observation
+from autograder.judging.values import decode, encode
 from autograder.workspace.progress import MARKER, Entry, read
 
 PACKS = {one.slug: pack.load(course_root() / "release" / one.name / f"{one.slug}{pack.SUFFIX}") for one in lessons()}
@@ -182,6 +185,18 @@ def test_a_changed_expected_value_is_a_difference(tmp_path: Path) -> None:
     assert value is not None
     value.arrays[0][0] += 1
     assert pack.differences(PACKS["start_here"], other) != []
+
+
+@pytest.mark.parametrize(("factor", "same"), [(1 + 2e-15, True), (1 + 1e-4, False)])
+def test_a_number_may_differ_in_its_last_digits(factor: float, same: bool) -> None:
+    made = PACKS["soft_lookup"]
+    exercise = made.exercises["leave_one_out"]
+    case = exercise.cases[1]
+    assert case.expected.value is not None
+    rounded = Observation(encode(decode(case.expected.value) * factor))
+    other = replace(exercise, cases=[replace(x, expected=rounded) if x is case else x for x in exercise.cases])
+    found = pack.differences(made, replace(made, exercises={**made.exercises, exercise.id: other}))
+    assert (found == []) is same
 
 
 def test_every_panel_has_hints_in_three_levels_and_words_beside_colours() -> None:

@@ -25,7 +25,7 @@ from autograder.judging.near import programs as nearby
 from autograder.judging.near import trail
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, script_to_data
-from autograder.judging.record_json import from_json, to_json
+from autograder.judging.record_json import from_json, nearly, to_json
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array, ArrayNode, EncodedValue, encode
 
@@ -268,7 +268,7 @@ def differences(one: Pack, two: Pack) -> list[str]:
     right: list[Array] = []
     a = [to_json(e, left) for e in one.exercises.values()]
     b = [to_json(e, right) for e in two.exercises.values()]
-    found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if x != y]
+    found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if not nearly(x, y)]
     if [x["id"] for x in a] != [y["id"] for y in b] or len(left) != len(right):
         return [*found, f"exercises: {[x['id'] for x in a]} against {[y['id'] for y in b]}"]
     for x, y in zip(left, right, strict=True):

@@ -144,3 +144,14 @@ def from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
         **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "mends") if name in item},
         near=tuple(Known(name, says, nearby.ADVICE) for name, says in item.get("near", [])),
     )
+
+
+def nearly(one: object, two: object) -> bool:
+    """Whether two JSON values are the same but for the last digits of their numbers."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(nearly(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(nearly, one, two))
+    if isinstance(one, float) and isinstance(two, float):
+        return bool(np.isclose(one, two, rtol=1e-6, atol=1e-9, equal_nan=True))
+    return type(one) is type(two) and one == two
