@@ -124,7 +124,9 @@ def test_a_known_mistake_transposed_is_said_for_certain() -> None:
         misconceptions=(Misconception("cosine", "took cosines", "Keep the norms.", _cosine),),
     )
     report = make_report(judged(exercise, lambda Q, K, V: _cosine(Q, K, V).T))
-    assert report.headline.startswith("You took cosines; and beside that, what comes out is what that gives, but transposed")
+    assert report.headline.startswith(
+        "Your result comes out as if you took cosines; and beside that, what comes out is what that gives, but transposed"
+    )
     assert report.recorded == "cosine"
     report = make_report(judged(exercise, lambda Q, K, V: np.exp(_cosine(Q, K, V))))
     assert report.headline.startswith("This looks as if you took cosines; and beside that"), (

@@ -14,6 +14,8 @@ from autograder.diagnosis.explain import UNKNOWN, Report, make_report
 from autograder.judging import pack
 from autograder.judging.observation import Failure
 
+AS_IF = "Your result comes out exactly as if you"
+
 
 def rows(draw: Draw) -> dict[str, Any]:
     return {"x": draw.normal(*draw.sizes(2))}
@@ -59,7 +61,7 @@ def test_a_right_result_in_a_wrong_wrapping(answer: Callable[..., Any], words: s
 
 def test_a_known_mistake_in_a_wrong_wrapping_is_both() -> None:
     report = said(SHARES, lambda x: (shares(x.mT).mT, x))
-    assert report.headline == "You shared among the rows. And you returned 2 results where one is asked for."
+    assert report.headline == f"{AS_IF} shared among the rows. And you returned 2 results where one is asked for."
     assert report.recorded == "columns+~wrapped"
 
 

@@ -25,6 +25,8 @@ from autograder.judging.observe import observe
 from autograder.judging.records import Known
 from tests.drawn import Counter, tables
 
+AS_IF = "Your result comes out exactly as if you"
+
 HINTS = ("a", "b", "c")
 
 
@@ -72,12 +74,12 @@ SCORES = Exercise(
 
 def test_beside_a_known_mistake_lost_precision_is_said() -> None:
     report = told(SCORES, lambda Q, K, V: (_refusing(Q, K, V) / math.sqrt(Q.shape[-1])).float())
-    assert report.headline == "You divided by d. And you returned another precision than that of the inputs."
+    assert report.headline == f"{AS_IF} divided by d. And you returned another precision than that of the inputs."
     assert report.recorded == "by_d"
 
 
 def test_a_known_mistake_that_loses_precision_itself_is_said_once() -> None:
-    assert told(SCORES, lambda Q, K, V: _refusing(Q, K, V).float()).headline == "You computed in single precision."
+    assert told(SCORES, lambda Q, K, V: _refusing(Q, K, V).float()).headline == f"{AS_IF} computed in single precision."
 
 
 def test_beside_a_known_mistake_a_changed_input_is_said() -> None:
@@ -86,12 +88,12 @@ def test_beside_a_known_mistake_a_changed_input_is_said() -> None:
         Q += 1
         return found
 
-    assert told(SCORES, answer).headline == "You divided by d. And you changed your input `Q` in place."
+    assert told(SCORES, answer).headline == f"{AS_IF} divided by d. And you changed your input `Q` in place."
 
 
 def test_beside_a_known_mistake_an_error_that_is_not_raised_is_said() -> None:
     report = told(SCORES, lambda Q, K, V: scores(Q, K, V) / math.sqrt(Q.shape[-1]))
-    assert report.headline == "You divided by d. And you raise nothing where a ValueError is asked for."
+    assert report.headline == f"{AS_IF} divided by d. And you raise nothing where a ValueError is asked for."
 
 
 def test_beside_a_slip_that_nobody_listed_an_error_that_is_not_raised_is_said() -> None:
@@ -128,7 +130,7 @@ def test_an_error_that_the_name_explains_is_not_said_twice() -> None:
 
     exercise = dataclasses.replace(SCORES, misconceptions=(Misconception("grid", "asked for a square", "Any shape.", answer),))
     report = told(exercise, answer)
-    assert report.headline == "You asked for a square."
+    assert report.headline == f"{AS_IF} asked for a square."
 
 
 def test_an_error_in_some_cases_is_said_beside_the_name_of_the_others() -> None:
@@ -138,7 +140,7 @@ def test_an_error_in_some_cases_is_said_beside_the_name_of_the_others() -> None:
         return _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
 
     headline = told(SCORES, answer).headline
-    assert headline.startswith("You divided by d. And you stop with an IndexError")
+    assert headline.startswith(f"{AS_IF} divided by d. And you stop with an IndexError")
     assert headline.endswith("on “double”.")
 
 

@@ -35,6 +35,8 @@ TWO = Exercise(
     "two", "Two", 1, reference=lambda x: (x + 1, x[0]), cases=(Case("one", rows), Case("two", rows)), hints=("a", "b", "c")
 )
 
+AS_IF = "Your result comes out exactly as if you"
+
 
 def test_a_list_of_results_is_a_list_and_not_its_first_entry() -> None:
     report = said(BELL, "def bell(x):\n    return [np.exp(-np.sum(row**2) / 2) for row in x]")
@@ -182,8 +184,8 @@ def test_of_two_mistakes_it_is_said_what_was_done_and_not_what_comes_of_each_alo
         pack.make_record("a_lesson", BELL, 0, naming="listed"), cell("bell", "def bell(x):\n    return x"), mending=False
     )
     told = named([(case, result.cases[0])], one, two)
-    assert told.headline == "What you return is what comes out if you left the mask out, and if you divided by $d: k$."
-    assert named([(case, result.cases[0])], one).headline == f"You {one.says}."
+    assert told.headline == f"{AS_IF} left the mask out, and you divided by $d: k$."
+    assert named([(case, result.cases[0])], one).headline == f"{AS_IF} {one.says}."
 
 
 RIGHT = "E = np.exp({Q} @ {K}.T / np.sqrt({Q}.shape[-1]))\n    return E / E.sum(axis=-1, keepdims=True) @ {V}"
@@ -196,7 +198,7 @@ RIGHT = "E = np.exp({Q} @ {K}.T / np.sqrt({Q}.shape[-1]))\n    return E / E.sum(
         (
             "q, k, v",
             RIGHT.format(Q="q", K="k", V="v").replace("np.sqrt", ""),
-            " And beside that: You divided by d",
+            " And beside that, your result comes out exactly as if you divided by d",
             "Divide by its root.",
         ),
         ("V, K, value", RIGHT.format(Q="value", K="K", V="V"), "", "the check calls them by name."),

@@ -110,7 +110,7 @@ def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosi
             return replace(found, advice=f"{found.advice} Nothing else is wrong.")
         if rest.diagnosis is not None and rest.diagnosis.certain and rest.diagnosis.known:
             said, advice = (
-                f"{found.headline} And beside that: {rest.diagnosis.headline}",
+                f"{found.headline} And beside that, {rest.diagnosis.headline[0].lower()}{rest.diagnosis.headline[1:]}",
                 f"{found.advice} {rest.diagnosis.advice}",
             )
             return Diagnosis(said, advice, (*found.known, *rest.diagnosis.known))

@@ -249,20 +249,24 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
     # many a number does, within the cases, what another one does: beside a second mistake it is a guess
     sure = sure and not (len(names) > 1 and any(known.id.startswith(NEW) and _NUMBER.search(known.says) for known in names))
-    estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
-    # of a slip it is certain what it does, and not that it was written so; but what was returned, was
-    slip = any(known.id.startswith(NEW) and not known.says.startswith("returned") for known in names)
-    single = estimated and all(result.observation.value is None or result.observation.value.is_number for _, result in cases)
-    # and of two mistakes each is worded as if it were the only one
-    supposed = estimated or slip or len(names) > 1
-    certainly = f"{'Your number' if single else 'What you return'} is what comes out if you" if supposed else "You"
-    lead = certainly if sure else "This looks as if you"
     told = [known.says for known in names] if len(names) == 1 else [known.briefly for known in names]
-    says = (", and if you " if sure else ", and you ").join(told)
+    lead = certainly(cases, told) if sure else "This looks as if you"
     fixes = dict.fromkeys(known.fix for known in names)
     if len(names) > 1:
         fixes = dict.fromkeys([*(fix for fix in fixes if fix != ADVICE), ONE_OR_TWO])
-    return Diagnosis(f"{lead} {says}.", " ".join(fixes), names, sure)
+    return Diagnosis(f"{lead} {', and you '.join(told)}.", " ".join(fixes), names, sure)
+
+
+def certainly(cases: Sequence[Case], told: Sequence[str]) -> str:
+    """How a sentence begins that is certain: what comes out is known, and not how it was written; but what was returned, was."""
+    if len(told) == 1 and told[0].startswith("returned"):
+        return "You"
+    seen = [result.observation for _, result in cases if not result.passed]
+    if all(one.failure is not None for one in seen):
+        return "Your code stops exactly as if you"
+    estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
+    number = estimated and all(one.value is None or one.value.is_number for one in seen)
+    return f"Your {'number' if number else 'result'} comes out exactly as if you"
 
 
 def _own_exception(cases: Sequence[Case], known: Known) -> bool:

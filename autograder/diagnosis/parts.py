@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from autograder.diagnosis.mistakes import SURE, evidence, named, worth
+from autograder.diagnosis.mistakes import SURE, certainly, evidence, named, worth
 from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
 from autograder.diagnosis.related.relation import Relation, sizes
 from autograder.diagnosis.related.relations import relations
@@ -45,7 +45,8 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         where = "" if single or len(at) == len(paths) else "In " + " and ".join(_output(path) for path in at) + " "
         if isinstance(part, Known):
             # known by one output alone, it may stand for what was written otherwise
-            said.append(f"{where}what you return is what comes out if you {part.says}." if where else f"You {part.says}.")
+            lead = f"{where}what you return comes out exactly as if you" if where else certainly(cases, [part.says])
+            said.append(f"{lead} {part.says}.")
         else:
             said.append(f"{where.strip()}, what you return {part.says}." if where else f"Your result {part.says}.")
         fixes.append(part.fix)
@@ -220,7 +221,7 @@ def mistake_and_relation(exercise: ExerciseRecord, cases: Sequence[Case], tolera
         return None
     known, relation = fits[0]
     sure = relation.says.startswith(PLACES) and evidence(failing) - math.log2(RELATIONS * len(exercise.known)) >= SURE
-    head = "You" if sure else "This looks as if you"
+    head = "Your result comes out as if you" if sure else "This looks as if you"
     beside = relation.says.replace("the right one", "what that gives").replace("is right but", "is what that gives, but")
     return Diagnosis(
         f"{head} {known.briefly}; and beside that, what comes out {beside}.", f"{known.fix} {relation.fix}", (known,), sure

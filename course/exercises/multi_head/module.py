@@ -196,7 +196,7 @@ MULTI_HEAD = Exercise(
         ),
         Misconception(
             "missing_super",
-            "most likely left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
+            "left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
             "Make `super().__init__()` the first line of your `__init__`. (If it is: the message below says which name is missing.)",
             MissingSuper,
             raises=True,
