@@ -21,7 +21,7 @@ PREDICT_CLOCK = Exercise(
         "c": "about the same time: the same weights are involved",
     },
     holds="b",
-    reveal="**b** on most machines: 1/20 to 1/25 on one core of the machine that made this page. Time goes with operations only while the processor has nothing else to "
+    reveal="**b** on most machines: 1/20 to 1/40 on one core of the machine that made this page. Time goes with operations only while the processor has nothing else to "
     "wait for. A full pass uses each weight that it reads for 512 tokens; a cached step reads all of them for one. So the step is "
     "bound by reading, and its 512 times fewer operations do not make it 512 times faster. On a machine with faster arithmetic "
     "and the same memory the gain is smaller still.",

@@ -33,10 +33,10 @@ PREDICT_RANK = Exercise(
     difficulty=1,
     minutes=1,
     choices={
-        "a": "both lose little: perplexity below 20",
-        "b": "the plain one above 50, the one that knows the inputs below 20",
-        "c": "the one that knows the inputs is a few per cent better",
-        "d": "both are useless: above 1,000",
+        "a": "both below 20",
+        "b": "about 100 and below 20",
+        "c": "about 20, and a few per cent less",
+        "d": "both above 1,000",
     },
     holds="b",
     reveal="**b**. Which directions of the weights are large says little; which directions of the *keys and values* are large says nearly "

@@ -207,7 +207,7 @@ def snapshots(history: History, best: Sequence[int], steps: Sequence[int]) -> Mo
         start={"step": steps[-1]},
         labels={"step": "training step"},
         alt="Attention patterns during training. At the end the head of layer 0 shows one line just below the diagonal, that of "
-        "layer 1 lines 11, 23 and 35 further left.",
+        "layer 1 lines 11, 23 and 35 places left of the diagonal.",
     )
 
 

@@ -343,5 +343,5 @@ def front(lines: Mapping[str, Mapping[str, tuple[float, float]]], worth: Sequenc
         fig,
         alt="Perplexity against bytes of cache per token, on an axis stretched near 14. Of single savings, rounding with "
         "keys per channel lies lowest. Latents in 4 bits reach further left at the same height: about 3,240 "
-        "bytes at a perplexity of 19, where 2 bits alone need 3,600 for 45. 8 bits lie just beyond the budget.",
+        "bytes at a perplexity below 19, where 2 bits alone need 3,600 for more than 40. 8 bits lie just beyond the budget.",
     )
