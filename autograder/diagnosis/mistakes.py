@@ -26,7 +26,6 @@ from autograder.judging.values import Array
 NEARLY = Tolerance(1e-4, 1e-6)
 MOST_OTHERS = 3
 NUMBER = Tolerance(1e-4, 1e-9)  # how near a number has to be to what a mistake gives
-ONE_OR_TWO = "(It may be one place in your code that does the same as both.)"
 LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
 
 
@@ -249,11 +248,9 @@ def named(cases: Sequence[Case], *names: Known, certain: bool = True) -> Diagnos
     sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
     # many a number does, within the cases, what another one does: beside a second mistake it is a guess
     sure = sure and not (len(names) > 1 and any(known.id.startswith(NEW) and _NUMBER.search(known.says) for known in names))
-    told = [known.says for known in names] if len(names) == 1 else [known.briefly for known in names]
+    told = [names[0].says] if len(names) == 1 else list(dict.fromkeys(known.briefly for known in names))
     lead = certainly(cases, told) if sure else "This looks as if you"
-    fixes = dict.fromkeys(known.fix for known in names)
-    if len(names) > 1:
-        fixes = dict.fromkeys([*(fix for fix in fixes if fix != ADVICE), ONE_OR_TWO])
+    fixes = dict.fromkeys(known.fix for known in names if len(names) == 1 or known.fix != ADVICE)
     return Diagnosis(f"{lead} {', and you '.join(told)}.", " ".join(fixes), names, sure)
 
 

@@ -35,6 +35,7 @@ def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
     """The names of one function; parameters that are no inputs of the case count as arrays."""
     given = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    stored = [name for name in stored if name != "_"]  # it says that nobody reads it
     numbers = [name for name, value in inputs.items().items() if isinstance(value.content, int | float)]
     arrays = [name for name in dict.fromkeys(given) if name not in inputs.items() or isinstance(inputs.items()[name], ArrayNode)]
     return Names(list(dict.fromkeys(given)), [n for n in numbers if n in given], arrays, list(dict.fromkeys(stored)), torch)

@@ -44,7 +44,7 @@ def _names(tree: ast.AST) -> list[str]:
     """The parameters and variables of a program, which can be mistaken for one another."""
     found = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     found += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    return list(dict.fromkeys(found))
+    return [name for name in dict.fromkeys(found) if name != "_"]
 
 
 def _of_node(node: ast.AST, inside: dict[int, ast.AST], names: Sequence[str]) -> Iterator[Slip]:
