@@ -39,6 +39,7 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         return _gradient(exercise, cases)
     names = list(dict.fromkeys(part for _, part in parts if isinstance(part, Known)))
     single = len(paths) == 1
+    sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
     said, fixes = [], []
     for part in dict.fromkeys(part for _, part in parts):
         at = [path for path, other in parts if other == part]
@@ -46,11 +47,11 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         if isinstance(part, Known):
             # known by one output alone, it may stand for what was written otherwise
             lead = f"{where}what you return comes out exactly as if you" if where else certainly(cases, [part.says])
-            said.append(f"{lead} {part.says}.")
+            unsure = f"{where}it looks as if you" if where else "This looks as if you"
+            said.append(f"{lead if sure else unsure} {part.says}.")
         else:
             said.append(f"{where.strip()}, what you return {part.says}." if where else f"Your result {part.says}.")
         fixes.append(part.fix)
-    sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
     return Diagnosis(" ".join(said), " ".join(dict.fromkeys(fixes)), tuple(names), certain=sure)
 
 

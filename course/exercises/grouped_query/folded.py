@@ -39,6 +39,14 @@ def _one_key_more(n, m):
     return torch.ones(n, m, dtype=torch.bool).tril(m - n + 1)
 
 
+ONE_LATER_VISIBLE = Misconception(
+    "one_later_visible",
+    "let each query see the key after its own as well",
+    "Query $i$ sees the keys $j \\le i + (m - n)$: `tril(m - n)`.",
+    Instead(seen=_one_key_more),
+)
+
+
 def _everything(n, m):
     return torch.ones(n, m, dtype=torch.bool)
 
@@ -217,12 +225,7 @@ GQA_GROUPED = Exercise(
             "Query $i$ sees the keys $j \\le i + (m - n)$: mask the scores before the softmax.",
             Instead(seen=_everything),
         ),
-        Misconception(
-            "one_later_visible",
-            "let each query see the key after its own as well",
-            "Query $i$ sees the keys $j \\le i + (m - n)$: `tril(m - n)`.",
-            Instead(seen=_one_key_more),
-        ),
+        ONE_LATER_VISIBLE,
         Misconception(
             "outputs_read_by_queries",
             "took the rows of a group's folded outputs for (query, head), where they are (head, query) like those of the queries",
@@ -406,12 +409,7 @@ GROUPED_CHUNK = Exercise(
             "Query $i$ sees the keys $j \\le i + (m - n)$.",
             Instead(seen=_everything),
         ),
-        Misconception(
-            "one_later_visible",
-            "let each query see the key after its own as well",
-            "Query $i$ sees the keys $j \\le i + (m - n)$: `tril(m - n)`.",
-            Instead(seen=_one_key_more),
-        ),
+        ONE_LATER_VISIBLE,
         Misconception(
             "outputs_read_by_queries",
             "took the rows of a group's folded outputs for (query, head), where they are (head, query) like those of the queries",

@@ -8,6 +8,12 @@ from autograder import After, Before, Case, Draw, Exercise, Instead, Made, Misco
 from solutions import multi_query as ref
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
+HEADS_AVERAGED = Misconception(
+    "heads_averaged_at_the_end",
+    "returned the mean of what the heads contribute, where their sum is asked for: your output is too small by a factor of `H`",
+    "Side by side times `Wo` **adds** the heads' contributions. Nothing divides by `H`.",
+    After(lambda out, H, **_: (out[0] / H, *out[1:])),
+)
 WEIGHTS = ("Wq", "Wk", "Wv", "Wo")
 
 
@@ -200,12 +206,7 @@ MQA = Exercise(
             "Put whole heads side by side, as `merge_heads` does: swap heads and tokens, then flatten (…, n, H, d).",
             Instead(merge=_merged_in_turn),
         ),
-        Misconception(
-            "heads_averaged_at_the_end",
-            "returned the mean of what the heads contribute, where their sum is asked for: your output is too small by a factor of `H`",
-            "Side by side times `Wo` **adds** the heads' contributions. Nothing divides by `H`.",
-            After(lambda out, H, **_: (out[0] / H, *out[1:])),
-        ),
+        HEADS_AVERAGED,
     ),
     variants=(
         Variant("one_head_after_another_summed", _head_after_head),

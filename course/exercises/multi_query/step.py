@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Variant
-from course.exercises.multi_query.attention import FLOAT32, cached, draw_weights, for_each_head
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from course.exercises.multi_query.attention import FLOAT32, HEADS_AVERAGED, cached, draw_weights, for_each_head
 from solutions import multi_query as ref
 
 
@@ -213,12 +213,7 @@ MQA_STEP = Exercise(
             "Head $h$ has a **run** of $d_k$ columns: (…, H, d_k) by a reshape.",
             Instead(split=_in_turn),
         ),
-        Misconception(
-            "heads_averaged_at_the_end",
-            "returned the mean of what the heads contribute, where their sum is asked for: your output is too small by a factor of `H`",
-            "Side by side times `Wo` **adds** the heads' contributions. Nothing divides by `H`.",
-            After(lambda out, H, **_: (out[0] / H, *out[1:])),
-        ),
+        HEADS_AVERAGED,
     ),
     variants=(
         Variant("with_a_token_axis", _token_axis),
