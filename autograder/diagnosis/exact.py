@@ -71,7 +71,8 @@ class Aside:
         return imprecise(record, stored) is not None if self.said is _IMPRECISE else bool(stored.mutated)
 
 
-_IMPRECISE = Known(EXACT, "returned another precision than that of the inputs", "Print the `dtype` of each step; the docstring says which one the result has.")
+_WHICH = "Print the `dtype` of each step; the docstring says which one the result has."
+_IMPRECISE = Known(EXACT, "returned another precision than that of the inputs", _WHICH)
 
 
 def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[Aside]:
