@@ -247,8 +247,8 @@ def decode_cost(
     step, whatever the context, is not counted.
 
     >>> sizes = {"H": 2, "d": 3, "d_v": 3, "d_c": 10, "d_rope": 2}
-    >>> [decode_cost(way, **sizes) for way in ("cached", "absorbed")]
-    [(32, 28), (88, 24)]
+    >>> [decode_cost(way, **sizes) for way in ("cached", "remade", "absorbed")]
+    [(32, 28), (272, 24), (88, 24)]
 
     Source: the mechanism is that of DeepSeek-AI (2024), section 2.1.
     """

@@ -4,7 +4,7 @@ import importlib.util
 import inspect
 import math
 import re
-from itertools import pairwise
+from itertools import pairwise, permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
+from autograder import Draw
 from autograder.authoring import course
 from solutions import device
 from solutions import latent as reference
@@ -434,6 +435,20 @@ def test_the_costs_by_hand_are_32_flop_and_28_bytes_and_made_again_272_and_24() 
     assert [decode_cost(way, **sizes) for way in ("cached", "remade")] == [(32, 28), (272, 24)]
 
 
+def cost_case(way: str) -> Any:
+    asked = next(each for each in course.find_lesson("latent").exercises() if each.id == "decode_cost")
+    return next(case.make for case in asked.cases if case.make(Draw(0))["way"] == way)
+
+
+@pytest.mark.parametrize("way", ["cached", "remade", "absorbed"])
+def test_no_width_of_the_costs_passes_for_another_or_for_a_sum_or_difference_of_two(way: str) -> None:
+    for seed in range(100):
+        given_sizes = {name: size for name, size in cost_case(way)(Draw(seed)).items() if name != "way"}
+        assert len(set(given_sizes.values())) == 5
+        for (_, a), (_, b), (_, c) in permutations(given_sizes.items(), 3):
+            assert c not in (a + b, a - b, 2 * a), given_sizes
+
+
 def test_absorbing_costs_3_4_times_the_arithmetic_and_saves_a_factor_57_of_traffic() -> None:
     (ready, wide), (again, narrow), (absorbed, same) = (cost(way) for way in ("cached", "remade", "absorbed"))
     assert (ready, again, absorbed, wide, narrow) == (81_920, 33_636_352, 278_528, 65_664, 1_152)
@@ -555,6 +570,7 @@ def test_half_of_the_directions_hold_98_percent_of_a_trained_models_keys_and_val
     assert len(mean) == 384 == 2 * 3 * 64
     assert [round(100 * mean[r - 1].item()) for r in (48, 96, 192)] == [75, 89, 98]
     assert energy(normal(1024, 384))[191].item() == pytest.approx(0.75, abs=0.01)
+    assert energy(normal(1024, 384))[47].item() == pytest.approx(0.27, abs=0.01)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ PREDICT_WORK = Exercise(
     title="Predict: the arithmetic",
     points=0.5,
     difficulty=1,
-    minutes=2,
+    minutes=3,
     choices={
         "a": "less: that is why it is faster",
         "b": "the same: only brackets have moved",
@@ -29,7 +29,7 @@ PREDICT_ROTATION = Exercise(
     title="Predict: the best single matrix",
     points=0.5,
     difficulty=1,
-    minutes=2,
+    minutes=3,
     choices={
         "a": "nearly all of it: 98 %",
         "b": "about half",

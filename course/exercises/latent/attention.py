@@ -74,7 +74,7 @@ MLA_NAIVE = Exercise(
     recipe=Made(_naive),
     tensors=True,
     difficulty=2,
-    minutes=10,
+    minutes=12,
     cases=(
         Case("three tokens, two heads", _whole(3, 2, 4, 3, 2, 5)),
         Case("more tokens and heads", _whole(7, 3, 5, 4, 6, 2), grad=("X", "W_DKV", "W_UK")),
@@ -223,7 +223,7 @@ MLA_ABSORBED = Exercise(
     recipe=Made(_absorbed),
     tensors=True,
     difficulty=3,
-    minutes=18,
+    minutes=19,
     cases=(
         Case("one new token, twelve latents", _newest(1, 12, 2, 4, 3, 2, 5)),
         Case("a few new tokens", _newest(3, 13, 2, 5, 4, 6, 5), grad=("X", "C", "W_UK", "W_UV")),

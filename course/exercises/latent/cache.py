@@ -97,7 +97,7 @@ GQA_AS_MLA = Exercise(
     kind="design",
     behaviour="attention_course.designs:latent_of_groups",
     difficulty=3,
-    minutes=10,
+    minutes=14,
     cases=(
         Case("two groups, four heads", _groups(2, 7, 1, 2, 4)),
         Case("three groups, six heads", _groups(3, 17, 2, 3, 6)),
@@ -138,7 +138,7 @@ GQA_AS_MLA = Exercise(
         Misconception(
             "reshaped",
             "laid the groups side by side by a reshape: that mixes up groups and features",
-            "Concatenate the matrices along their last axis: `torch.cat([*W_K, *W_V], dim=-1)`.",
+            "A reshape reads entries in the order of memory, group after group. Concatenate the groups' matrices along their last axis.",
             Instead(latent=_reshaped),
         ),
         Misconception(

@@ -6,29 +6,33 @@ from solutions import latent as ref
 WAYS = ("cached", "remade", "absorbed")
 
 
+# none is a size of the draw, the double of one, or a sum, difference or product of two
+_ROTATED = (34, 42, 54, 56)
+
+
 def _way(way: str):
     def make(draw: Draw):
         H, d, d_v, d_c = draw.sizes(4, low=3)
-        return {"way": way, "H": H, "d": d, "d_v": d_v, "d_c": 5 * d_c, "d_rope": 2 * draw.integer(1, 4)}
+        return {"way": way, "H": H, "d": d, "d_v": d_v, "d_c": 5 * d_c, "d_rope": draw.choice(_ROTATED)}
 
     return make
 
 
 def _cost(
-    *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v, d_rope: d_c,
+    *, ops=2, size=2, score=lambda d, d_rope: d + d_rope, scored=lambda way: True, rope_heads=lambda H: 1, pair=1, mixed=lambda d_c, d_v, d_rope: d_c,
     remade=lambda H, d, d_v, d_c: H * d_c * (d + d_v), rope=1, rope_of_latents=1, per_step=lambda H, d, d_v, d_c: 0, attended=1,
     also_read=lambda way, H, d, d_v, d_c: 0,
 ):  # fmt: skip
     """An answer with one count replaced."""
 
     def answer(way, H, d, d_v, d_c, d_rope):
-        ready = ops * H * (score(d, d_rope) + d_v)
+        ready = ops * H * (score(d, d_rope * scored(way)) + d_v)
         latents = size * (pair * d_c + rope * rope_of_latents * d_rope + also_read(way, H, d, d_v, d_c))
         if way == "cached":
             return ready, size * (H * (d + d_v) + rope * rope_heads(H) * d_rope)
         if way == "remade":
             return attended * ready + ops * remade(H, d, d_v, d_c), latents
-        asked = score(d_c, d_rope)
+        asked = score(d_c, d_rope * scored(way))
         return ops * H * (asked + mixed(d_c, d_v, d_rope)) + ops * per_step(H, d, d_v, d_c), latents
 
     return answer
@@ -41,18 +45,19 @@ DECODE_COST = Exercise(
     reference=ref.decode_cost,
     recipe=Made(_cost),
     difficulty=3,
-    minutes=12,
+    minutes=14,
     cases=tuple(
         Case(name, _way(way)) for name, way in zip(("keys and values cached", "made again", "absorbed"), WAYS, strict=True)
     ),
     hints=(
         "One cached token, one new token. For each head: how long is the dot product of the score, and how wide is the row that the "
         "weight is multiplied with? Then: how many numbers of this cached token are read?",
-        "Ready keys and values: a score over $d + d_{rope}$, a mixture of width $d_v$. Absorbed: both run over the latent, the score over "
-        "$d_{rope}$ more. Made again: as ready, and first the latent goes through $W_{UK}$ and $W_{UV}$ of each head. The rotated key is "
-        "read **once** for all heads.",
-        "Each multiplication with its addition counts as 2 FLOP, each number read as 2 bytes. Of the six counts only one pair is equal: "
-        "making again and absorbing read the same bytes, $2\\,(d_c + d_{rope})$.",
+        "Each multiplication with its addition counts as 2 FLOP, each number read as 2 bytes. Making again has all the arithmetic of "
+        "ready keys and values, and the making besides. Of the six counts only one pair is equal: making again and absorbing read the "
+        "same bytes.",
+        "For each head, ready keys and values: a score over $d + d_{rope}$, a mixture of width $d_v$. Absorbed: both run over the latent, "
+        "the score over $d_{rope}$ more. Made again: as ready, and each of the $d + d_v$ numbers that are made takes $d_c$ products. "
+        "Latent and rotated key are read **once** for all heads.",
     ),
     misconceptions=(
         Misconception(
@@ -78,6 +83,13 @@ DECODE_COST = Exercise(
             "left the rotated part out of the scores",
             "A score has $d_{rope}$ terms more, in each of the three ways.",
             Instead(score=lambda d, d_rope: d),
+            also=(Instead(scored=lambda way: way != "cached"), Instead(scored=lambda way: way != "absorbed")),
+        ),
+        Misconception(
+            "positions_not_scored_when_made_again",
+            "left the rotated part out of the scores where keys and values are made again",
+            "Keys that are made again meet the query as ready ones do, and the rotated key comes beside them.",
+            Instead(scored=lambda way: way != "remade"),
         ),
         Misconception(
             "rotated_key_not_read",
@@ -172,7 +184,7 @@ PROMPT_RATIO = Exercise(
     recipe=Made(_ratio),
     kind="estimate",
     difficulty=2,
-    minutes=6,
+    minutes=7,
     tolerance=Tolerance(rtol=0.02, atol=0.0),
     cases=(Case("2,000 tokens", lambda draw: {}),),
     hints=(
@@ -237,7 +249,7 @@ PROMPT_RATIO = Exercise(
 
 def _gpus(kind: str, H: int, G: int, tp: int):
     def make(draw: Draw):
-        return {"kind": kind, "tp": tp, "H": H, "G": G, "d": 2 * draw.integer(3, 9), "d_c": 8 * draw.integer(7, 11), "d_rope": 6}
+        return {"kind": kind, "tp": tp, "H": H, "G": G, "d": 2 * draw.integer(4, 9), "d_c": 8 * draw.integer(7, 11), "d_rope": 6}
 
     return make
 
@@ -267,7 +279,7 @@ CACHE_PER_GPU = Exercise(
     reference=ref.cache_per_gpu,
     recipe=Made(_per_gpu),
     difficulty=2,
-    minutes=6,
+    minutes=7,
     cases=(
         Case("multi-head on four", _gpus("mha", 12, 4, 4)),
         Case("as many groups as GPUs", _gpus("gqa", 12, 4, 4)),

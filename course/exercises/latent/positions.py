@@ -130,7 +130,7 @@ MLA_DECOUPLED = Exercise(
     recipe=Made(_decoupled),
     tensors=True,
     difficulty=4,
-    minutes=24,
+    minutes=27,
     cases=(
         Case("one new token after eleven", _step(1, 11, 2, 3, 5, 4, 2, 4, 5)),
         Case("a chunk of new tokens", _step(3, 14, 2, 5, 3, 5, 2, 6, 7), grad=("X", "W_UQ", "W_QR", "W_KR", "W_UK")),
@@ -140,8 +140,8 @@ MLA_DECOUPLED = Exercise(
     hints=(
         "Follow the drawing from below, box by box. Write first, read afterwards: extend both parts of the cache, then attend to "
         "all of it. Which position has the first new token?",
-        "`pos = torch.arange(past, past + new)`. Append `X @ W_DKV` to the latents as it is, and the rotated `X @ W_KR` to the rotated "
-        "keys. Both parts of a query come from `X @ W_DQ`. The content score is absorbed as before. The position score is a "
+        "`pos = torch.arange(past, past + new)`. Append `X @ W_DKV` to the latents as it is, along `dim=-2`, and the rotated `X @ W_KR` "
+        "to the rotated keys. Both parts of a query come from `X @ W_DQ`. The content score is absorbed as before. The position score is a "
         "plain dot product of the rotated queries, one set per head, with the rotated keys, one set for all: `times_shared` too.",
         "The content scores are your `mla_absorbed`'s, before the scale. Add to them the product of the rotated queries with `K_R.mT`. "
         "Divide the **sum** by the root of both widths together. From the weights on, nothing is new.",
@@ -224,6 +224,13 @@ MLA_DECOUPLED = Exercise(
             "put the rows of the new tokens before those of the past",
             "They come **below**, `torch.cat([old, new], dim=-2)`: the causal mask takes the last rows for the newest.",
             Instead(join=_above),
+        ),
+        Misconception(
+            "joined_along_the_batch",
+            "joined new rows to old ones along the first axis: in a batch it counts the sequences",
+            "Rows are the last axis but one: `dim=-2` is right with and without a batch.",
+            Instead(join=lambda old, new: torch.cat([old, new])),
+            raises=True,
         ),
         Misconception(
             "normalised",

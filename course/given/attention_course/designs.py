@@ -155,13 +155,13 @@ def _turned(x: Array, angles: Array) -> Array:
 # ---------------------------------------------------------------------------------------------- later lessons
 
 
-def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
-    """What a latent made of groups does: its width, and the matrices by which each head makes its keys and its values of a token.
+def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> dict[str, Any]:
+    """What a latent made of groups does: its width, and the products by which each head makes its keys and its values of a token.
 
     >>> W_K, W_V = np.full((1, 2, 1), 3.0), np.full((1, 2, 1), 7.0)
     >>> down, key, value = np.array([[7.0, 3.0]] * 2), np.array([[[0.0], [1.0]]] * 2), np.array([[[1.0], [0.0]]] * 2)
-    >>> width, keys, values = latent_of_groups((down, key, value), W_K=W_K, W_V=W_V, H=2)
-    >>> width, keys[1].ravel(), values[1].ravel()
+    >>> found = latent_of_groups((down, key, value), W_K=W_K, W_V=W_V, H=2)
+    >>> found["d_c"], found["W_DKV @ W_UK"][1].ravel(), found["W_DKV @ W_UV"][1].ravel()
     (array([2]), array([3., 3.]), array([7., 7.]))
     """
     if not isinstance(output, tuple | list) or len(output) != 3:
@@ -175,7 +175,7 @@ def latent_of_groups(output: Any, *, W_K: Any, W_V: Any, H: Any) -> Any:
     for name, got, width in (("W_UK", key, d), ("W_UV", value, d_v)):
         if got.shape != (heads, down.shape[1], width):
             raise ValueError(f"{name}: expected (head, d_c, width) = {(heads, down.shape[1], width)}, got {got.shape}.")
-    return np.array([down.shape[1]]), down @ key, down @ value
+    return {"d_c": np.array([down.shape[1]]), "W_DKV @ W_UK": down @ key, "W_DKV @ W_UV": down @ value}
 
 
 # ---------------------------------------------------------------------------------------------- lesson 12
