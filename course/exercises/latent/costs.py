@@ -347,6 +347,12 @@ CACHE_PER_GPU = Exercise(
             Instead(grouped=lambda G, width, tp, H: _whole_groups(H // tp, G) * width),
         ),
         Misconception(
+            "a_group_for_each_head",
+            "gave each GPU a group for every query head that it has (at most all `G`)",
+            "Neighbouring heads share a group: `H/tp` heads need `G/tp` groups, and one where that is less.",
+            Instead(grouped=lambda G, width, tp, H: min(G, H // tp) * width),
+        ),
+        Misconception(
             "latent_doubled",
             "doubled the latent, once for keys and once for values",
             "Keys and values come from the **same** latent: that is the joint compression. It is stored once.",

@@ -8,6 +8,7 @@ from attention_course.memory import tells_copies
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
+from solutions.positions import rotate_half_rope
 
 
 def _step(new: int, past: int, heads: int, d_model: int, d_cq: int, d: int, d_rope: int, d_c: int, d_v: int, *, lead=()):
@@ -256,6 +257,13 @@ MLA_DECOUPLED = Exercise(
             "rotated the whole cache in this step: the old keys have now been turned twice",
             "The cache holds keys that are rotated already. Rotate only the new ones, then append.",
             Instead(turn_key=_as_it_is, turn_cache=ref.apply_rope),
+        ),
+        Misconception(
+            "half_split",
+            "rotated entries $i$ and $i + d_{rope}/2$ together: the half-split layout",
+            "The cached rotated keys have neighbours in pairs, as `apply_rope` turns them. Use `apply_rope` here too.",
+            Instead(turn_key=rotate_half_rope, turn_query=rotate_half_rope),
+            also=(Instead(turn_key=rotate_half_rope), Instead(turn_query=rotate_half_rope)),
         ),
         Misconception(
             "heads_masked_as_tokens",
