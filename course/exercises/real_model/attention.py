@@ -100,6 +100,12 @@ def _resets_a_counter(self):
     self.begun = self.tokens
 
 
+def _places_by_a_count(self, n):
+    """Positions from a count of all tokens, which no reset sets back to 0."""
+    self.count = getattr(self, "count", 0) + n
+    return torch.arange(self.count - n, self.count)
+
+
 def _stores_and_forgets(self, name, new):
     self.stored(name, new)
     return new
@@ -258,6 +264,12 @@ GROUPED_ATTENTION = Exercise(
             "let tokens see later ones of the same call",
             "Each token sees the past and itself: query $i$ of $n$ sees the keys $j \\le i + (m - n)$.",
             Instead(visible=lambda self, n, m: torch.ones(n, m, dtype=torch.bool)),
+        ),
+        Misconception(
+            "count_not_reset",
+            "emptied the cache in `reset`, and left your count of the tokens standing: `length` goes on from there",
+            "Set it back to 0, or ask the cache: `self.cache.length` is the one count that is needed.",
+            Instead(positions=_places_by_a_count, length=property(lambda self: getattr(self, "count", 0))),
         ),
         Misconception(
             "not_reset",
