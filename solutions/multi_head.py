@@ -160,9 +160,10 @@ def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     A token has 12 features: three flags (0: a verb, 1: acts, 2: is acted on), its own
     meaning (3 to 5), and two free places (6 to 8: *who*, 9 to 11: *what*). Your heads
     must write the meaning of the word that acts into the verb's place *who*, and that
-    of the word acted on into *what*, to within 0.005, and nothing into its own meaning.
+    of the word acted on into *what*, and nothing into its own meaning: all to within
+    0.005 (1 % of the weight on each other word is already too much).
     In every sentence one word has each flag, in any order; other words have none.
-    Weights stand side by side as in `mha`; the width of a head is up to you.
+    Weights stand side by side as in `mha`; the widths $d_k$ and $d_v$ are up to you.
 
     >>> [W.shape[0] for W in who_and_what()[:3]]
     [12, 12, 12]

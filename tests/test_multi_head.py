@@ -351,6 +351,14 @@ def test_two_heads_keep_who_and_what_apart_in_any_order() -> None:
         assert found["what"][row] == pytest.approx(meaning[kinds.index("o")], abs=1e-4)
 
 
+def test_one_percent_of_the_weight_on_each_other_word_is_too_much_in_every_sentence() -> None:
+    for row, kinds in enumerate(designs.SENTENCES):
+        meaning = designs.verb_sentence(kinds, row)[:, 3:6]
+        for letter in "ao":
+            off = 0.01 * (meaning - meaning[kinds.index(letter)]).sum(axis=0)
+            assert abs(off).max() > 0.005
+
+
 def test_the_designs_own_heads_are_those_of_mha() -> None:
     x = torch.from_numpy(designs.verb_sentence("av.o", 0)).float()
     assert_close(mha(x, *who_and_what(), 2)[0].double(), torch.from_numpy(designs.two_heads(who_and_what(), x.numpy())), **SINGLE)

@@ -124,7 +124,7 @@ MHA = Exercise(
     title="Multi-head attention",
     points=3,
     difficulty=3,
-    minutes=13,
+    minutes=14,
     reference=ref.mha,
     recipe=Made(_mha),
     tensors=True,
@@ -233,7 +233,8 @@ MHA = Exercise(
             "mask_on_head_axis",
             "gave each head, and not each sequence, a mask of its own: with as many heads as sequences, the mask of sequence $b$ "
             "falls on head $b$ of all sequences",
-            "`keep` is (..., n, n), the scores are (..., H, n, n). All heads of a sequence share its mask: `keep.unsqueeze(-3)`.",
+            "`keep` is (..., n, n), the scores are (..., H, n, n). All heads of a sequence share its mask: where in the shape of `keep` "
+            "must an axis of size 1 stand?",
             Instead(mask=lambda keep: keep),
         ),
         Misconception(
@@ -258,7 +259,7 @@ MHA = Exercise(
         Misconception(
             "mask_ignored",
             "did not use `keep`",
-            "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
+            "Pass it on to `masked_sdpa`. Unless it is None, first give it an axis of size 1, which serves all heads of a sequence.",
             Instead(mask=lambda keep: None),
         ),
         Misconception(

@@ -65,7 +65,7 @@ WHO_AND_WHAT = Exercise(
     kind="design",
     behaviour="attention_course.designs:who_and_what",
     difficulty=3,
-    minutes=20,
+    minutes=24,
     cases=(Case("five sentences", _nothing),),
     hints=(
         "One head for *who*, one for *what*. For each say three things: what does the verb ask for, what is handed over, and where is "
@@ -128,7 +128,7 @@ WHO_AND_WHAT = Exercise(
         Misconception(
             "too_soft",
             "built the right heads, but their scores are too small: the softmax gives the other words a share",
-            "Multiply the queries (or the keys) by a large number, 30 for instance.",
+            "Multiply the queries (or the keys) by a large number, 30 for instance. Each feature must be right to within 0.005.",
             Instead(loud=1.0),
             also=tuple(Instead(loud=loud) for loud in (2.0, 3.0)),
         ),

@@ -65,7 +65,7 @@ SPLIT_HEADS = Exercise(
     title="Split into heads",
     points=2,
     difficulty=2,
-    minutes=7,
+    minutes=8,
     reference=ref.split_heads,
     recipe=_split,
     tensors=True,
@@ -179,9 +179,9 @@ def merge_interleaved(Y):
 
 PREDICT_CHUNKS = Exercise(
     "predict_chunks",
-    title="Predict: what does the wrong pair of reshapes see?",
+    title="Predict: two wrong reshapes",
     points=0.5,
-    minutes=2,
+    minutes=3,
     choices={
         "a": "all tokens up to its own: wrong split and wrong merge cancel, as the round trip does",
         "b": "also tokens after its own: the mask is broken",

@@ -4,7 +4,7 @@ from autograder import Exercise
 
 PREDICT_LOOP = Exercise(
     "predict_loop",
-    title="Predict: a loop over the heads, or all at once?",
+    title="Predict: the clock",
     points=0.5,
     minutes=1,
     choices={
@@ -21,7 +21,7 @@ PREDICT_LOOP = Exercise(
 
 PREDICT_PARAMS = Exercise(
     "predict_params",
-    title="Predict: what do eight heads cost?",
+    title="Predict: one head or eight",
     points=0.5,
     minutes=1,
     choices={

@@ -43,6 +43,7 @@ def _head_shares(
     before_row=1,
     after_row=0,
     turned=lambda A: A,
+    wrapped=False,
     pick=_pairs,
     mean=lambda a: a.mean(-1),
 ):
@@ -51,7 +52,9 @@ def _head_shares(
     def answer(A, length):
         A, stop = turned(A), last_row * length
         i, j = torch.arange(before_row, stop), torch.arange(length + after_row, 2 * length)
-        picked = pick(A, i, i - back), A[..., first_row:stop, 0], pick(A, j, j - length + ahead)
+        followed = j - length + ahead
+        followed = followed % length if wrapped else followed
+        picked = pick(A, i, i - back), A[..., first_row:stop, 0], pick(A, j, followed)
         return tuple(mean(a) for a in picked)
 
     return answer
@@ -98,7 +101,7 @@ HEAD_SHARES = Exercise(
     points=2,
     kind="use",
     difficulty=2,
-    minutes=9,
+    minutes=12,
     reference=ref.head_shares,
     recipe=Made(_head_shares),
     tensors=True,
@@ -173,6 +176,13 @@ HEAD_SHARES = Exercise(
             "After the last token of the first reading came the first of the second, in column `length`: a block that ends with the "
             "first reading has no such column.",
             _but(after=lambda A, length: A[..., length:, :length].diagonal(1, -2, -1).mean(-1)),
+        ),
+        Misconception(
+            "wrapped_to_column_0",
+            "let the last token of the first reading be followed by token 0: its `after` was taken from column 0",
+            "The text goes on after the first reading. What followed its last token is the first token of the second: in which column does "
+            "that stand?",
+            Instead(wrapped=True),
         ),
         Misconception(
             "token_0_counted",

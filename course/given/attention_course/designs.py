@@ -113,12 +113,13 @@ SENTENCES = ("av.o", "a.v..o", "ov.a", "..o.va.", "va.o.....")
 
 
 def who_and_what(output: object) -> dict[str, Array]:
-    """What two heads add to the verb of five sentences: to its meaning (features 3 to 5), *who* (6 to 8) and *what* (9 to 11)."""
+    """The verb's row of $Y$, in five sentences: its meaning (features 3 to 5), *who* (6 to 8) and *what* (9 to 11)."""
     found = []
     for seed, kinds in enumerate(SENTENCES):
         Y = two_heads(output, verb_sentence(kinds, seed))
         found.append(Y[kinds.index("v"), 3:])
-    return dict(zip(("meaning", "who", "what"), np.split(np.array(found), 3, axis=1), strict=True))
+    shown = np.array(found).round(6) + 0.0  # a panel then shows 0 where 1e-13 is left over
+    return dict(zip(("meaning", "who", "what"), np.split(shown, 3, axis=1), strict=True))
 
 
 # ---------------------------------------------------------------------------------------------- lesson 06
