@@ -1,6 +1,6 @@
 """Lesson 07: the key-value cache: its storage, attention with a past, a model that decodes with it, and what it costs.
 
-`forward` and `cache_bytes` stand in the lesson's locked cells too: the learner is given them.
+`forward`, `cache_bytes` and `LeakyPages` stand in the lesson's locked cells too: the learner is given them.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 __all__ = [
     "CachedModel",
     "KVCache",
+    "LeakyPages",
     "SharedPages",
     "apply_rope",
     "attend_cached",
@@ -168,8 +169,8 @@ class CachedModel:
     """The decoder `forward(model, …)` with a memory: it is fed new tokens only.
 
     Whatever the split into calls, the logits are those of
-    `forward(model, all tokens so far)` at the new tokens. `model` is never
-    changed. `caches` is a list of one `KVCache` per layer.
+    `forward(model, all tokens so far)` at the new tokens, as long as the weights stay.
+    `model` is never changed. `caches` is a list of one `KVCache` per layer.
 
     >>> model, ids = toy_model(), torch.tensor([[3, 1, 4, 1, 5]])
     >>> cached = CachedModel(model, capacity=8)
@@ -187,16 +188,16 @@ class CachedModel:
 
     @property
     def length(self) -> int:
-        """How many tokens have been processed since the start, or since the last
-        `prefill`."""
+        """How many tokens it holds: all since the start, or since the last `prefill`,
+        but for those taken back."""
         return self.caches[0].length
 
     def extend(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
         """Process tokens that follow those processed so far; the logits at each of the
         new ones.
 
-        The first token of all stands at position 0. A key that is stored rotated needs
-        it only once.
+        The first token of all stands at position 0. A stored key is rotated already:
+        never rotate it again.
         """
         # Once, before any layer appends: each layer must rotate by the same positions.
         pos = torch.arange(self.length, self.length + ids.shape[1], device=ids.device)
@@ -349,37 +350,23 @@ def batch_positions(
     return pos, slots <= pos[..., None]
 
 
-class SharedPages:
-    """The keys of several texts in one pool of pages. A text that begins like another
-    one shares its pages.
-
-    Repaired: each text reads what was written to it, and to those it was forked from
-    before that, whoever writes next. A full page is never copied; one that is not full
-    may be copied at `fork`, or later when somebody writes.
-    """
+class LeakyPages:
+    """The keys of several texts in one pool of pages."""
 
     def __init__(self, pages: int, size: int, d: int) -> None:
-        """A pool of `pages` empty pages of `size` slots for vectors of width `d`."""
         self.pool = torch.zeros(pages, size, d)
         self.free = list(range(pages))
         self.table: dict[str, list[int]] = {}  # each text's pages, in order
         self.length: dict[str, int] = {}
 
     def start(self, text: str) -> None:
-        """A new, empty text."""
         self.table[text], self.length[text] = [], 0
 
     def fork(self, text: str, new: str) -> None:
-        """A text `new` that begins with all tokens of `text`."""
-        self.table[new], self.length[new] = list(self.table[text]), self.length[text]
-        if self.length[text] % self.pool.shape[1]:
-            # the last page has free slots: both would write into them
-            mine = self.free.pop(0)
-            self.pool[mine] = self.pool[self.table[text][-1]]
-            self.table[new][-1] = mine
+        self.table[new] = list(self.table[text])
+        self.length[new] = self.length[text]
 
     def append(self, text: str, k: Float[Tensor, "new d"]) -> None:
-        """Store the keys of new tokens behind those of `text`."""
         for row in k:
             slot = self.length[text] % self.pool.shape[1]
             if slot == 0:
@@ -388,9 +375,29 @@ class SharedPages:
             self.length[text] += 1
 
     def read(self, text: str) -> Float[Tensor, "n d"]:
-        """All keys of `text`, in order."""
         return self.pool[self.table[text]].flatten(0, 1)[: self.length[text]]
 
     def used(self) -> int:
-        """How many pages are in use."""
         return len(self.pool) - len(self.free)
+
+
+class SharedPages(LeakyPages):
+    """`LeakyPages`, repaired. A text that begins like another one shares its pages.
+
+    A text reads its parent's tokens from before the fork and its own after it, whatever
+    others write. A full page is never copied; one that is not full may be copied at
+    `fork`, or later when somebody writes.
+    """
+
+    def fork(self, text: str, new: str) -> None:
+        """A text `new` that begins with all tokens of `text`."""
+        super().fork(text, new)
+        if self.length[text] % self.pool.shape[1]:
+            # the last page has free slots: both would write into them
+            mine = self.free.pop(0)
+            self.pool[mine] = self.pool[self.table[text][-1]]
+            self.table[new][-1] = mine
+
+    def append(self, text: str, k: Float[Tensor, "new d"]) -> None:
+        """Store the keys of new tokens behind those of `text`."""
+        super().append(text, k)

@@ -14,10 +14,10 @@ PREDICT_CLOCK = Exercise(
     title="Predict: 512 tokens, by the clock",
     points=0.5,
     difficulty=1,
-    minutes=2,
+    minutes=3,
     choices={
         "a": "about 1/500: time goes with operations",
-        "b": "about 1/10 to 1/40",
+        "b": "about 1/10 to 1/60",
         "c": "about the same time: the same weights are involved",
     },
     holds="b",

@@ -19,16 +19,16 @@ def _new_and_all(*lead, new, n):
 
 def _cached(
     *, refuses=True, of=lambda x, new: x, shift=lambda new, n: n - new, scale=math.sqrt, width=lambda q, K, V: q.shape[-1],
-    late=False, hidden=-math.inf, late_scale=False,
+    late=False, hidden=-math.inf, late_scale=False, turned=False,
 ):  # fmt: skip
-    """Query i sees key j where j <= i + shift(new, n); `late` hides weights, and `late_scale` scales them, and not scores."""
+    """Query i sees key j where j <= i + shift(new, n), or, `turned`, where not; `late` hides weights, and `late_scale` scales them, and not scores."""
 
     def answer(q, K, V):
         new, n, root = q.shape[-2], K.shape[-2], scale(width(q, K, V))
         if refuses and new > n:
             raise ValueError("more queries than keys")
         K, V = of(K, new), of(V, new)
-        keep = torch.ones(new, K.shape[-2], dtype=torch.bool).tril(shift(new, K.shape[-2]))
+        keep = torch.ones(new, K.shape[-2], dtype=torch.bool).tril(shift(new, K.shape[-2])) ^ turned
         S = q @ K.mT / (1.0 if late_scale else root)
         A = torch.softmax(S if late else S.masked_fill(~keep, hidden), dim=-1)
         A = A.masked_fill(~keep, 0.0) if late or hidden == -math.inf else A
@@ -69,7 +69,7 @@ ATTEND_CACHED = Exercise(
     title="Attention of the newest tokens",
     points=2,
     difficulty=3,
-    minutes=9,
+    minutes=10,
     reference=ref.attend_cached,
     recipe=Made(_cached),
     tensors=True,
@@ -94,6 +94,12 @@ ATTEND_CACHED = Exercise(
             "Align it at the lower right: `.tril(n - new)`. Beware `is_causal=True` of PyTorch's builtin: it starts at the upper left.",
             Instead(shift=lambda new, n: 0),
             also=(Instead(shift=lambda new, n: 0 if new > 1 else n),),  # `is_causal=new > 1`
+        ),
+        Misconception(
+            "mask_the_other_way_round",
+            "hid what a query may see, and let it see what it may not: a mask with True for *hidden*",
+            "True in `keep` means *may look*; yours is the other way round.",
+            Instead(turned=True),
         ),
         Misconception(
             "mask_skipped",

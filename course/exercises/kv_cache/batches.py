@@ -17,14 +17,14 @@ def _lengths(*, batch, new, capacity):
     return make
 
 
-def _placed(*, base=lambda lengths: lengths, causal=True, ahead=0, first=lambda lengths, new, capacity: 0 * lengths):
-    """Positions and mask with one thing wrong; `first` is the slot in which a text begins."""
+def _placed(*, base=lambda lengths: lengths, causal=True, ahead=0, first=lambda lengths, new, capacity: 0 * lengths, rows=lambda keep: keep):  # fmt: skip
+    """Positions and mask with one thing wrong; `first` is the slot in which a text begins, `rows` what is left of the mask."""
 
     def answer(lengths, new, capacity):
         pos = base(lengths)[:, None] + torch.arange(new)
         last = pos if causal else pos[:, -1:].expand_as(pos)
         slot, begins = torch.arange(capacity), first(lengths, new, capacity)[:, None, None]
-        return pos, (slot >= begins) & (slot <= begins + last[..., None] + ahead)
+        return pos, rows((slot >= begins) & (slot <= begins + last[..., None] + ahead))
 
     return answer
 
@@ -107,6 +107,13 @@ BATCH_POSITIONS = Exercise(
             "let every token see every slot of the buffer",
             "A slot behind the row's last token holds nothing of that text, and a zero key would still get weight. Hide it.",
             _free_slots_visible,
+        ),
+        Misconception(
+            "one_row_for_all_new_tokens",
+            "made one row of the mask for all new tokens of a text",
+            "Each new token needs a row of its own, (batch, new, capacity): compare the slots with its position in `pos`.",
+            Instead(rows=lambda keep: keep[:, -1:]),
+            also=tuple(Instead(rows=lambda keep, at=at: keep[:, at]) for at in (slice(1), -1, 0)),
         ),
         Misconception(
             "new_tokens_see_each_other",

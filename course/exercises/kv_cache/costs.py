@@ -64,7 +64,7 @@ STEP_FLOPS = Exercise(
     title="Operations of one step",
     points=1.5,
     difficulty=2,
-    minutes=9,
+    minutes=10,
     reference=ref.step_flops,
     recipe=Made(_flops),
     cases=(
@@ -137,6 +137,12 @@ STEP_FLOPS = Exercise(
             _keys_and_values_alone,
         ),
         Misconception(
+            "one_query_without_cache",
+            "counted the scores and the mixture of one query without the cache too",
+            "Without the cache all `n` queries meet `n` keys: the scores are (n, n).",
+            Instead(all_pairs=lambda rows, n: n),
+        ),
+        Misconception(
             "square_scores_with_cache",
             "counted n × n scores with the cache as well",
             "One query, n keys: the scores are one row.",
@@ -187,8 +193,8 @@ CHATS_THAT_FIT = Exercise(
         "First the bytes of one token's entries. Start from one number in the cache, and ask how often each axis repeats it.",
         "One token leaves, in each layer and for each head, a key of 128 numbers **and** a value of 128 numbers, 2 bytes each. A "
         "conversation has 2,048 such tokens. What is left of the 80 GB beside the weights?",
-        "One token: 2 · 32 · 32 · 128 · 2 bytes, half a mebibyte. Times 2,048 gives about 1.07 GB a conversation. The weights take 2 bytes "
-        "each as well. Divide what is left, and round down.",
+        "One token: a key and a value, so 2 · 128 numbers of 2 bytes, in each of 32 heads and 32 layers. Times 2,048 that is a conversation. "
+        "Take the weights from the 80 GB first, at 2 bytes each as well. A conversation fits or it does not.",
     ),
     misconceptions=(
         Misconception(

@@ -140,7 +140,11 @@ class _Decoder:
     def rewind(self, n):
         for slot in self.rewound():
             self.past[slot] = tuple(x[:, :, : x.shape[2] - n] for x in self.past[slot])
-        self.length = self.counted(-n)
+        self.length = self.left(n)
+
+    def left(self, n):
+        """How many tokens are held when n were taken back."""
+        return self.counted(-n)
 
     def swap(self, model):
         self.model = model
@@ -197,6 +201,20 @@ def _whole_chunks(self, ids, chunk):
 
 # its length, too, is that of the one cache: each layer has added to it
 ONE_CACHE = {"slot": lambda self, layer: 0, "counted": lambda self, n: self.held(0)}
+
+
+def _empties_the_caches_alone(self):
+    self.past = {}
+
+
+def _counts_on(self, n):
+    """Its own number stays; `taken_back` is how many tokens it says too many."""
+    self.taken_back = n
+    return self.length
+
+
+def _where_the_caches_end(self, begun):
+    return begun - vars(self).get("taken_back", 0)
 
 
 class _OneCacheListedTwice(ref.CachedModel):
@@ -256,6 +274,19 @@ CACHED_MODEL = Exercise(
             Instead(rewound=lambda self: []),
         ),
         Misconception(
+            "count_left_by_rewind",
+            "left `length` in `rewind` as it was: the tokens that were taken back are still counted",
+            "After `rewind(n)` the length is smaller by n. The first cache knows how many tokens it holds: ask it, and keep no count beside it.",
+            Instead(left=_counts_on),
+            also=(Instead(left=_counts_on, first=_where_the_caches_end),),
+        ),
+        Misconception(
+            "count_left_by_prefill",
+            "left `length` in `prefill` as it was: the tokens of the last text are still counted",
+            "`prefill` begins anew, at length 0. The first cache knows how many tokens it holds: ask it, and keep no count beside it.",
+            Instead(begin=_empties_the_caches_alone),
+        ),
+        Misconception(
             "offset_zero",
             "counted positions from 0 in every call, so a new token seems to stand at the beginning of the text",
             "Positions go on from the cache: `torch.arange(self.length, self.length + n)`.",
@@ -288,7 +319,7 @@ CACHED_MODEL = Exercise(
         Misconception(
             "step_keeps_an_axis",
             "returned from `decode_step` the logits with an axis of one token, (batch, 1, vocab)",
-            "One token a sequence is put in, so the answer is (batch, vocab): `self.extend(token[:, None])[:, -1]`.",
+            "One token a sequence is put in, so the answer is (batch, vocab). `extend` answers (batch, new, vocab), and new is 1: take that token's logits.",
             Instead(decode_step=_keeps_the_axis),
         ),
         Misconception(
@@ -369,9 +400,9 @@ CACHED_MODEL = Exercise(
         ),
         Misconception(
             "chunk_ignored",
-            "put too much of the prompt through the model at once: the table of scores of `chunk` tokens is small",
-            "`prefill` takes at most `chunk` tokens at a time: `for part in ids.split(chunk, dim=1)`, and `extend` for each. "
-            "(`ids.chunk(chunk, dim=1)` makes that *many* parts.)",
+            "put more than `chunk` tokens through the model at once: the table of their scores is larger than (chunk, n)",
+            "`prefill` takes at most `chunk` tokens at a time, and `extend` for each part. `ids.split(chunk, dim=1)` makes parts of that "
+            "size; `ids.chunk(chunk, dim=1)` makes that *many* parts.",
             Instead(parts=lambda self, ids, chunk: [ids]),
             also=(Instead(parts=lambda self, ids, chunk: ids.chunk(chunk, dim=1)),),
             raises=True,

@@ -50,15 +50,7 @@ def _two_forks_of_one(draw: Draw):
     return Script({"pages": 11, "size": 3, "d": 2}, None, (*start, *writes, *(_text("read", t) for t in "abc"), USED))
 
 
-class Leaky(ref.SharedPages):
-    """As the lesson shows it: a fork shares the last page too, with its free slots."""
-
-    def fork(self, text, new):
-        self.table[new] = list(self.table[text])
-        self.length[new] = self.length[text]
-
-
-class _ParentCopies(Leaky):
+class _ParentCopies(ref.LeakyPages):
     """As soon as a text was forked it copies before it writes; its children, who look at the same page, do not."""
 
     def __init__(self, pages, size, d):
@@ -76,6 +68,26 @@ class _ParentCopies(Leaky):
             self.pool[self.table[text][-1]] = self.pool[shared]
         self.forked.discard(text)
         super().append(text, k)
+
+
+class _CopiesBeforeItWrites(ref.LeakyPages):
+    """Whoever writes into a half-full page copies it, whether another text lists it or not."""
+
+    def copy(self, text):
+        if self.length[text] % self.pool.shape[1]:
+            mine = self.free.pop(0)
+            self.pool[mine] = self.pool[self.table[text][-1]]
+            self.table[text][-1] = mine
+
+    def append(self, text, k):
+        self.copy(text)
+        super().append(text, k)
+
+
+class _CopiesForEachToken(_CopiesBeforeItWrites):
+    def append(self, text, k):
+        for row in k:
+            super().append(text, row[None])
 
 
 class _Forking(ref.SharedPages):
@@ -189,7 +201,7 @@ SHARED_PAGES = Exercise(
         Case("no page to spare", _no_page_to_spare),
     ),
     hints=(
-        "Draw the pages of the first case: five tokens, pages of three slots. Then fork, and write one token to each text. Into which "
+        "Five tokens, pages of three slots: draw them. Then fork, and write one token to each text. Into which "
         "slot of which page does each go?",
         "Full pages are never written again, so they may be shared for ever. The last page is another matter, as long as it has free "
         "slots: two texts will write into the same slot of it.",
@@ -246,6 +258,13 @@ SHARED_PAGES = Exercise(
             "had only the text that was forked copy the page before it writes: two forks of it still write into one page",
             "After two forks three texts look at one half-full page. Whoever writes into a page that others look at needs a copy.",
             _ParentCopies,
+        ),
+        Misconception(
+            "copied_what_no_other_uses",
+            "copied a half-full page before each write, also one that no other text uses",
+            "A copy is needed only while another text lists the page: copy at `fork`, or look into the other tables before you write.",
+            _CopiesBeforeItWrites,
+            also=(_CopiesForEachToken,),
         ),
         Misconception(
             "copied_where_it_is_full",

@@ -59,7 +59,8 @@ def _refused(draw: Draw):
 
 
 def _another_batch(draw: Draw):
-    first, second, third = (_append(draw, *lead, n=n, d_k=3, d_v=5) for lead, n in (((1, 2), 3), ((3, 2), 2), ((3, 2), 1)))
+    """A smaller one, which fits into old buffers without a word: what comes out has the old batch."""
+    first, second, third = (_append(draw, *lead, n=n, d_k=3, d_v=5) for lead, n in (((3, 2), 3), ((1, 2), 2), ((1, 2), 1)))
     return Script({"capacity": 5}, None, (first, Call("reset"), second, third, LENGTH))
 
 
@@ -90,7 +91,8 @@ class _Cat:
         pass
 
     def join(self, old, new):
-        return torch.cat([old, new], dim=-2)
+        """As into a buffer: what is smaller is repeated along batch and heads."""
+        return torch.cat([old, new.expand(*old.shape[:-2], *new.shape[-2:])], dim=-2)
 
     def cast(self, x):
         return x
@@ -267,7 +269,7 @@ KV_CACHE = Exercise(
     title="A cache for keys and values",
     points=3,
     difficulty=2,
-    minutes=16,
+    minutes=18,
     reference=ref.KVCache,
     recipe=Made(_with),
     tensors=True,
@@ -288,8 +290,8 @@ KV_CACHE = Exercise(
         "Keep one tensor for the keys and one for the values. Put the new tokens **behind** the old ones along axis -2, and return "
         "everything. `reset` goes back to the state after `__init__`.",
         "With a buffer you need three things in `append`: `start` (the length so far) and `stop`; the buffers themselves, made with "
-        "`k.new_empty` when the first tokens come; one slice to write into and one to return. Then `rewind` and `reset` change one "
-        "number. With `torch.cat`, mind that `K[..., :-n, :]` is empty when n is 0.",
+        "`k.new_empty` when the first tokens come; one slice to write into and one to return. `rewind` then changes one number; "
+        "`reset` also gives the buffers up, as the next text may have another batch or dtype. With `torch.cat`, mind that `K[..., :-n, :]` is empty when n is 0.",
     ),
     misconceptions=(
         Misconception(
@@ -385,10 +387,9 @@ KV_CACHE = Exercise(
         ),
         Misconception(
             "buffer_of_the_old_text",
-            "kept the old text's buffer after `reset`: another batch does not fit into it",
-            "The first `append` behind a `reset` decides about batch, heads and widths anew: make the buffers then.",
+            "kept the old text's buffers after `reset`: the next text may have another batch or dtype",
+            "The first `append` after a `reset` decides about batch, heads, widths and dtype anew: make new buffers there.",
             Instead(reset=_none_left),
-            raises=True,
         ),
         Misconception(
             "single_precision",
