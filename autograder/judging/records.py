@@ -10,6 +10,7 @@ from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
 
 _QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\([^()]*\)|[“\"][^”\"]*[”\"]")  # in these, signs end nothing
+_ELSE_RIGHT = re.compile(r"(?:computed|got|have) [^,]*\bright\b[^,]*, (?:but|and) ")
 _CONSEQUENCE = re.compile(r": |; |, so (?:that )?|\. ")
 
 
@@ -23,13 +24,16 @@ class Known:
 
     @property
     def briefly(self) -> str:
-        """What was done, without what comes of it: beside a second mistake that may be something else.
+        """What was done, without what comes of it and what is right: beside a second mistake that may be something else.
 
         >>> Known("x", "left out the factor 1/2: your scores are the squares of the right ones", "").briefly
         'left out the factor 1/2'
+        >>> Known("x", "got the values right, and returned the weights with one head axis", "").briefly
+        'returned the weights with one head axis'
         """
-        end = _CONSEQUENCE.search(_QUOTED.sub(lambda quoted: "x" * len(quoted[0]), self.says))
-        return self.says[: end.start()] if end else self.says
+        shown = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), self.says)
+        begin, end = _ELSE_RIGHT.match(shown), _CONSEQUENCE.search(shown)
+        return self.says[begin.end() if begin else 0 : end.start() if end else None]
 
 
 @dataclass(frozen=True)

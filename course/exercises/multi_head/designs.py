@@ -127,7 +127,7 @@ WHO_AND_WHAT = Exercise(
         ),
         Misconception(
             "too_soft",
-            "built the right heads, but their scores are too small: the softmax gives the other words a share",
+            "made the scores too small: your heads look at the right words, but the softmax gives the others a share",
             "Multiply the queries (or the keys) by a large number, 30 for instance. Each feature must be right to within 0.005.",
             Instead(loud=1.0),
             also=tuple(Instead(loud=loud) for loud in (2.0, 3.0)),

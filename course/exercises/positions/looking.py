@@ -101,7 +101,7 @@ LOOK_BACK = Exercise(
         ),
         Misconception(
             "too_soft",
-            "found the right token, but the scores lie too close together: the softmax spreads its weight",
+            "made the scores too small: the right token has the largest, but the softmax spreads its weight",
             "Scores grow with the product of the lengths: make the entries larger, 8 for instance. And let many pairs take part: fast ones tell a token from its neighbours, slower ones tell one turn of the fast from the next.",
             _constant(lambda s: -s, 1.0),
         ),

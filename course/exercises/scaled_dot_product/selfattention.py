@@ -363,7 +363,7 @@ CHOOSE_PROJECTIONS = Exercise(
     misconceptions=(
         Misconception(
             "too_short",
-            "made all four look at the right word, but not each of them with a weight of 0.9 (the 1s)",
+            "made the scores too small: all four look at the right word, but not each of them with a weight of 0.9 (the 1s)",
             "Multiply $W_Q$ by a larger number: the differences of the scores grow with it.",
             _turned([[0.0, -1.0], [1.0, 0.0]]),
             also=tuple(_rotated(*turn) for turn in ((90, 2), (75, 2.0), (75, 3), (100, 1.5), (100, 2.5))),
