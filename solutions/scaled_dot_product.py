@@ -59,12 +59,12 @@ def self_attention(
     r"""Output and weights $(O, A)$ of one sequence that attends to itself: every token
     of `X` asks, and every token is looked up.
 
-    Rows are tokens, and a projection acts from the right. The widths $d_{model}$, $d_k$
-    and $d_v$ may all differ. Any number of leading axes of `X` is carried along, and
+    Rows are tokens: a projection is a product with the matrix on the right. The widths
+    $d_{model}$, $d_k$ and $d_v$ may all differ. Any number of leading axes of `X` is carried along, and
     the three matrices are shared by all of them. Gradients flow to all four inputs.
 
-    >>> X, none = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 3)
-    >>> O, A = self_attention(X, none, none, torch.tensor([[2.0], [6.0]]))
+    >>> X, W = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 3)
+    >>> O, A = self_attention(X, W, W, torch.tensor([[2.0], [6.0]]))
     >>> O, A
     (tensor([[4.],
             [4.]]), tensor([[0.5000, 0.5000],
@@ -93,7 +93,7 @@ def head_statistics(
     K: Float[Tensor, "... key d_k"],
 ) -> tuple[Float[Tensor, "... query"], Float[Tensor, "... query"]]:
     r"""For each query: the standard deviation of its scaled scores over the keys, and
-    the entropy of its weights, $-\sum_j a_j \ln a_j$, in nats.
+    the entropy of its weights, $-\sum_j a_j \ln a_j$ (natural logarithm).
 
     The standard deviation divides by the number of keys. A weight of 0 counts nothing
     in the entropy (its limit is 0), so both numbers are finite for scores in the

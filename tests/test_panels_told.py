@@ -10,6 +10,7 @@ import pytest
 from autograder import Case, Exercise
 from autograder.diagnosis import slips
 from autograder.diagnosis.attempt import _unseen, check_answer, mended
+from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.mistakes import composed, named
 from autograder.diagnosis.numbers import off
 from autograder.diagnosis.panel import _without_change, to_html, to_text
@@ -140,6 +141,24 @@ def test_the_change_is_folded_in_the_panel_and_told_in_plain_text() -> None:
     assert "Show the change" in folded
     assert "axis=-1" in folded
     assert "axis=-1" in to_text(report)
+
+
+def test_a_hint_in_plain_text_stands_beside_no_named_mistake_and_before_no_first_try() -> None:
+    exercise = replace(BELL, hints=("Which axis is summed over?", "b", "c"))
+    tried = said(exercise, "def bell(x):\n    return x[..., 0] ** 3 - 7")
+    assert not tried.known
+    assert "hint: Which axis" in to_text(tried)
+    named_surely = replace(tried, known=(Known("halved", "halved it", ""),))
+    assert "hint: " not in to_text(named_surely)
+    assert "Which axis" in to_html(named_surely)  # folded, there for who asks
+    assert "hint: " not in to_text(said(exercise, "def bell(x):\n    raise NotImplementedError"))
+
+
+def test_a_difference_is_shown_where_an_entry_is_wrong() -> None:
+    record = pack.make_record("a_lesson", BELL, 0)
+    shown = make_report(check_answer(record, lambda x: bell(x) * (1 + 1e-9) + (np.arange(len(x)) == 1)))
+    assert shown.grids[-1].title == "yours − expected"
+    assert (shown.grids[-1].cells != 0).sum() == 1
 
 
 def test_a_change_in_several_places_is_said_to_be_one() -> None:

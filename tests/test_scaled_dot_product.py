@@ -443,18 +443,23 @@ def test_of_the_six_heads_the_one_that_looks_at_the_first_word_has_the_smallest_
         weights = heads.head(name).weights()[1:]
         shares[name] = sum(float(torch.special.entr(torch.tensor(row)).sum()) for row in weights)
     assert min(shares, key=lambda name: shares[name]) == "first_token"
+    assert max(shares, key=lambda name: shares[name]) == "broad"
 
 
 def test_the_spreads_of_the_six_heads_that_travel_with_the_course() -> None:
     heads = load_heads("paragraph")
-    spreads = []
+    spreads, shares = [], {}
     for name in heads.names:
         head = heads.head(name)
         q, k = torch.tensor(head.q), torch.tensor(head.k)
         later = range(len(q) // 4, len(q))
-        spreads.append(sum(head_statistics(q[i : i + 1], k[: i + 1])[0].item() for i in later) / len(later))
+        seen = [(*head_statistics(q[i : i + 1], k[: i + 1]), math.log(i + 1)) for i in later]
+        spreads.append(sum(spread.item() for spread, _, _ in seen) / len(later))
+        shares[name] = sum(entropy.item() / most for _, entropy, most in seen) / len(later)
     assert min(spreads) == pytest.approx(1.4, abs=0.05)
     assert max(spreads) == pytest.approx(7.8, abs=0.05)
+    assert shares["first_token"] < 0.005
+    assert shares["broad"] == pytest.approx(0.75, abs=0.005)
 
 
 def test_head_statistics_are_those_of_scipy_free_loops() -> None:
@@ -512,7 +517,7 @@ def last(d_k: int, divide_by: float = 1.0, rate: float = 0.01, seed: int = 0, fi
 def test_the_division_makes_the_first_scores_small_and_the_steps_small_and_both_count() -> None:
     part = 1024**-0.25  # to divide by 32 is to make the first W_Q and W_K, and Adam's steps of them, 5.7 times smaller
     assert 1 / part == pytest.approx(5.66, abs=0.01)
-    assert 1 / part**2 == pytest.approx(32)  # in plain gradient descent, whose steps are as long as the gradient
+    assert 1 / part**2 == pytest.approx(32)  # what the scores are divided by
     for seed in range(3):  # chaotic, as above
         assert 0.35 < last(1024, seed=seed, first=part) < 0.90
         assert last(1024, seed=seed, steps=part) > 0.60

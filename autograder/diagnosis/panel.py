@@ -123,7 +123,8 @@ def _looks(report: Report) -> str:
 
 
 def to_text(report: Report, *, width: int = 88) -> str:
-    """The panel for a terminal; only the first hint, since nothing can be folded there."""
+    """The panel for a terminal, where nothing can be folded: only the first hint, and none before a first try, or where
+    the mistake is named (the hint may be about something else)."""
     looks = _looks(report)
     lines = [f"{SYMBOL[looks]} {report.title} · {WORD[looks]} · {_number(report.score)} / {_number(report.points)}"]
     for text in (report.headline, report.advice, report.detail):
@@ -143,7 +144,7 @@ def to_text(report: Report, *, width: int = 88) -> str:
     lines += [f"  warned: {note}" for note in report.notes]
     if report.following:
         lines.append("  " + " · ".join(plain(text) for text, _ in report.following))
-    if report.hints:
+    if report.hints and not report.known and report.status != "todo":
         lines += [
             "",
             *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),

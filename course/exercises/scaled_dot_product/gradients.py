@@ -65,7 +65,7 @@ SOFTMAX_JACOBIAN = Exercise(
     title="The Jacobian of the softmax",
     points=2,
     difficulty=3,
-    minutes=9,
+    minutes=10,
     reference=ref.softmax_jacobian,
     recipe=_jacobian,
     tensors=True,
@@ -116,6 +116,14 @@ SOFTMAX_JACOBIAN = Exercise(
             "wrote $a_j (1 - a_l)$ in every entry",
             "The 1 belongs on the diagonal only. Off the diagonal the entry is $-a_j a_l$.",
             Instead(diagonal=lambda a: a[:, None]),
+        ),
+        Misconception(
+            "diagonal_in_every_row",
+            "put the term of the diagonal into every row: each entry of column $l$ has what belongs to $j = l$ alone",
+            "A vector added to a matrix is added to each of its rows. Make a matrix of it first, with zeros beside the diagonal. "
+            "Then each column must sum to 0.",
+            Instead(diagonal=lambda a: a * (1 - a)),
+            also=(Instead(diagonal=lambda a: a),),
         ),
         Misconception(
             "no_diagonal",
@@ -251,7 +259,7 @@ SDPA_BACKWARD = Exercise(
     title="The backward pass",
     points=4,
     difficulty=5,
-    minutes=20,
+    minutes=25,
     reference=ref.sdpa_backward,
     recipe=_walked_back,
     tensors=True,
@@ -265,8 +273,9 @@ SDPA_BACKWARD = Exercise(
     hints=(
         "Walk along the arrows of the drawing, from the right: $O = AV$, then the softmax of each row, then the scores. Every "
         "gradient has the shape of the thing it belongs to: use that to check each product.",
-        "With rule 1, $dV = A^\\top dO$ and $dA = dO\\,V^\\top$. With rule 2, row by row, $dS_i = J_i\\, dA_i$. Put "
-        "$J_i = \\mathrm{diag}(A_i) - A_i A_i^\\top$ in and multiply out: what is $A_i^\\top dA_i$? One number per row.",
+        "With rule 1, $dV = A^\\top dO$ and $dA = dO\\,V^\\top$. With rule 2, $dS_{il} = \\sum_j dA_{ij} J_{jl}$: every $J_{jl}$ has "
+        "$-A_{ij} A_{il}$, and the one with $j = l$ also $A_{il}$. Multiply out: which factor have all terms in common? What remains of "
+        "the sum is one number per row.",
         "$dS_{ij} = A_{ij}\\,(dA_{ij} - r_i)$ with $r_i = \\sum_l A_{il}\\, dA_{il}$ (`keepdim=True`). Rule 3 puts $1/\\sqrt{d_k}$ on it. "
         "Then $dQ = dS\\,K$; for $dK$ the sum runs over the queries.",
     ),
@@ -318,13 +327,13 @@ SDPA_BACKWARD = Exercise(
         Misconception(
             "row_sum_unweighted",
             "subtracted the plain row sum of `dA`",
-            "The sum is weighted: $\\sum_l A_{il}\\,dA_{il}$, that is `(A * dA).sum(-1, keepdim=True)`.",
+            "Multiply out rule 2 of the lesson: which factor does each $dA_{il}$ have in that sum?",
             Instead(minus=lambda A, dA: dA.sum(-1, keepdim=True)),
         ),
         Misconception(
             "row_mean_unweighted",
             "subtracted the plain mean of `dA` over the keys",
-            "What is subtracted is weighted: $\\sum_l A_{il}\\,dA_{il}$, that is `(A * dA).sum(-1, keepdim=True)`.",
+            "A plain mean gives every key the same weight. Multiply out rule 2 of the lesson: which factor does each $dA_{il}$ have?",
             Instead(minus=lambda A, dA: dA.mean(-1, keepdim=True)),
         ),
         Misconception(

@@ -54,7 +54,7 @@ SELF_ATTENTION = Exercise(
     title="Self-attention",
     points=1,
     difficulty=1,
-    minutes=2,
+    minutes=3,
     reference=ref.self_attention,
     recipe=_projected,
     tensors=True,
@@ -119,6 +119,12 @@ SELF_ATTENTION = Exercise(
             "scaled by $\\sqrt{d_{model}}$, the width of the tokens",
             "The dot product sums over the $d_k$ features of query and key: that is the width that counts. `sdpa` reads it off.",
             Instead(scale=Of(lambda X, **_: X.shape[-1] ** -0.5)),
+        ),
+        Misconception(
+            "scaled_by_the_model_width_too",
+            "divided the scores by $\\sqrt{d_{model}}$ as well: your weights are too even",
+            "`sdpa` divides already, by the root of the one width that counts. Hand the projections to it as they are.",
+            Instead(scale=Of(lambda X, W_Q, **_: (X.shape[-1] * W_Q.shape[1]) ** -0.5)),
         ),
         Misconception(
             "scaled_twice",
@@ -229,7 +235,7 @@ HEAD_STATISTICS = Exercise(
     points=2,
     kind="use",
     difficulty=2,
-    minutes=6,
+    minutes=7,
     reference=ref.head_statistics,
     recipe=Made(_statistics),
     tensors=True,
@@ -275,7 +281,7 @@ HEAD_STATISTICS = Exercise(
         Misconception(
             "bits",
             "measured the entropy in bits (`log2`)",
-            "In nats: the natural logarithm. Uniform weights on $m$ keys then have $\\ln m$.",
+            "Take the natural logarithm. Uniform weights on $m$ keys then have $\\ln m$.",
             Instead(entropy=lambda A: torch.special.entr(A).sum(-1) / math.log(2)),
         ),
         Misconception(
@@ -347,7 +353,7 @@ CHOOSE_PROJECTIONS = Exercise(
     points=3,
     kind="design",
     difficulty=3,
-    minutes=14,
+    minutes=15,
     reference=ref.choose_projections,
     behaviour="attention_course.designs:looks_in_a_ring",
     tensors=True,
