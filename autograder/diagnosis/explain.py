@@ -281,9 +281,7 @@ def _grids(mismatch: Mismatch) -> tuple[Grid, ...]:
     expected, got, wrong = (a[rows, columns] for a in (expected, got, wrong))
     with np.errstate(invalid="ignore"):
         wide = complex if "c" in got.dtype.kind + expected.dtype.kind else float
-        difference = np.where(
-            wrong, got.astype(wide) - expected.astype(wide), 0
-        )  # what is right differs by nothing worth showing
+        difference = np.where(wrong, got.astype(wide) - expected.astype(wide), 0)  # rounding is not worth showing
     crop = f" (entries {list(first[:-2])})" if len(first) > 2 else ""
     return (
         Grid(f"expected{crop}", expected, wrong, box),
