@@ -172,11 +172,11 @@ def rotary_mha(
     H: int,
     pos: Num[Tensor, " n"],
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
-    r"""Output and weights $(Y, A)$ of causal heads with rotary positions.
+    r"""Output and weights $(Y, A)$ of causal multi-head attention, that of lesson 05,
+    with the rotary positions of this lesson.
 
-    Every head turns its **own** queries and keys, of width $d_k$, with the angles of
-    `rope_angles(pos, d_k)`. Row `i` stands at `pos[i]` and looks at the rows up to `i`.
-    Weights of the heads stand side by side, as in lesson 05.
+    Row `i` stands at `pos[i]` and looks at the rows up to `i`. Weights of the heads
+    stand side by side, as in lesson 05.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, A = rotary_mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, 5, torch.arange(3))

@@ -135,6 +135,17 @@ def test_a_notebook_beside_another_lessons_pack_is_checked_by_its_own(tmp_path: 
         check_in({}, "hard_lokup")
 
 
+def test_alone_a_question_in_words_is_said_to_have_no_hints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (ROOT / "course" / "release" / "00_start_here").glob("*.npz"):
+        shutil.copyfile(path, tmp_path / path.name)
+    monkeypatch.setenv("ATTN_COURSE", str(ROOT / "course"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CourseError, match=r"hint\('written_average'\): .* that has hints \(a question in words has none"):
+        hint("written_average")
+    with pytest.raises(CourseError, match=r"check\('written_average'\): .* that has a check"):
+        check_in({}, "written_average")
+
+
 def test_in_a_workspace_only_the_lessons_own_exercises_are_checked(lesson: Path) -> None:
     with pytest.raises(CourseError, match="expected an exercise of this lesson"):
         check_in({}, "hard_lookup")

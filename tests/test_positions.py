@@ -435,6 +435,9 @@ def test_the_two_arrows_of_the_text_have_the_same_score_wherever_they_stand_toge
             for length, p in ((2, i), (1.5, j))
         )
         assert float(q @ k) == pytest.approx(1.5)
+    turned = [math.radians(degrees) for degrees in (0 + 20 * 2, 30 + 20 * 5)]  # the key at 30 degrees before its turn
+    assert [round(math.degrees(angle)) for angle in turned] == [40, 130]
+    assert math.cos(turned[0] - turned[1]) == pytest.approx(0, abs=1e-12)
 
 
 def test_the_numbers_on_paper_are_those_of_the_code() -> None:
@@ -458,7 +461,9 @@ def test_a_designed_head_looks_as_far_back_as_asked(steps: int) -> None:
     q, k = (x.expand(16, -1) for x in look_back(steps, 32))
     _, weights = rope_sdpa(q, k, k, torch.arange(16), torch.arange(16))
     assert (weights.diagonal(-steps) > 0.5).all()
-    assert (designs.looks_back(look_back(steps, 32), steps=steps, d=32) == [steps, 1]).all()
+    found = designs.looks_back(look_back(steps, 32), steps=steps, d=32)
+    assert (found["looks_back"] == steps).all()
+    assert (found["sure"] == 1).all()
 
 
 @pytest.mark.parametrize("output", [None, (1, 2, 3), (torch.ones(3), torch.ones(4))])
@@ -579,6 +584,27 @@ def test_without_the_previous_token_head_copying_is_lost_and_without_any_one_hea
     for h in range(4):
         assert model.examine(*EXAM, off=(1, h))[0] < 2
     assert whole < 0.35
+
+
+def test_the_head_that_looks_two_back_is_needed_where_a_word_stands_twice_in_a_period(
+    copier: tuple[Copier, dict[int, float]],
+) -> None:
+    model, (texts, periods) = copier[0], EXAM
+    weights = model.examine(*EXAM)[1][0]
+    two_back = weights.diagonal(-2, -2, -1).mean((0, 2))
+    head = int(two_back.argmax())
+    assert two_back[head] > 0.5
+    now = texts[:, :-1]
+    copied = torch.arange(64) >= periods[:, None]
+    rows = zip(now, periods, strict=True)
+    twice = torch.stack([(row[:, None] == row[: int(period)]).sum(-1) > 1 for row, period in rows])
+    losses = []
+    for off in (None, (0, head)):
+        with torch.no_grad():
+            found = F.cross_entropy(model(now, off)[0].mT, texts[:, 1:], reduction="none")
+        losses.append([float(found[copied & which].mean()) for which in (twice, ~twice)])
+    (with_twice, with_once), (off_twice, off_once) = losses
+    assert off_twice - with_twice > 1 > 0.1 > off_once - with_once
 
 
 def test_of_the_five_trained_heads_only_the_one_that_looks_at_the_token_before_needs_the_turns() -> None:

@@ -46,7 +46,7 @@ def hint(exercise: str | None = None) -> Shown:
     if exercise is None:
         raise _say_which("hint")
     if _alone():
-        given = hints.hint_alone(exercise, find_record(exercise).hints)
+        given = hints.hint_alone(exercise, find_record(exercise, "hint", "hints").hints)
     else:
         home, lesson = _here("hint")
         _known(home, lesson, exercise)

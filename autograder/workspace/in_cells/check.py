@@ -133,16 +133,16 @@ def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
     return near[-1] if near and exercise not in defined else None
 
 
-def find_record(exercise: str) -> ExerciseRecord:
+def find_record(exercise: str, call: str = "check", what: str = "a check") -> ExerciseRecord:
     """The exercise's record from the pack beside the notebook, else from the releases: a notebook may stand alone, or in a folder
-    with another lesson's pack."""
+    with another lesson's pack. An error names the `call` that asked, and `what` it wants of the exercise."""
     packs = _packs()
     for found in packs:
         if exercise in found.exercises:
             return found.exercises[exercise]
     if not packs:
         raise CourseError(
-            f"check({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
+            f"{call}({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
             "Open the notebook from its lesson's folder (`attn lab`), or install the course's package, which holds all of them."
         )
     if not _in_workspace():
@@ -154,7 +154,7 @@ def find_record(exercise: str) -> ExerciseRecord:
 
         say_if_in_words(Path.cwd().parent, Path.cwd().name, exercise)
     names = [name for found in packs for name in found.exercises]
-    said = f"check({exercise!r}): expected an exercise of this lesson that has a check (a question in words has none)."
+    said = f"{call}({exercise!r}): expected an exercise of this lesson that has {what} (a question in words has none)."
     raise CourseError(said + did_you_mean(exercise, names))
 
 

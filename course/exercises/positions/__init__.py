@@ -40,7 +40,7 @@ PREDICT_BFLOAT16 = Exercise(
     holds="d",
     reveal="**d.** bfloat16 keeps 8 significant bits, so a rounding costs up to 0.4 per cent. Of an angle of some hundred radians "
     "that is a radian or more; and an angle is used modulo $2\\pi$, so its sine and cosine are then simply other numbers. (b) is "
-    "nearly the *relative* error. Nothing warns: the norms of queries and keys are still right.",
+    "nearly the *relative* error: of an angle of 750 radians it makes 1.5. Nothing warns: the norms of queries and keys are still right.",
 )
 
 EXERCISES = (

@@ -27,7 +27,7 @@ TURNED_SCORE = Exercise(
     tolerance=PAPER,
     kind="estimate",
     difficulty=2,
-    minutes=5,
+    minutes=8,
     cases=(Case("the number", _nothing),),
     hints=(
         "Draw both arrows where they lie *after* their turns. What does a dot product depend on, besides two lengths?",
@@ -45,7 +45,7 @@ TURNED_SCORE = Exercise(
         ),
         Misconception(
             "turned_backwards",
-            "turned clockwise, or took the offset with the wrong sign",
+            "turned clockwise, or took the offset, or the angle from $k$ to $q$, with the wrong sign",
             "Counter-clockwise the query goes from 0° to 150°, the key from 45° to 75°.",
             Instead(query=-150.0, key=15.0),
         ),
@@ -72,6 +72,12 @@ TURNED_SCORE = Exercise(
             "handed degrees to a cosine that wants radians",
             "`math.radians(75)`, or multiply by $\\pi / 180$.",
             Instead(radians=float),
+        ),
+        Misconception(
+            "degrees_and_turned_backwards",
+            "handed degrees to a cosine that wants radians, and turned clockwise, or took an angle with the wrong sign",
+            "Counter-clockwise the query goes from 0° to 150°, the key from 45° to 75°. Convert what lies between to radians.",
+            Instead(query=-150.0, key=15.0, radians=float),
         ),
         Misconception(
             "divided_by_sqrt_d",

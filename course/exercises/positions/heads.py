@@ -116,7 +116,7 @@ ROTARY_MHA = Exercise(
     minutes=9,
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
     cases=(
-        Case("three tokens, two heads", _layer(3, 5, 2, 4, 6), grad=("X",)),
+        Case("three tokens, two heads", _layer(3, 5, 2, 2, 1), grad=("X",)),
         Case("three heads", _layer(5, 7, 3, 6, 4)),
         Case("a batch", _layer(4, 6, 3, 4, 2, lead=(2,))),
         Case("positions that fall", _layer(4, 5, 2, 4, 6, rising=False), edge=0.1),
@@ -131,7 +131,7 @@ ROTARY_MHA = Exercise(
     misconceptions=(
         Misconception(
             "as_found",
-            "turn with the angles of the given code: the first feature of head 1 turns more slowly than the first of head 0",
+            "turned with the angles of the given code: the first feature of head 1 turns more slowly than the first of head 0",
             "Every head has all of its clocks, fast ones and slow ones. Which width does `apply_rope` see, and which should it?",
             Instead(order="turn"),
         ),

@@ -66,7 +66,7 @@ LOOK_BACK = Exercise(
     kind="design",
     behaviour="attention_course.designs:looks_back",
     difficulty=3,
-    minutes=12,
+    minutes=15,
     cases=(
         Case("one token back", lambda draw: {"steps": 1, "d": 32}),
         Case("some tokens back", _steps(2, 4, 32)),
@@ -90,7 +90,7 @@ LOOK_BACK = Exercise(
         Misconception(
             "looks_ahead",
             "turned query and key against each other the wrong way round: the head looks as far *ahead*",
-            "A key `steps` back has turned **less** than your query. So the query starts behind, at position `-steps`, or the key ahead, at `steps`.",
+            "A key `steps` back has turned **less** than your query. Which of the two must start ahead, so that they meet?",
             _constant(lambda s: s),
         ),
         Misconception(

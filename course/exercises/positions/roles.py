@@ -137,7 +137,7 @@ HEAD_ROLES = Exercise(
         Misconception(
             "a_whole_diagonal",
             "took one row too many for induction: row $p - 1$ looks at token 0 there, and has no earlier copy",
-            "The first row with an earlier copy is row $p$: `A.diagonal(1 - period, -2, -1)[..., 1:]`.",
+            "The first row with an earlier copy is row $p$: leave out the first entry of that diagonal.",
             Instead(early=1),
         ),
         Misconception(

@@ -127,7 +127,7 @@ ROPE_ANGLES = Exercise(
         ),
         Misconception(
             "angles_in_the_dtype_of_pos",
-            "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by whole radians near 1000",
+            "computed the angles in the dtype of `pos`. In bfloat16, with its 8 bits, they are wrong by far too much near 1000",
             "Make $\\theta$ in float32 and convert `pos` **up** before you multiply: "
             "`pos.to(torch.promote_types(pos.dtype, torch.float32))`.",
             Instead(dtype=lambda dtype: dtype if dtype.is_floating_point else torch.float64),
@@ -352,7 +352,7 @@ APPLY_ROPE = Exercise(
         Misconception(
             "not_woven_back",
             "rotated rightly, but returned all first members and then all second ones",
-            "Put the pairs back where they were: `torch.stack([...], dim=-1).flatten(-2)` in place of `cat`.",
+            "The two members of a pair must be neighbours again. `torch.stack` gives them an axis of their own: which one, if `flatten` is to weave them?",
             After(lambda out, **_: torch.cat([out[..., 0::2], out[..., 1::2]], dim=-1)),
         ),
         Misconception(
@@ -363,7 +363,7 @@ APPLY_ROPE = Exercise(
         ),
         Misconception(
             "angles_in_the_dtype_of_x",
-            "converted angles or positions to the dtype of `x`. With the 8 bits of bfloat16 they are off by whole radians near 1000",
+            "converted angles or positions to the dtype of `x`. With the 8 bits of bfloat16 they are off by far too much near 1000",
             "Keep `pos` and the angles as they are. Only the **result** goes to the dtype of `x`, in the last step.",
             Instead(narrow=True),
             also=(Before(lambda x, pos, **_: {"pos": pos.to(x.dtype)}), _all_in_the_dtype_of_x),

@@ -125,13 +125,12 @@ def who_and_what(output: object) -> dict[str, Array]:
 # ---------------------------------------------------------------------------------------------- lesson 06
 
 
-def looks_back(output: object, *, steps: int, d: int) -> Array:
+def looks_back(output: object, *, steps: int, d: int) -> dict[str, Array]:
     """Where each of eight tokens looks most (how far back), and whether it gives that token more than half of its weight.
 
     >>> same = np.full(4, 8.0)
-    >>> looks_back((same, same), steps=1, d=4)[:2]
-    array([[0., 0.],
-           [0., 0.]])
+    >>> looks_back((same, same), steps=1, d=4)["looks_back"][:2]
+    array([0., 0.])
     """
     q, k = _arrays(output, ("a query", "a key"))
     if q.shape != (d,) or k.shape != (d,):
@@ -142,7 +141,7 @@ def looks_back(output: object, *, steps: int, d: int) -> Array:
     A = _weights(Q @ K.T / math.sqrt(d))
     rows = np.arange(44, 52)  # in the middle: all that may be looked at stands on both sides
     sure = A[rows, rows - steps] > 0.5
-    return np.stack([rows - A[rows].argmax(axis=-1), sure], axis=-1).astype(float)
+    return {"looks_back": (rows - A[rows].argmax(axis=-1)).astype(float), "sure": sure.astype(float)}
 
 
 def _turned(x: Array, angles: Array) -> Array:
