@@ -58,6 +58,13 @@ def _nothing_gives(weight):
     return attend_to_something
 
 
+def _mask_added(Q, K, V, keep, scale=None):
+    """The mask counts as 0 and 1, and nothing is hidden."""
+    S = Q @ K.mT * (Q.shape[-1] ** -0.5 if scale is None else scale)
+    A = torch.softmax(S if keep is None else S + keep, dim=-1)
+    return A @ V, A
+
+
 def _mha(*, split=ref.split_heads, merge=ref.merge_heads, scale=None, mask=_unsqueezed, attended=attend, project=True):
     """Multi-head attention with one part replaced by a mistake."""
 
@@ -154,6 +161,12 @@ MHA = Exercise(
             Instead(scale=lambda X, H: X.shape[-1] ** -0.5),
         ),
         Misconception(
+            "scaled_by_all_heads",
+            "scaled the scores by $\\sqrt{H d_k}$, the width of all heads together",
+            "Each head's dot product sums over its own $d_k$ features. Its scale is $\\sqrt{d_k}$.",
+            Instead(attended=lambda Q, K, V, keep, scale=None: attend(Q, K, V, keep, (Q.shape[-3] * Q.shape[-1]) ** -0.5)),
+        ),
+        Misconception(
             "scaled_by_a_share_of_d_model",
             "scaled the scores by $\\sqrt{d_{model} / H}$, as if the heads shared the width of the tokens",
             "$H d_k$ need not be the width of a token. Scale by $\\sqrt{d_k}$, the width of a head of queries.",
@@ -164,6 +177,12 @@ MHA = Exercise(
             "masked the weights after the softmax: the keys that a token may not see have taken their share, and what is left sums to less than 1",
             "Mask the **scores**, before the softmax: `masked_sdpa` does it.",
             Instead(attended=attend_masked_late),
+        ),
+        Misconception(
+            "mask_added",
+            "added the mask to the scores as 0 and 1: nothing is hidden",
+            "Fill the forbidden scores with $-\\infty$, as `masked_sdpa` does. True and False are no scores.",
+            Instead(attended=_mask_added),
         ),
         Misconception(
             "nothing_gives_nan",

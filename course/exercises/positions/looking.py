@@ -94,6 +94,13 @@ LOOK_BACK = Exercise(
             _constant(lambda s: s),
         ),
         Misconception(
+            "both_turned",
+            "turned query and key apart by `steps` tokens each: the head looks twice as far back",
+            "It is their difference that counts: turn one of the two.",
+            _constant(lambda s: -2 * s),
+            also=(_constant(lambda s: -2 * s, 1.0),),
+        ),
+        Misconception(
             "one_step_too_many",
             "turned by one token too many",
             "At offset 0 nothing is turned, so `steps` tokens back takes `steps` turns.",
