@@ -60,8 +60,9 @@ def self_attention(
     of `X` asks, and every token is looked up.
 
     Rows are tokens: a projection is a product with the matrix on the right. The widths
-    $d_{model}$, $d_k$ and $d_v$ may all differ. Any number of leading axes of `X` is carried along, and
-    the three matrices are shared by all of them. Gradients flow to all four inputs.
+    $d_{model}$, $d_k$ and $d_v$ may all differ. Any number of leading axes of `X` is
+    carried along, and the three matrices are shared by all of them. Gradients flow to
+    all four inputs.
 
     >>> X, W = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 3)
     >>> O, A = self_attention(X, W, W, torch.tensor([[2.0], [6.0]]))

@@ -327,13 +327,13 @@ SDPA_BACKWARD = Exercise(
         Misconception(
             "row_sum_unweighted",
             "subtracted the plain row sum of `dA`",
-            "Multiply out rule 2 of the lesson: which factor does each $dA_{il}$ have in that sum?",
+            "In rule 2 of the lesson, take the part $-A_{ij} A_{il}$ of each $J_{jl}$, and $A_{il}$ out of the sum: which factor is left on each $dA_{ij}$?",
             Instead(minus=lambda A, dA: dA.sum(-1, keepdim=True)),
         ),
         Misconception(
             "row_mean_unweighted",
             "subtracted the plain mean of `dA` over the keys",
-            "A plain mean gives every key the same weight. Multiply out rule 2 of the lesson: which factor does each $dA_{il}$ have?",
+            "A plain mean gives every key the same weight. In rule 2 of the lesson, take the part $-A_{ij} A_{il}$ of each $J_{jl}$, and $A_{il}$ out of the sum: which factor is left on each $dA_{ij}$?",
             Instead(minus=lambda A, dA: dA.mean(-1, keepdim=True)),
         ),
         Misconception(
