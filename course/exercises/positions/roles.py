@@ -119,7 +119,7 @@ HEAD_ROLES = Exercise(
         ),
         Misconception(
             "all_rows_counted",
-            "divided by the number of all rows, also of those that have no token before or no earlier copy",
+            "divided by the number of all rows, where some have no token before, or no earlier copy",
             "Row 0 does not count in the first mean, and rows below the period do not in the second.",
             Instead(count=_of_all),
             also=(Instead(count=_of_all, count_copies=_of_rows), Instead(count_copies=_of_all)),
