@@ -41,7 +41,7 @@ Factors = tuple[Tensor, Tensor, Tensor]
 TOKENS, SHORT, CALIBRATED = 512, 128, 1024
 RANKS = (384, 256, 192, 128, 64)
 BITS, KEYS = (8, 4, 3, 2), {"keys per token": False, "keys per channel": True}
-BOTH = ((256, 8), (256, 4), (192, 4), (128, 4))  # the width of a latent, and its bits
+BOTH = ((256, 8), (256, 4), (256, 3), (192, 4), (128, 4))  # the width of a latent, and its bits
 TOKENS_KEPT = {"last 128": WindowAttention, "first 4, last 124": SinkAttention}
 NARROW, ROUNDED, WIDE = 0.03, 0.1, 0.2  # half of a band, as a share: where the model works, where it is rounded, where it fails
 MEANT = {  # the perplexities that the lessons' texts speak of
@@ -83,9 +83,14 @@ MEANT = {  # the perplexities that the lessons' texts speak of
     "2 bits, keys per channel": 44.7,
     "r = 256, 8 bits": 14.77,
     "r = 256, 4 bits": 15.4,
+    "r = 256, 3 bits": 16.85,
     "r = 192, 4 bits": 18.65,
     "r = 128, 4 bits": 26.0,
-    "r = 256, 4 bits per token": 19.0,
+    "r = 256, 8 bits per token": 14.77,
+    "r = 256, 4 bits per token": 15.45,
+    "r = 256, 3 bits per token": 20.1,
+    "r = 192, 4 bits per token": 19.85,
+    "r = 128, 4 bits per token": 27.0,
     "last 128": 113,
     "first 4, last 124": 15.25,
     "32 pairs": 14.22,
@@ -192,7 +197,7 @@ class Measurements:
         return found | self.of(program, code_passage(self.model, TOKENS))
 
     def both(self, factors: Sequence[Factors]) -> dict[str, float]:
-        """Latents in few bits, with levels for each feature, and once with levels for each token."""
+        """Latents in few bits, with levels for each feature, and with levels for as many features of each token."""
 
         def of(r: int, rounding: Rounding, bits: int) -> Variant:
             layers = [
@@ -202,7 +207,7 @@ class Measurements:
             return rounded_latents(rounding, bits), {**self.weights, "layers": layers}
 
         variants = {f"r = {r}, {bits} bits": of(r, round_latents, bits) for r, bits in BOTH}
-        return self.of(variants | {"r = 256, 4 bits per token": of(256, per_token, 4)})
+        return self.of(variants | {f"r = {r}, {bits} bits per token": of(r, per_token, bits) for r, bits in BOTH})
 
     def fewer(self) -> dict[str, float]:
         """Fewer bits, and fewer tokens."""
@@ -229,8 +234,9 @@ def pooled(layer: Layer) -> Layer:
 
 
 def per_token(c: Tensor, bits: int, block: int) -> Tensor:
-    """Latents of which the numbers of a token share their levels."""
-    return round_to_bits(c, bits, -1)
+    """Latents of which `block` features of a token share their levels."""
+    lines = c.unflatten(-1, (-1, block))
+    return round_to_bits(lines, bits, -1).flatten(-2)
 
 
 def table(model: LanguageModel) -> list[Row]:

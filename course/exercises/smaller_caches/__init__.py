@@ -22,7 +22,7 @@ PREDICT_POOL = Exercise(
         "d": "more than 1,000",
     },
     holds="d",
-    reveal="**d**: more than 10,000. Mean-pooling is where uptraining *begins* (Ainslie et al., 2023). Without it the three groups of a "
+    reveal="**d**: nearly 14,000, far more than 1,000. Mean-pooling is where uptraining *begins* (Ainslie et al., 2023). Without it the three groups of a "
     "layer have too little in common. Ainslie et al. train 5 % more, and then lose little.",
 )
 

@@ -33,8 +33,8 @@ REMADE_RATIO = Exercise(
         "products have that token in them, and what are their sizes?",
         "Grouped-query attention: a score and a share of the average for each of 9 heads, 64 features each. Latent: keys of 3 groups out of "
         "128 numbers, then 9 scores of 64 features, then 9 averages of 128 numbers.",
-        "A row of 128 numbers times a 128 × 192 matrix is 2 · 128 · 192 FLOP. A score of 64 features is 2 · 64, a share of an average of "
-        "128 numbers 2 · 128. Add, and divide by what grouped-query attention needs.",
+        "A row of 128 numbers times a 128 × 192 matrix is 2 · 128 · 192 FLOP. What is a score of 64 features, and a share of an average of "
+        "128 numbers? How many of each are there, and how many FLOP has the same token in grouped-query attention?",
     ),
     misconceptions=(
         Misconception(

@@ -107,7 +107,7 @@ OUTPUT_FACTORS = Exercise(
     title="The best matrix of a lower rank, for these inputs",
     points=2.5,
     difficulty=4,
-    minutes=15,
+    minutes=20,
     reference=ref.output_factors,
     recipe=Made(_factors),
     tensors=True,
@@ -144,6 +144,12 @@ OUTPUT_FACTORS = Exercise(
             "put the **least** important direction first (`eigh` sorts ascending)",
             "Turn the columns round: `V.flip(-1)`.",
             Instead(first=lambda columns: columns),
+        ),
+        Misconception(
+            "rows_turned_round",
+            "turned the **rows** of the matrix of eigenvectors round, where its columns are the directions: each has its entries in reverse order",
+            "The columns change places, the entries of each stay: turn round along the last axis.",
+            Instead(first=lambda columns: columns.flip(0)),
         ),
         Misconception(
             "sign_of_zero",

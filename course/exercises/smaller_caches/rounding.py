@@ -102,7 +102,7 @@ ROUND_TO_BITS = Exercise(
     hints=(
         "Do not look at the error. Round a few hundred random numbers to 2 bits and count with `unique` how many different numbers come out.",
         "Two bits tell four levels apart. Four levels have how many gaps between them? Draw them: least · · largest.",
-        "From the least to the largest number go $2^{bits} - 1$ steps. Divide the spread by that. And what is the step of a line whose "
+        "How many gaps do $2^{bits}$ levels have? The step is the spread divided by that. And what is the step of a line whose "
         "numbers are all equal, and what is 0 / 0?",
     ),
     misconceptions=(
