@@ -16,7 +16,7 @@ from autograder.judging.records import Diagnosis, Known
 MENDED = "~mended"
 _ONE = "With this change alone every check passes. Before you make it, say why it is right."
 _EACH = "With this change in each of these places every check passes. Before you make it, say why it is right."
-_PLACE = re.compile(r"have (`.*`) in line (\d+), where (`.*`) passes the checks(?: \(.*\))?")
+_PLACE = re.compile(r"have (`.*`) in line (\d+), where (`.*`) passes the checks( \(.*\))?")
 _TWO = "With these changes alone every check passes. Before you make them, say why they are right."
 
 
@@ -37,7 +37,7 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
         fix = f"Exchange the two. {knowns[0].fix}" if said[0].startswith("take ") else knowns[0].fix
     headline = " And you ".join(f"{known.says}." for known in knowns)
     if len(said) == 2 and left is None and all(parts := [_PLACE.fullmatch(one) for one in said]):  # neither passes by itself
-        places = "; and ".join(f"{part[3]} for {part[1]} in line {part[2]}" for part in parts if part)
+        places = "; and ".join(f"{part[3]} for {part[1]} in line {part[2]}{part[4] or ''}" for part in parts if part)
         return Diagnosis(f"Every check passes with two changes: {places}.", fix, tuple(knowns[:1]))
     if left is not None and left.known:  # it is not said that the two are two: one may be the other half of a replacement
         here, _, there = said[0].removesuffix(" passes the checks").partition(", where ")

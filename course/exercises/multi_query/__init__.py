@@ -19,7 +19,7 @@ PREDICT_HEADS = Exercise(
     },
     holds="b",
     reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes little more than a quarter of "
-    "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, takes as long as the reading.",
+    "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, takes longer than the reading.",
 )
 
 PREDICT_BATCH = Exercise(
