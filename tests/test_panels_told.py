@@ -11,12 +11,14 @@ from autograder import Case, Exercise
 from autograder.diagnosis import slips
 from autograder.diagnosis.attempt import _unseen, check_answer, mended
 from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.mending import in_words
 from autograder.diagnosis.mistakes import composed, named
 from autograder.diagnosis.numbers import off
 from autograder.diagnosis.panel import _without_change, to_html, to_text
 from autograder.diagnosis.related.relations import relations
 from autograder.judging import pack
 from autograder.judging.exercise import Tolerance
+from autograder.judging.near.source import Source
 from autograder.judging.observation import Failure
 from autograder.judging.records import Diagnosis, Known
 from tests.test_mending import ATTEND, OWN_WAY, cell, said
@@ -167,6 +169,20 @@ def test_a_change_in_several_places_is_said_to_be_one() -> None:
     shown, folded = _without_change(SimpleNamespace(known=(known,), headline=headline))
     assert shown == "You have `a(0)` in line 3, where something else passes the checks (and the like in 1 more place)."
     assert folded == "What passes there: `a(1)` (and the like in 1 more place)."
+
+
+def test_beside_another_change_too_it_is_said_in_how_many_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    says = iter(
+        [
+            "have `a(0)` in line 3, where `a(1)` passes the checks (and the like in 1 more place)",
+            "have `b` in line 5, where `c` passes the checks",
+        ]
+    )
+    monkeypatch.setattr(in_words, "_says", lambda *_: next(says))
+    monkeypatch.setattr(in_words, "_place", lambda *_: object())
+    headline = in_words.told(Source("f", {}, {}, {}), [(), ()]).headline
+    places = "`a(1)` for `a(0)` in line 3 (and the like in 1 more place); and `c` for `b` in line 5"
+    assert headline == f"Every check passes with two changes: {places}."
 
 
 @pytest.mark.parametrize("naming", ["pairs", "near"])
