@@ -36,7 +36,7 @@ RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
 WORDS = "Good for repeated measurements of one thing; bad where few items matter for the question."
 
 COMMENT = "Say which items matter, and why."
-DIAGNOSIS = "You averaged the entries inside each row"
+DIAGNOSIS = "averaged the entries inside each row"
 
 SETTINGS = """
 import os
