@@ -5,24 +5,28 @@ import contextlib
 import inspect
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from autograder.diagnosis.certain import partly, refused
 from autograder.diagnosis.diagnose import diagnose
-from autograder.diagnosis.exact import NOT_ALL, partly, refused
-from autograder.diagnosis.mending.departure import departure
-from autograder.diagnosis.mending.in_words import MENDED
-from autograder.diagnosis.mending.search import mend
-from autograder.diagnosis.mending.written import written
+from autograder.diagnosis.finding import MENDED, Added, Diagnosis, Fact, Quoted, Remark, fact
+from autograder.diagnosis.given_functions import stopped_inside
+from autograder.diagnosis.repair.answer_source import written
+from autograder.diagnosis.repair.first_wrong_step import departure
+from autograder.diagnosis.repair.search import mend
 from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe_within
-from autograder.judging.records import Diagnosis, ExerciseRecord, Result
+from autograder.judging.records import ExerciseRecord, NearSlip, Result
+from autograder.judging.values import EncodedValue
+from autograder.mutants.source import Source, plain_slip
 
 MAX_PARTS = 1000
+FAR, FAR_TIMES = 1 << 17, 8  # a result of more numbers, and of so many times those expected, is far too large
 EVERYWHERE = {
     "np",
     "torch",
@@ -44,50 +48,50 @@ EVERYWHERE = {
 }
 
 
-def check_answer(record: ExerciseRecord, answer: Any, *, mending: bool = True) -> Result:
-    """`answer` on every case of `record`, within the exercise's time limit; `mending` says whether to search for a name."""
+def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) -> Result:
+    """`answer` on every case of `record`, within the exercise's time limit; `repair` says whether to search for a change of
+    the answer's code that passes, where no mistake is certain without it."""
     if record.choices:
         return judge_choice(record, answer)
     left = record.timeout_s
     observations: list[Observation] = []
     for case in record.cases:
-        seen = (
-            observe_within(max(left, 0.05), answer, case.probe)
-            if left > 0
-            else Observation(failure=Failure("timeout", message="the time left"))
-        )
+        seen = observe_within(max(left, 0.05), answer, case.probe) if left > 0 else Observation(failure=Failure("timeout"))
         left -= seen.seconds
         observations.append(seen)
         if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):
             observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
             break
     result = judged(record, observations)
-    if mending:
-        mended(result, answer)
-    return result
+    return with_repair(result, answer) if repair else result
 
 
-def mended(result: Result, answer: Any) -> None:
-    """Where no name is certain yet: looks for what would make the answer right. Runs small changes of it, for a second or two."""
-    found = result.diagnosis
+def with_repair(result: Result, answer: Any) -> Result:
+    """The same verdict, explained by a change of the answer's code that passes, where nothing was certain before.
+
+    Runs small changes of the answer, for a second or two.
+    """
     if result.passed or not result.exercise.mends or result.exercise.choices:
-        return
+        return result
+    return replace(result, diagnosis=_diagnosis_with_repair(result, answer))
+
+
+def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
+    found = result.diagnosis
     if found is not None and found.certain and found.known:
         if (beside := _beside_the_names(result, found, answer)) is not None:
-            result.diagnosis = beside
-            return
-        if _unseen(result, answer, found):
-            found = result.diagnosis = None  # what it quotes stands in no code that the learner can see
-        elif not _is_a_story(result.exercise, found):
-            return
-        else:
-            with contextlib.suppress(Exception):
-                said = mend(result.exercise, answer, result.cases)
-                if said is not None and said.certain and [known.id for known in said.known] == [MENDED]:
-                    result.diagnosis = said  # one change of what is written says more than two slips that amount to it
-            return
+            return beside
+        if not _unseen(result, answer, found):
+            if _is_a_story(result.exercise, found):
+                with contextlib.suppress(Exception):
+                    said = mend(result.exercise, answer, result.cases)
+                    if said is not None and said.certain and [known.id for known in said.known] == [MENDED]:
+                        return said  # one change of what is written says more than two slips that amount to it
+            return found
+        found = None  # what it quotes stands in no code that the learner can see
     with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
-        result.diagnosis = _sought(result, answer) or found
+        return _search(replace(result, diagnosis=found), answer) or found
+    return found
 
 
 def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosis | None:
@@ -105,15 +109,11 @@ def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosi
         def by_place(**given: Any) -> Any:
             return answer(**{renamed[name]: value for name, value in given.items()})
 
-        rest = check_answer(result.exercise, by_place, mending=False)
+        rest = check_answer(result.exercise, by_place, repair=False)
         if rest.passed:
-            return replace(found, advice=f"{found.advice} Nothing else is wrong.")
+            return replace(found, findings=(*found.findings, Remark(None, (fact("advice.nothing_else"),))))
         if rest.diagnosis is not None and rest.diagnosis.certain and rest.diagnosis.known:
-            said, advice = (
-                f"{found.headline} And beside that, {rest.diagnosis.headline[0].lower()}{rest.diagnosis.headline[1:]}",
-                f"{found.advice} {rest.diagnosis.advice}",
-            )
-            return Diagnosis(said, advice, (*found.known, *rest.diagnosis.known))
+            return Diagnosis((*found.findings, Added(rest.diagnosis.findings)), (*found.known, *rest.diagnosis.known))
     return None
 
 
@@ -127,29 +127,58 @@ _QUOTED = re.compile(r"`[^`]+`|\$[^$]+\$")
 
 
 def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
-    """Whether a slip is told by a name that is neither the answer's nor the exercise's: one of another right program."""
-    slips = {known.id for known in result.exercise.near}
-    told = " ".join(known.says for known in found.known if known.id in slips)
-    quoted = {name for code in _QUOTED.findall(told) for name in _NAME.findall(code)}
-    source = written(answer) if quoted else None
+    """Whether a slip is told by a name or number of another program, which is neither the answer's nor the exercise's."""
+    slips = [known.what for known in found.known if isinstance(known, NearSlip)]
+    quoted = {name for slip in slips for code in slip.code for name in _NAME.findall(code)}
+    source = written(answer) if slips else None
     if source is None:
         return False
+    if not {number for slip in slips for number in _numbers_written(slip)} <= set(_constants(source)):
+        return True
     theirs = " ".join([*map(ast.unparse, source.trees.values()), getattr(answer, "__doc__", None) or ""])
     shown = " ".join(_QUOTED.findall(" ".join(result.exercise.hints)))
     seen = {*re.findall(r"\w+", theirs), *re.findall(r"[A-Za-z]\w*?(?=_|\b)|\w+", shown), *EVERYWHERE}
     return not quoted <= seen | {name for case in result.exercise.cases for name in case.probe.inputs.items()}
 
 
-def _sought(result: Result, answer: Any) -> Diagnosis | None:
+_INSTEAD = re.compile(r"wrote (\S+) where \S+ belongs")
+
+
+def _numbers_written(slip: Fact) -> Iterator[float]:
+    """The number that a slip says was written in the place of another."""
+    plain = plain_slip(slip)
+    found: Any = plain["got"] if plain.key == "slip.number" else None
+    if plain.key == "slip.text" and (text := _INSTEAD.match(str(plain["text"]))):  # packs of format 2 hold sentences
+        found = text[1]
+    with contextlib.suppress(TypeError, ValueError):
+        yield float(found)
+
+
+def _constants(source: Source) -> Iterator[float]:
+    """The numbers that are written in a program, with their sign."""
+    for tree in source.trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+                yield float(node.value)
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+                with contextlib.suppress(TypeError, ValueError):
+                    yield -float(node.operand.value)  # type: ignore[arg-type]  # what is no number raises
+
+
+def _search(result: Result, answer: Any) -> Diagnosis | None:
     exercise, cases = result.exercise, result.cases
     said = mend(exercise, answer, cases) or refused(cases) or partly(exercise, cases)
-    if said is not None and said.certain and not said.headline.endswith(NOT_ALL):
+    if said is not None and said.certain and said.complete:
         return said
     found = said or result.diagnosis
     where = departure(exercise, answer, cases)
+    if found is None and (stopped := stopped_inside(exercise, answer, cases)) is not None:
+        return stopped
     if found is None or where is None:
         return said or where
-    return replace(found, advice=f"{found.advice} {where.headline}")
+    if found.known and found is not said:
+        return said  # a name that fits, though it is not certain, says more than the line where the numbers turn wrong
+    return replace(found, findings=(*found.findings, Quoted("quoted", where.findings)))
 
 
 def judge_missing(record: ExerciseRecord) -> Result:
@@ -167,12 +196,27 @@ def judged(record: ExerciseRecord, observations: Sequence[Observation]) -> Resul
 def explained(result: Result) -> Result:
     """The same verdict, with what explains it where the answer is wrong; that takes much longer than the verdict."""
     idle = result.failure is not None and result.failure.kind in ("blank", "missing")
-    if not result.passed and not idle and not any(_is_vast(case.observation) for case in result.cases):
+    if not result.passed and not idle and not _is_vast(result):
         with contextlib.suppress(Exception), np.errstate(all="ignore"):  # an explanation is a courtesy: it may cost no mark
-            result.diagnosis = diagnose(result.exercise, result.cases)
+            return replace(result, diagnosis=diagnose(result.exercise, result.cases))
     return result
 
 
-def _is_vast(seen: Observation) -> bool:
-    """Whether a result has so many parts that to compare it with each known mistake would take seconds: no array has many."""
-    return seen.value is not None and next(itertools.islice(seen.value.leaves(), MAX_PARTS, None), None) is not None
+def _is_vast(result: Result) -> bool:
+    """Whether a result is far larger than any that was expected, or has so many parts that comparing it takes seconds.
+
+    No array has many parts, and comparing keeps numbers for each length of a result that there was.
+    """
+    room = max(FAR, FAR_TIMES * max((_numbers(case.expected) for case in result.exercise.cases), default=0))
+    seen = [case.observation for case in result.cases]
+    values = [one.value for one in seen if one.value is not None]
+    return any(_numbers(one) > room for one in seen) or any(_has_many_parts(value) for value in values)
+
+
+def _numbers(seen: Observation) -> int:
+    arrays = [*(seen.value.arrays if seen.value else ()), *seen.grads.values()]
+    return sum(array.size for array in arrays if array is not None)
+
+
+def _has_many_parts(value: EncodedValue) -> bool:
+    return next(itertools.islice(value.leaves(), MAX_PARTS, None), None) is not None

@@ -10,11 +10,12 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.exact import Aside, aside, exact, without
-from autograder.diagnosis.mistakes import alone, composed, here_and_there, most, near, one
-from autograder.diagnosis.parts import by_output, mistake_and_relation, two_terms
-from autograder.diagnosis.wrapping import unwrapped
-from autograder.judging.records import CaseResult, Diagnosis, ExerciseRecord
+from autograder.diagnosis.certain import Aside, aside, exact, without
+from autograder.diagnosis.finding import Also, Diagnosis
+from autograder.diagnosis.known_mistakes import alone, composed, here_and_there, most, near, one
+from autograder.diagnosis.partial_matches import by_output, mistake_and_relation, two_terms
+from autograder.diagnosis.result_structure import unwrapped
+from autograder.judging.records import CaseResult, ExerciseRecord
 
 
 def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
@@ -35,9 +36,8 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
 
 def _beside(found: Diagnosis, parts: Sequence[Aside]) -> Diagnosis:
     """The name, and what it leaves unsaid."""
-    headline = " ".join((found.headline, *(f"And you {part.said.says}." for part in parts)))
-    advice = " ".join((found.advice, *(part.said.fix for part in parts)))
-    return replace(found, headline=headline, advice=advice, known=found.known or tuple(part.said for part in parts))
+    beside = tuple(part.said for part in parts)
+    return replace(found, findings=(*found.findings, *map(Also, beside)), known=found.known or beside)
 
 
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autograder.diagnosis.related.relation import leaves
+from autograder.diagnosis.relations.same_array import leaves
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation

@@ -14,7 +14,6 @@ import numpy as np
 
 from autograder.diagnosis.explain import Grid, Report
 from autograder.diagnosis.formulas import spell
-from autograder.diagnosis.mending.in_words import MENDED
 
 SYMBOL = {"pass": "✓", "noted": "•", "part": "◐", "fail": "✗", "todo": "·"}
 WORD = {"pass": "passed", "noted": "noted", "part": "partly right", "fail": "not yet", "todo": "not started"}
@@ -61,20 +60,22 @@ def _with_code(text: str, code: Iterable[str]) -> str:
     return re.sub(_CODE, lambda _: next(parts), text)
 
 
+def framed(body: str, status: str) -> str:
+    """HTML in the panel's own frame, for what is said before anything can be judged."""
+    return f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {ACCENT[status]}">{body}</div>'
+
+
 def to_html(report: Report) -> str:
     """The panel as one self-contained `<div>`, without script, style sheet or network."""
     looks = _looks(report)
     accent = ACCENT[looks]
-    headline, change = _without_change(report)
     parts = [
         f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {accent}">',
         '<div style="display:flex;justify-content:space-between;gap:16px">'
         f"<b>{_badge(looks, WORD[looks])} &nbsp;{inline(report.title)}</b>"
         f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
-        f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(headline)}</b></p>',
+        f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
     ]
-    if change:
-        parts.append(_details("Show the change", f"<p style='margin:2px 0 2px 16px'>{inline(change)}</p>"))
     parts += [f'<p style="margin:2px 0">{inline(text)}</p>' for text in (report.advice, report.detail) if text]
     if report.grids:
         parts.append(
@@ -97,24 +98,14 @@ def to_html(report: Report) -> str:
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
     for level, hint in enumerate(report.hints):
         parts.append(_details(f"Hint {level + 1}: {HINT[level]}", f"<p style='margin:2px 0 2px 16px'>{inline(hint)}</p>"))
+    if report.change:
+        parts.append(_details("Show the change", f"<p style='margin:2px 0 2px 16px'>{inline(report.change)}</p>"))
     if report.following:
         links = [_link(text, to) for text, to in report.following]
         parts.append(f'<p style="margin:8px 0 2px">{" · ".join(links)}</p>')
     if report.effort:
         parts.append(f'<p style="margin:6px 0 0;font-size:90%;color:{_FAINT}">{inline(report.effort)}</p>')
     return "".join(parts) + "</div>"
-
-
-_CHANGE = re.compile(r", where (`[^`]+`) passes the checks(?P<more> \(and the like[^)]*\))?")
-
-
-def _without_change(report: Report) -> tuple[str, str]:
-    """The headline with what is wrong and where, and apart from it the change that mends it: that is the learner's to find."""
-    if not any(known.id == MENDED for known in report.known):
-        return report.headline, ""
-    right = [f"{found[1]}{found['more'] or ''}" for found in _CHANGE.finditer(report.headline)]
-    told = f"What passes there: {', and '.join(right)}." if right else ""
-    return _CHANGE.sub(r", where something else passes the checks\g<more>", report.headline), told
 
 
 def _looks(report: Report) -> str:

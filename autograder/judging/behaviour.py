@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.judging.fact import fact
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import EncodedValue, decode, encode
 
@@ -42,23 +43,22 @@ def shown(name: str, seen: Observation, probe: Probe) -> Observation:
     if not name or seen.failure is not None or seen.value is None:
         return seen
     if sum(array.size for array in seen.value.arrays) > MAX_ENTRIES:
-        return _unfit(seen, "ValueError", f"expected at most {MAX_ENTRIES} numbers")
+        return _unfit(seen, Failure(UNFIT, "ValueError", what=fact("unfit.many", most=MAX_ENTRIES)))
     if (strange := seen.value.strange) is not None:
-        return _unfit(seen, "TypeError", f"expected numbers or arrays, got a {strange}")
+        return _unfit(seen, Failure(UNFIT, "TypeError", what=fact("unfit.strange", got=strange)))
     try:
         with np.errstate(all="ignore"):
             value = encode(find(name)(_plain(seen.value), **_plain(probe.inputs)))
     except ValueError as error:
-        return _unfit(seen, "ValueError", str(error)[:600])
+        return _unfit(seen, Failure(UNFIT, "ValueError", str(error)[:600]))
     except Exception as error:  # learners return what they like, and no function is ready for all of it
-        return _unfit(
-            seen, type(error).__name__, f"what was returned cannot be used ({type(error).__name__}: {str(error)[:200]})"
-        )
+        kind = type(error).__name__
+        return _unfit(seen, Failure(UNFIT, kind, what=fact("unfit.stopped", type=kind, message=str(error)[:200])))
     return replace(seen, value=value)
 
 
-def _unfit(seen: Observation, kind: str, message: str) -> Observation:
-    return replace(seen, value=None, grads={}, failure=Failure(UNFIT, kind, message))
+def _unfit(seen: Observation, failure: Failure) -> Observation:
+    return replace(seen, value=None, grads={}, failure=failure)
 
 
 def _plain(value: EncodedValue) -> Any:

@@ -171,6 +171,7 @@ class Misconception:
     `answer` is a whole wrong answer, or one step (`Instead`, `Before`, `After`): steps are also tried two at a time.
     `also` are other programs with the same mistake: each is recognised, all under the one name.
     `raises` says that it shows by an exception alone; `attn verify` refuses one that raises by accident.
+    `keeps` is the share of the points that a graded answer keeps if this mistake alone explains it; None sets nothing.
     """
 
     id: str
@@ -179,6 +180,11 @@ class Misconception:
     answer: Any
     also: tuple[Any, ...] = ()
     raises: bool = False
+    keeps: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.keeps is not None and not 0 <= self.keeps <= 1:
+            raise ValueError(f"misconception {self.id!r}: expected keeps between 0 and 1, got {self.keeps}.")
 
     def answers(self) -> dict[str, Any]:
         """Each of its programs by the name under which a pack keeps its outputs: the id, then `id#1`, `id#2`, …"""
@@ -211,6 +217,12 @@ class Exercise:
 
     `behaviour` names a given function, "package.module:function", for exercises with many right answers: what it returns for
     `(output, **inputs)` is compared, and not the output. See `autograder.judging.behaviour`.
+
+    `search` is the share of the programs near the reference that `attn build` tries, to name mistakes that nobody listed: 1 is
+    all (about 2,500), 0 is none. Lower it where the reference takes more than about 10 ms, or the build takes minutes.
+
+    `outputs` are shares of the points, one for each output of a tuple: a graded answer keeps those of the outputs that are
+    right in every case. `(0.5, 0.5)` gives half for either of two.
     """
 
     id: str
@@ -234,6 +246,8 @@ class Exercise:
     difficulty: int = 2
     minutes: float = 0.0
     behaviour: str = ""
+    search: float = 1.0
+    outputs: tuple[float, ...] = ()
     stated: bool = field(init=False, default=True)  # whether the author said how long it takes
 
     def __post_init__(self) -> None:
@@ -244,6 +258,10 @@ class Exercise:
         object.__setattr__(self, "minutes", self.minutes or (1.0 if self.choices else 7.0))
         if not 1 <= self.difficulty <= 5 or self.minutes < 0:
             raise ValueError(f"{where}: expected difficulty 1 to 5 and minutes > 0, got {self.difficulty}, {self.minutes}.")
+        if not 0 <= self.search <= 1:
+            raise ValueError(f"{where}: expected search between 0 and 1, got {self.search}.")
+        if any(share < 0 for share in self.outputs) or sum(self.outputs) > 1:
+            raise ValueError(f"{where}: expected shares of outputs from 0 that sum to at most 1, got {self.outputs}.")
         if self.points <= 0:
             raise ValueError(f"{where}: expected points > 0, got {self.points}.")
         if self.choices:

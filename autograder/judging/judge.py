@@ -13,12 +13,13 @@ import numpy as np
 
 from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Property, Tolerance
+from autograder.judging.fact import Fact, fact
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, ObjectNode, PlainNode
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
-KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "floating", "c": "complex"}
+KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "floating", "c": "complex"}  # ends of keys `entries.…`
 
 
 def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Result:
@@ -30,7 +31,7 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
         seen = shown(exercise.behaviour, seen, record.probe)
         size = sum(array.size for array in record.probe.inputs.arrays)
         cases.append(CaseResult(record.name, record.edge, _mismatch_of(exercise, record, seen), seen, size))
-    result = Result(exercise, _score(exercise.points, cases), cases)
+    result = Result(exercise, score_of(exercise, [case.passed for case in cases]), cases)
     if not result.passed:
         failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
         result.failure = failures[0] if failures else None
@@ -56,11 +57,9 @@ def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
             continue
         dtype = got.content.dtype
         if double and dtype.itemsize < 8:
-            return Mismatch(
-                "dtype", f"expected float64 entries, as the inputs have, got {dtype}: was a tensor made without `dtype`", path
-            )
+            return Mismatch("dtype", fact("mismatch.precision.double", got=str(dtype)), path)
         if dtype.itemsize > 2 and isinstance(want, ArrayNode) and want.content.dtype == np.float16:
-            return Mismatch("dtype", f"expected entries of 16 bits, as the inputs have, got {dtype}", path)
+            return Mismatch("dtype", fact("mismatch.precision.half", got=str(dtype)), path)
     return None
 
 
@@ -71,24 +70,23 @@ def in_double(record: CaseRecord) -> bool:
 
 def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:
     """Score a prediction: full marks for any of the choices, in capitals or small letters, none for anything else."""
-    text = value.strip().lower() if isinstance(value, str) else None
+    if isinstance(value, list | tuple | set) and len(value) == 1:  # ["b"]
+        (value,) = value
+    text = value.strip(" \t\n.,:;()[]'\"`").lower() if isinstance(value, str) else None  # "b)"
     chosen = next((choice for choice in exercise.choices if choice.lower() == text), None)
     result = Result(exercise, exercise.points if chosen is not None else 0.0, [], chosen=chosen)
     if chosen is None:
-        got = (
-            repr(value[:40])
-            if isinstance(value, str)
-            else f"a value of type {type(value).__name__}, no letter in quotation marks"
-        )
-        result.failure = Failure("blank", message="" if value is None else f"got {got}")
+        text, kind = (repr(value[:40]), "text") if isinstance(value, str) else (type(value).__name__, "value")
+        result.failure = Failure("blank", kind, "" if value is None else text)
     return result
 
 
-def _score(points: float, cases: Sequence[CaseResult]) -> float:
-    if not all(case.passed for case in cases if case.edge == 0):
+def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:
+    """The points of an answer that passes these cases of `exercise`."""
+    failing = [case for case, good in zip(exercise.cases, passed, strict=True) if not good]
+    if any(case.edge == 0 for case in failing):
         return 0.0
-    lost = sum(case.edge for case in cases if not case.passed)
-    return round(points * max(0.0, 1.0 - lost), 2)
+    return round(exercise.points * max(0.0, 1.0 - sum(case.edge for case in failing)), 2)
 
 
 @np.errstate(all="ignore")  # learners' numbers overflow where they like
@@ -99,9 +97,9 @@ def compare(
     if expected.failure is not None:
         return _raising(expected.failure, seen)
     if seen.failure is not None:
-        return Mismatch("shape" if seen.failure.kind == UNFIT else "runs", _failure_text(seen.failure))
+        return Mismatch("shape" if seen.failure.kind == UNFIT else "runs", reason_of(seen.failure))
     if expected.value is None or seen.value is None:
-        return Mismatch("runs", "nothing was returned")
+        return Mismatch("runs", fact("mismatch.nothing"))
     if (problem := _structure(expected.value, seen.value)) is not None:
         return problem
     pairs = [(path, a.content, b.content) for (path, a), (_, b) in zip(expected.value.leaves(), seen.value.leaves(), strict=True)]
@@ -113,7 +111,7 @@ def compare(
         for path, want, got in arrays:
             bad = np.isnan(got) & ~np.isnan(want) if want.dtype.kind in "fc" else np.zeros(0, bool)
             if bad.any():
-                return _mismatch("finite", f"{int(bad.sum())} of {got.size} entries are NaN", path, want, got, bad)
+                return _mismatch("finite", fact("mismatch.nan", count=int(bad.sum()), of=got.size), path, want, got, bad)
     for law in properties:
         if (problem := _property(law, arrays)) is not None:
             return problem
@@ -124,19 +122,19 @@ def compare(
         if (problem := _gradient(name, grad, seen.grads.get(name), tolerance)) is not None:
             return problem
     if seen.mutated and set(seen.mutated) != set(expected.mutated):
-        names = ", ".join(f"`{name}`" for name in seen.mutated)
-        return Mismatch("inputs unchanged", f"the function changed its input {names} in place; work on a copy")
+        return Mismatch("inputs unchanged", fact("mismatch.changed", names=tuple(seen.mutated)))
     return None
 
 
 def _raising(wanted: Failure, seen: Observation) -> Mismatch | None:
     """The verdict where a right answer ends with the exception `wanted`."""
     if seen.failure is None:
-        return Mismatch("values", f"expected a {wanted.type} to be raised, but something was returned")
+        return Mismatch("values", fact("mismatch.raised_nothing", wanted=wanted.type))
     if seen.failure.kind != "raised":
-        return Mismatch("runs", _failure_text(seen.failure))
+        return Mismatch("runs", reason_of(seen.failure))
     if not is_kind_of(seen.failure.type, wanted.type):
-        return Mismatch("values", f"expected a {wanted.type} to be raised, got {_failure_text(seen.failure)}")
+        how = reason_of(seen.failure)
+        return Mismatch("values", fact("mismatch.raised_other", wanted=wanted.type, type=seen.failure.type, got=how))
     return None
 
 
@@ -150,42 +148,51 @@ def is_kind_of(name: str, wanted: str) -> bool:
     return name == wanted or (isinstance(one, type) and isinstance(other, type) and issubclass(one, other))
 
 
-def _failure_text(failure: Failure) -> str:
-    where = f" at your line {failure.line[0]}: `{failure.line[1]}`" if failure.line else ""
-    return {
-        "blank": "not written yet",
-        "missing": "the name is not defined",
-        "timeout": f"no answer within {failure.message}: an endless loop?",
-        "weights": f"the given weights do not fit your module: {failure.message}",
-        "crashed": "the process ended while your function ran",
-        UNFIT: failure.message or "what was returned does not fit",
-    }.get(failure.kind, f"{failure.type}: {failure.message}{where}")
+def reason_of(failure: Failure) -> Fact:
+    """Why there is no value."""
+    if failure.kind == UNFIT:
+        said = fact("failure.unfit", message=failure.message) if failure.message else fact("failure.unfit.silently")
+        return failure.what or said
+    if failure.kind in ("blank", "missing", "crashed"):
+        return fact(f"failure.{failure.kind}")
+    if failure.kind == "timeout" and not failure.message:
+        return fact("failure.timeout.left")
+    if failure.kind in ("timeout", "weights"):
+        return fact(f"failure.{failure.kind}", message=failure.message)
+    where = fact("failure.line", line=failure.line[0], code=failure.line[1]) if failure.line else ""
+    key = "failure.raised" if failure.message else "failure.raised.silently"
+    return fact(key, type=failure.type, message=failure.message, where=where)
 
 
-def _type_name(node: EncodedValue) -> str:
+def kind_of(node: EncodedValue) -> Fact:
+    """What kind of value it is."""
     if node.entries is not None:
-        return f"{node.kind} of {len(node.entries)}"
+        return fact("kind.sequence", kind=node.kind, length=len(node.entries))
     if isinstance(node, ArrayNode):
-        return "torch.Tensor" if node.kind == "tensor" else "numpy array"
+        return fact("kind.tensor" if node.kind == "tensor" else "kind.array")
     if isinstance(node, ObjectNode) or node.content is None:
-        return node.name if isinstance(node, ObjectNode) else node.kind or "None"
-    return type(node.content).__name__
+        return fact("kind.python", name=node.name if isinstance(node, ObjectNode) else node.kind or "None")
+    return fact("kind.python", name=type(node.content).__name__)
 
 
 def _structure(a: EncodedValue, b: EncodedValue, path: str = "") -> Mismatch | None:
     """Where the second value is not of the kind of the first: a list counts as a tuple, an array of no axes as its number."""
     if not isinstance(a, Container):
-        return None if _fits(a, b) else Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
+        return None if _fits(a, b) else _other_kind(a, b, path)
     if a.entries is None:
         other = b.items()
         if b.kind != "dict" or set(other) != set(a.keys):
-            return Mismatch("kind", f"expected a dict with keys {sorted(a.keys)}, got {_type_name(b)}", path)
+            return Mismatch("kind", fact("mismatch.keys", keys=tuple(sorted(a.keys)), got=kind_of(b)), path)
         steps = [(f"{path}[{key!r}]", part, other[key]) for key, part in a.items().items()]
     else:
         if b.entries is None or len(b.entries) != len(a.entries):
-            return Mismatch("kind", f"expected a {_type_name(a)} but got {_type_name(b)}", path)
+            return _other_kind(a, b, path)
         steps = [(f"{path}[{i}]", x, y) for i, (x, y) in enumerate(zip(a.entries, b.entries, strict=True))]
     return next((problem for step, x, y in steps if (problem := _structure(x, y, step))), None)
+
+
+def _other_kind(a: EncodedValue, b: EncodedValue, path: str) -> Mismatch:
+    return Mismatch("kind", fact("mismatch.kind", want=kind_of(a), got=kind_of(b)), path)
 
 
 def _fits(a: EncodedValue, b: EncodedValue) -> bool:
@@ -202,10 +209,12 @@ def _shape_and_dtype(path: str, want: Any, got: Any) -> Mismatch | None:
     if not isinstance(want, np.ndarray) or not isinstance(got, np.ndarray):
         return None
     if want.shape != got.shape:
-        hint = ". Transposed?" if want.shape == got.shape[::-1] and want.ndim > 1 else ""
-        return Mismatch("shape", f"expected shape {want.shape}, got {got.shape}{hint}", path, expected=want, got=got)
-    if KINDS[want.dtype.kind] != KINDS[got.dtype.kind]:
-        return Mismatch("dtype", f"expected {KINDS[want.dtype.kind]} entries, got {KINDS[got.dtype.kind]}", path)
+        turned = want.shape == got.shape[::-1] and want.ndim > 1
+        what = fact("mismatch.shape.turned" if turned else "mismatch.shape", want=want.shape, got=got.shape)
+        return Mismatch("shape", what, path, expected=want, got=got)
+    wanted, found = (KINDS[array.dtype.kind] for array in (want, got))
+    if wanted != found:
+        return Mismatch("dtype", fact("mismatch.dtype", want=fact(f"entries.{wanted}"), got=fact(f"entries.{found}")), path)
     return None
 
 
@@ -215,33 +224,36 @@ def _property(law: Property, arrays: Sequence[tuple[str, Array, Array]]) -> Mism
         if path != prefix or got.size == 0:
             continue
         if law.kind == "non_negative":
-            bad, text = got < 0, "entries must not be negative"
+            bad, what = got < 0, fact("mismatch.negative")
         elif law.kind == "at_most_one":
-            bad, text = got > 1 + 1e-6, "entries must not exceed 1"
+            bad, what = got > 1 + 1e-6, fact("mismatch.above_one")
         else:
             target = want.sum(axis=law.axis, keepdims=True)  # 1, or 0 where the case's policy says so
             total = got.sum(axis=law.axis, keepdims=True)
             off = ~(np.abs(total - target) <= 1e-4) & ~np.isnan(target)  # where NaN is right, the values say so
             bad = np.broadcast_to(off, got.shape)
-            named = {(-1, 1): ("the weights must sum to", "yours sum"), (-1, 2): ("each row must sum to", "a row of yours sums")}
-            where, yours = named.get((law.axis, got.ndim), (f"each sum along axis {law.axis} must be", "one of yours comes"))
             first, wanted = (float(sums[off][0]) if off.any() else 0.0 for sums in (total, target))
-            text = f"{where} {wanted:.4g} here; {yours} to {first:.4g}"
+            which = {(-1, 1): "mismatch.sum", (-1, 2): "mismatch.sum.row"}.get((law.axis, got.ndim), "mismatch.sum.axis")
+            what = fact(which, want=wanted, got=first, axis=law.axis)
         if bad.any():
-            return _mismatch("properties", text, path, want, got, bad)
+            return _mismatch("properties", what, path, want, got, bad)
     return None
 
 
 def _values(path: str, want: Any, got: Any, tolerance: Tolerance) -> Mismatch | None:
     if isinstance(want, str | bool) or want is None:
         value = got.item() if isinstance(got, np.ndarray) else got
-        return None if value == want else Mismatch("values", f"expected {want!r}, got {value!r}", path)
+        return None if value == want else Mismatch("values", fact("mismatch.plain", want=want, got=value), path)
     a, b = np.asarray(want), np.asarray(got)
     wrong = ~close(a, b, tolerance)
     if not wrong.any():
         return None
-    text = f"{int(wrong.sum())} of {wrong.size} entries differ" if a.ndim else f"expected {a.item():.6g}, got {b.item():.6g}"
-    return _mismatch("values", text, path, a, b, wrong)
+    what = (
+        fact("mismatch.entries", count=int(wrong.sum()), of=wrong.size)
+        if a.ndim
+        else fact("mismatch.number", want=a.item(), got=b.item())
+    )
+    return _mismatch("values", what, path, a, b, wrong)
 
 
 def close(a: Array, b: Array, tolerance: Tolerance) -> Array:
@@ -259,17 +271,17 @@ def _gradient(name: str, want: Array | None, got: Array | None, tolerance: Toler
     if want is None:
         return None
     if got is None:
-        return Mismatch("gradients", f"no gradient reaches `{name}`: was it detached, or copied through NumPy?")
+        return Mismatch("gradients", fact("mismatch.no_gradient", name=name))
     if got.shape != want.shape or got.dtype.kind != want.dtype.kind:
-        return Mismatch("gradients", f"the gradient with respect to `{name}` has the wrong shape or dtype")
+        return Mismatch("gradients", fact("mismatch.gradient.shape", name=name))
     wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)  # a backward pass rounds about as often again
     wrong = ~close(want, got, wide)
     if not wrong.any():
         return None
-    text = f"the gradient with respect to `{name}` is wrong in {int(wrong.sum())} of {wrong.size} entries"
-    return _mismatch("gradients", text, f".grad({name})", want, got, wrong)
+    what = fact("mismatch.gradient", name=name, count=int(wrong.sum()), of=wrong.size)
+    return _mismatch("gradients", what, f".grad({name})", want, got, wrong)
 
 
-def _mismatch(check: str, text: str, path: str, want: Array, got: Array, wrong: Array) -> Mismatch:
+def _mismatch(check: str, what: Fact, path: str, want: Array, got: Array, wrong: Array) -> Mismatch:
     at = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
-    return Mismatch(check, text, path, at, want, got, wrong)
+    return Mismatch(check, what, path, at, want, got, wrong)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from autograder.judging.fact import Fact
 from autograder.judging.values import Array, EncodedValue
 
 RUNNING = "running"  # the type of a "timeout" whose call could not be stopped
@@ -9,12 +10,16 @@ RUNNING = "running"  # the type of a "timeout" whose call could not be stopped
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no value. `line` is the learner's own line, as `(number, text)`, where there is one."""
+    """Why there is no value. `line` is the learner's own line, as `(number, text)`, where there is one.
+
+    `message` is text from outside: Python's, a library's or an exercise's. What the engine itself knows is the fact `what`.
+    """
 
     kind: str  # "raised", "timeout", "blank", "missing", "weights", "crashed"
     type: str = ""
     message: str = ""
     line: tuple[int, str] | None = None
+    what: Fact | None = None
 
 
 @dataclass
@@ -25,7 +30,7 @@ class Observation:
     grads: dict[str, Array | None] = field(default_factory=dict)
     mutated: tuple[str, ...] = ()
     failure: Failure | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Fact, ...] = ()
     seconds: float = 0.0
 
     @property

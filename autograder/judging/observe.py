@@ -9,20 +9,24 @@ import contextlib
 import ctypes
 import inspect
 import io
+import sys
 import sysconfig
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from autograder.judging import limits
 from autograder.judging.exercise import Call, Script
+from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
 from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, ObjectNode, as_array, decode, encode
 
 MAX_NOTES = 5
+NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
 _OWN = (__file__, limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
@@ -65,6 +69,9 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
         except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
             seen.failure = _describe(error, answer)
     seen.seconds = time.perf_counter() - started
+    if seen.failure is None and isinstance(values, dict) and (theirs := _renamed(answer, list(values))):
+        by_position = fact("note.by_position", theirs=", ".join(theirs)[:100], ours=", ".join(values))
+        seen.notes = (by_position, *seen.notes)[:MAX_NOTES]
     if seen.failure is None:
         seen.mutated = _changed(before, encode(values), values)
     return seen
@@ -92,7 +99,10 @@ def observe_within(
 
     Works on every platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous
     exception and otherwise left behind. Grading does not rely on this; there the sandbox is killed from outside.
+    A browser has no threads, so there the lines that run look at the clock.
     """
+    if sys.platform == "emscripten":
+        return observe_by_line(seconds, answer, probe, dtype=dtype, how=how)
     result: list[Observation] = []
     thread = threading.Thread(target=lambda: result.append(how(answer, probe, dtype=dtype)), daemon=True)
     thread.start()
@@ -103,6 +113,32 @@ def observe_within(
         held = RUNNING if thread.is_alive() else ""  # a bare `except:` in its loop catches what asks it to stop
         return Observation(failure=Failure("timeout", held, f"{seconds:g} s"), seconds=seconds)
     return result[0]
+
+
+def observe_by_line(
+    seconds: float, answer: Any, probe: Probe, *, dtype: str | None = None, how: Callable[..., Observation] = observe
+) -> Observation:
+    """`observe_within` without a thread: each line of the answer looks at the clock before it runs.
+
+    One call into a library can't be interrupted this way, nor a loop with a bare `except:`. The page that runs this has a
+    deadline of its own, after which it ends the whole interpreter.
+    """
+    deadline, late, before = time.perf_counter() + seconds, False, sys.gettrace()
+
+    def watch(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal late
+        if time.perf_counter() > deadline:
+            late = True
+            raise KeyboardInterrupt
+        path = frame.f_code.co_filename
+        return None if path.startswith((*_OWN, _STDLIB, "<frozen")) or "site-packages" in path else watch
+
+    sys.settrace(watch)
+    try:
+        seen = how(answer, probe, dtype=dtype)
+    finally:
+        sys.settrace(before)
+    return Observation(failure=Failure("timeout", "", f"{seconds:g} s"), seconds=seconds) if late else seen
 
 
 def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
@@ -129,7 +165,7 @@ class _UnusableError(Exception):
 
 def _run(answer: Any, values: Any) -> Any:
     if not (isinstance(values, dict) and set(values) == {"init", "weights", "calls"}):
-        return answer(**values)
+        return _called(answer, values)
     script = script_from_data(values)
     obj = answer(**script.init)
     if script.weights is not None:
@@ -154,6 +190,27 @@ def _run(answer: Any, values: Any) -> Any:
     return tuple(results)
 
 
+def _called(answer: Any, values: dict[str, Any]) -> Any:
+    """`answer` called by name; where its parameters have other names, as many, and none of ours in another place, by position."""
+    try:
+        return answer(**values)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None or not _renamed(answer, list(values)):
+            raise  # it is the answer's own, or which parameter is which is not certain
+    return answer(*values.values())
+
+
+def _renamed(answer: Any, asked: list[str]) -> list[str]:
+    """The names that a function gives to the parameters that are `asked` for, where they differ and the order is clear."""
+    try:
+        parameters = inspect.signature(answer).parameters
+    except (TypeError, ValueError):
+        return []
+    theirs = [name for name, one in parameters.items() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    clear = len(theirs) == len(asked) == len(parameters) and theirs != asked
+    return theirs if clear and all(one == two or one not in asked for one, two in zip(theirs, asked, strict=True)) else []
+
+
 def _raised(member: Any, arguments: dict[str, Any], wanted: type[Exception]) -> str:
     """What a call raises that should raise `wanted`, as a word."""
     try:
@@ -164,7 +221,7 @@ def _raised(member: Any, arguments: dict[str, Any], wanted: type[Exception]) -> 
         return wanted.__name__
     except Exception as error:
         return type(error).__name__
-    return "nothing raised"
+    return NOTHING_RAISED
 
 
 def _frozen(value: Any) -> Any:

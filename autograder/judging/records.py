@@ -1,49 +1,36 @@
 """What is judged and what comes out, as plain data: an exercise with its expected outputs, and the verdict on an answer."""
 
-import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autograder.judging.exercise import Kind, Property, Tolerance
+from autograder.judging.fact import Fact
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
 
-_QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\([^()]*\)|[“\"][^”\"]*[”\"]")  # in these, signs end nothing
-_ELSE_RIGHT = re.compile(r"(?:computed|got|have) [^,]*\bright\b[^,]*, (?:but|and) ")
-_CONSEQUENCE = re.compile(r": |; |, so (?:that )?|\. ")
+if TYPE_CHECKING:
+    from autograder.diagnosis.finding import Diagnosis
+
+UNLISTED = "~"  # in the id of a slip that no author has listed
 
 
 @dataclass(frozen=True)
 class Known:
-    """A named mistake as the learner may read it."""
+    """A named mistake as the author of the exercise tells it: `says` completes "You …"."""
 
     id: str
     says: str
     fix: str
 
-    @property
-    def briefly(self) -> str:
-        """What was done, without what comes of it and what is right: beside a second mistake that may be something else.
-
-        >>> Known("x", "left out the factor 1/2: your scores are the squares of the right ones", "").briefly
-        'left out the factor 1/2'
-        >>> Known("x", "got the values right, and returned the weights with one head axis", "").briefly
-        'returned the weights with one head axis'
-        """
-        shown = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), self.says)
-        begin, end = _ELSE_RIGHT.match(shown), _CONSEQUENCE.search(shown)
-        return self.says[begin.end() if begin else 0 : end.start() if end else None]
-
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """What explains a wrong answer: how it is said, the known mistakes it rests on, and whether it explains every case."""
+class NearSlip:
+    """A small slip that nobody listed; `id` is its name within one pack, and what completes "You …" is a fact."""
 
-    headline: str
-    advice: str
-    known: tuple[Known, ...] = ()
-    certain: bool = True
+    id: str
+    what: Fact
 
 
 @dataclass
@@ -81,16 +68,17 @@ class ExerciseRecord:
     difficulty: int = 2
     minutes: float = 7.0
     behaviour: str = ""
-    near: tuple[Known, ...] = ()  # the small slips that `CaseRecord.near` is made of
+    near: tuple[NearSlip, ...] = ()  # the small slips that `CaseRecord.near` is made of
     mends: bool = True  # whether `check` may look into a learner's code for what is wrong
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first check that failed. `at` is the first wrong index of the leaf at `path`; arrays only where they compare."""
+    """The first check that failed, and how, as a fact. `at` is the first wrong index of the leaf at `path`; arrays only where
+    they compare."""
 
     check: str
-    message: str
+    what: Fact
     path: str = ""
     at: tuple[int, ...] | None = None
     expected: Array | None = None
@@ -125,7 +113,7 @@ class Result:
     exercise: ExerciseRecord
     score: float
     cases: list[CaseResult]
-    diagnosis: Diagnosis | None = None
+    diagnosis: "Diagnosis | None" = None
     failure: Failure | None = None
     chosen: str | None = None
     below: str | None = None  # another exercise that the answer calls and that fails its own check

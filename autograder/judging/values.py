@@ -155,9 +155,9 @@ def encode(value: Any, depth: int = 0) -> EncodedValue:
             parts = tuple([encode(item, depth + 1) for item in value])
             return Container(parts, "list" if isinstance(value, list) else "tuple")
         if len(keys := dict.fromkeys(map(str, value))) < len(value):
-            return ObjectNode("dict with keys that read the same")
+            return ObjectNode("dict (clashing keys)")
         if max(map(len, keys), default=0) > MAX_KEY:
-            return ObjectNode(f"dict with a key of more than {MAX_KEY} characters")
+            return ObjectNode(f"dict (key over {MAX_KEY} characters)")
         return Container(tuple([encode(item, depth + 1) for item in value.values()]), "dict", tuple(keys))
     return ObjectNode(type(value).__name__[:80])
 

@@ -1,0 +1,286 @@
+"""What the checks themselves say for certain, because it can come about in one way only.
+
+In: an exercise and the judged cases. Out: a `Diagnosis` where every failing case says the same: an input changed in place, no
+gradient, another exception than the one asked for, a name that NumPy or PyTorch does not have; or None. `aside` are the parts
+of what fails that say so for themselves, beside which a name may be looked for.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from autograder.diagnosis import python_errors
+from autograder.diagnosis.finding import Diagnosis, Fact, Manner, Matched, Mistake, Remark, fact
+from autograder.diagnosis.outcome import reason, same_in
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import imprecise
+from autograder.judging.observation import Failure, Observation
+from autograder.judging.observe import NOTHING_RAISED
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+
+_ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)")  # how names of exceptions end
+_A_METHOD = fact("kind.python", name="method")
+
+
+def exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """What can be said without any known mistake."""
+    found = _exact(exercise, results)
+    return _diagnosis_of(found) if found is not None else None
+
+
+def _exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Fact | None:
+    failing = [result for result in results if not result.passed]
+    if (unknown := [result for result in failing if result.unknown_name]) and (said := _python(unknown)) is not None:
+        return said
+    checks = {result.mismatch.check for result in failing if result.mismatch is not None}
+    if "inputs unchanged" in checks and all(_is_in_place(result) for result in failing):
+        return _changed([result for result in failing if result.observation.mutated])
+    if (weights := _other_parameters(failing)) is not None:
+        return weights
+    if checks == {"kind"} and all(dict(what.values).get("got") == _A_METHOD for what in _mismatches(failing)):
+        return _method(exercise, failing)
+    if checks == {"gradients"}:
+        return _no_gradient(failing)
+    if checks == {"values"}:
+        return _other_exception(failing)
+    if checks == {"runs"}:
+        return _python(failing)
+    return None
+
+
+def _mismatches(failing: Sequence[CaseResult]) -> list[Fact]:
+    return [result.mismatch.what for result in failing if result.mismatch is not None]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A part of what is wrong that says so for itself, and the cases, by their places, in which that is all that is seen."""
+
+    said: Fact
+    places: frozenset[int]
+
+    def told_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Mistake]) -> bool:
+        """Whether one of the mistakes in `names`, which explain all cases, does this too, and so needs no words of its own."""
+        if any(exercise.cases[place].expected.failure is None for place in self.places):
+            return True  # where an answer stops, so does a program that explains it
+        ids = {known.id for known in names}
+        return any(
+            self._does(record, stored, result, exercise.tolerance)
+            for place, (record, result) in enumerate(zip(exercise.cases, results, strict=True))
+            for name, stored in record.mistakes.items()
+            if name.partition("#")[0] in ids and (place in self.places or not self.places)
+        )
+
+    def _does(self, record: CaseRecord, stored: Observation, result: CaseResult, tolerance: Tolerance) -> bool:
+        if self.places:
+            return same_in(record, stored, result.observation, tolerance)
+        return imprecise(record, stored) is not None if self.said is _IMPRECISE else bool(stored.mutated)
+
+
+_IMPRECISE = fact("exact.precision")
+
+
+def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[Aside]:
+    """What can be said of some of the failing cases, or of all, and leaves room for another mistake."""
+    failing = {place for place, result in enumerate(results) if not result.passed}
+    refusing = {place for place in failing if exercise.cases[place].expected.failure is not None}
+    if any(_kind(results[place]) == "raised" for place in failing - refusing):
+        refusing = set()  # where it also stops on what is allowed, it has not come to the refusal
+    if any(result.observation.mutated for result in results):
+        yield Aside(_changed([result for result in results if result.observation.mutated]), frozenset())
+    if any(imprecise(record, result.observation) for record, result in zip(exercise.cases, results, strict=True)):
+        yield Aside(_IMPRECISE, frozenset())
+    groups = (
+        (refusing, _other_exception),
+        ({place for place in failing if _kind(results[place]) == "weights"}, _other_parameters),
+        ({place for place in failing - refusing if _kind(results[place]) == "raised"}, _stopped),
+    )
+    for places, says in groups:
+        if places and (found := says([results[place] for place in sorted(places)])) is not None:
+            yield Aside(found, frozenset(places))
+
+
+def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
+    """The exception that some of the cases end with, and where it says nothing by itself, in which cases that is."""
+    if (plain := _python(failing)) is not None:
+        return plain
+    failure = failing[0].observation.failure
+    if failure is None or len({reason(each.observation.failure.message) for each in failing if each.observation.failure}) != 1:
+        return None
+    where = tuple(result.name for result in failing)
+    if failure.line:
+        return fact("exact.stopped.line", type=failure.type, line=failure.line[0], cases=where)
+    return fact("exact.stopped", type=failure.type, cases=where)
+
+
+def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """Where nothing explains all that is seen: the part of it that says so for itself."""
+    parts = list(aside(exercise, results))
+    said = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
+    if not said or all(result.passed for result in without(exercise, results, parts)[1]):
+        return None
+    findings = (Matched(tuple(said), Manner.DONE), Remark(fact("exact.not_all")))
+    return Diagnosis(findings, (said[0],), complete=False)
+
+
+def without(
+    exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[Aside]
+) -> tuple[ExerciseRecord, list[CaseResult]]:
+    """The exercise and the verdicts without what `parts` say."""
+    gone = frozenset[int]().union(*(part.places for part in parts))
+    kept = [place for place in range(len(results)) if place not in gone]
+    cases: list[CaseRecord] = [exercise.cases[place] for place in kept]
+    left = []
+    for place in kept:
+        result, mismatch = results[place], results[place].mismatch
+        if mismatch is not None and mismatch.check == "inputs unchanged":
+            mismatch = None
+        left.append(replace(result, mismatch=mismatch, observation=replace(result.observation, mutated=())))
+    return replace(exercise, cases=cases), left
+
+
+def _kind(result: CaseResult) -> str:
+    return "" if result.observation.failure is None else result.observation.failure.kind
+
+
+def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
+    """The learner's own `raise`, reached where something should come out."""
+    failures = [result.observation.failure for result in results if not result.passed]
+    lines = {failure.line if failure else None for failure in failures}
+    (line,) = lines if len(lines) == 1 else (None,)
+    if line is None or not re.match(r"raise\b", line[1]):
+        return None
+    first = next(result for result in results if not result.passed)
+    return _diagnosis_of(fact("exact.refused", line=line[0], code=line[1], case=first.name))
+
+
+def _diagnosis_of(said: Fact) -> Diagnosis:
+    if said.key == "exact.raised":
+        return Diagnosis((Remark(said["sentence"]),), (said,))  # type: ignore[arg-type]  # a fact
+    manner = {"exact.changed": Manner.RIGHT_RESULT, "exact.no_gradient": Manner.RIGHT_VALUES}.get(said.key, Manner.DONE)
+    return Diagnosis((Matched((said,), manner),), (said,))
+
+
+def _changed(failing: Sequence[CaseResult]) -> Fact:
+    names = dict.fromkeys(name for result in failing for name in result.observation.mutated)
+    told = tuple(fact(f"changed.{name}") if name in _OF_A_SCRIPT else fact("changed.input", name=name) for name in names)
+    given = [result.observation.value for result in failing if result.observation.value is not None]
+    tensors = any(leaf.kind == "tensor" for value in given for leaf in value.flat())
+    return fact("exact.changed", what=told, copy="x.clone()" if tensors else "x.copy()")
+
+
+_OF_A_SCRIPT = ("init", "weights", "calls")  # the parts of a sequence of calls
+
+
+def _is_in_place(result: CaseResult) -> bool:
+    """Whether the case fails because an input is changed in place, which PyTorch may notice first."""
+    failure = result.observation.failure
+    if failure is not None:
+        return "in-place operation" in failure.message or "inplace operation" in failure.message
+    return result.mismatch is not None and result.mismatch.check == "inputs unchanged"
+
+
+def _other_parameters(failing: Sequence[CaseResult]) -> Fact | None:
+    """A module whose parameters have other names, or other shapes, than the weights that it is given."""
+    failures = [result.observation.failure for result in failing]
+    if not failures or any(failure is None or failure.kind != "weights" for failure in failures):
+        return None
+    text = failures[0].message if failures[0] else ""
+    theirs, given = (_listed(text, words) for words in ("Missing key(s) in state_dict:", "Unexpected key(s) in state_dict:"))
+    if theirs and given:
+        return fact("exact.parameters.renamed", theirs=theirs, given=given)
+    if theirs:
+        return fact("exact.parameters.more", theirs=theirs)
+    if given:
+        return fact("exact.parameters.fewer", given=given)
+    match = re.search(r"size mismatch for (\S+): .*?Size\((\[.*?\])\) from checkpoint.*?Size\((\[.*?\])\)", text)
+    return fact("exact.parameters.shape", name=match[1], got=match[3], want=match[2]) if match else None
+
+
+def _listed(text: str, words: str) -> tuple[str, ...]:
+    """The parameters that PyTorch lists behind its `words`, the first few."""
+    found = re.search(re.escape(words) + r" (.*?)\.\s", text + " \n", re.DOTALL)
+    names = re.findall(r'"([\w.]+)"', found[1]) if found else []
+    return (*names[:4], *(["…"] if len(names) > 4 else []))
+
+
+def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Fact | None:
+    read = set()
+    for record in exercise.cases:
+        calls = record.probe.inputs.items().get("calls")
+        for call in (calls and calls.entries) or ():
+            method, _, attribute, *_ = call.entries or ()
+            if attribute.content:
+                read.add(method.content)
+    if len(read) != 1:
+        return None
+    (name,) = read
+    return fact("exact.method", name=name)
+
+
+def _no_gradient(failing: Sequence[CaseResult]) -> Fact | None:
+    if any(what.key != "mismatch.no_gradient" for what in _mismatches(failing)):
+        return None
+    lost = {name for result in failing for name, grad in result.observation.grads.items() if grad is None}
+    return fact("exact.no_gradient", names=tuple(sorted(lost)))
+
+
+def _other_exception(failing: Sequence[CaseResult]) -> Fact | None:
+    found = {_raised_instead(what) for what in _mismatches(failing)}
+    pair = found.pop() if len(found) == 1 else None
+    if pair is None:
+        return None
+    wanted, got = pair
+    return fact("exact.raised_nothing", wanted=wanted) if got is None else fact("exact.raised_other", wanted=wanted, got=got)
+
+
+def _raised_instead(what: Fact) -> tuple[object, object] | None:
+    """The exception that is asked for, and the one that came instead (None where none came)."""
+    values = dict(what.values)
+    if what.key == "mismatch.raised_nothing":
+        return values["wanted"], None
+    if what.key == "mismatch.raised_other":
+        return values["wanted"], values["type"]
+    if what.key != "mismatch.plain" or not _is_error(values["want"]):
+        return None
+    if values["got"] == NOTHING_RAISED:
+        return values["want"], None
+    return (values["want"], values["got"]) if _is_error(values["got"]) else None
+
+
+def _is_error(name: object) -> bool:
+    return isinstance(name, str) and _ERROR.fullmatch(name) is not None
+
+
+def _python(failing: Sequence[CaseResult]) -> Fact | None:
+    """An exception that says by itself what was written."""
+    failures = [result.observation.failure for result in failing]
+    kinds = {(failure.type, re.sub(r"\d+", "#", failure.message)) for failure in failures if failure is not None}
+    if len(kinds) != 1 or failures[0] is None or failures[0].kind != "raised":
+        return None
+    if (unpacked := _unpacked_shape(failures[0])) is not None:
+        return unpacked
+    if failures[0].type == "KeyError" and (missing := _missing_key(failing, failures[0])) is not None:
+        return missing
+    slip = python_errors.raised(failures[0])
+    if slip is None or not slip.plain:
+        return None
+    return fact("exact.raised", sentence=slip.what)
+
+
+def _unpacked_shape(failure: Failure) -> Fact | None:
+    """`B, T, C = x.shape` of something with another number of axes."""
+    found = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?", failure.message)
+    if failure.type != "ValueError" or found is None or failure.line is None:
+        return None
+    if not re.match(r"[\w, *()\[\]]+=\s*[\w.\[\]]+\.(?:shape|size\(\))$", failure.line[1]):
+        return None
+    here: object = found[2] or fact("exact.axes.more")
+    return fact("exact.axes", count_on=found[1], line=failure.line[0], code=failure.line[1], here=here)
+
+
+def _missing_key(failing: Sequence[CaseResult], failure: Failure) -> Fact | None:
+    if failure.line is None:
+        return None
+    where = tuple(result.name for result in failing)
+    return fact("exact.key", name=failure.message, line=failure.line[0], cases=where)

@@ -1,0 +1,64 @@
+"""An exception that arises inside a function which the learner's function is given: the learner sees only the call.
+
+In: an exercise, the learner's object, the judged cases. Out: a `Diagnosis`, or None. The first case that stops is run again, with
+the given functions watched.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
+from autograder.judging.observe import observe_within
+from autograder.judging.records import CaseResult, ExerciseRecord
+from autograder.judging.values import Code
+
+SECONDS = 1.0
+_CALLED_WRONGLY = re.compile(r"argument|is not callable")  # the call itself is refused, before anything inside it runs
+
+
+def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """Which given function could not work with what it was called with, and where it was called."""
+    stopped = [(record, result) for record, result in zip(exercise.cases, results, strict=True) if result.observation.failure]
+    if not stopped or not callable(answer) or isinstance(answer, type):
+        return None
+    record, result = min(stopped, key=lambda pair: (pair[1].edge > 0, pair[1].size))
+    failure = result.observation.failure
+    given = {name for name, value in record.probe.inputs.items().items() if isinstance(value, Code)}
+    if failure is None or failure.kind != "raised" or failure.line is None or not given:
+        return None
+    stops: list[tuple[str, BaseException, tuple[Fact, ...]]] = []
+
+    def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            shapes = tuple(map(_kind, [*args, *kwargs.values()]))
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                stops.append((name, error, shapes))
+                raise
+
+        return call
+
+    def again(**inputs: Any) -> Any:
+        return answer(**{name: watched(name, value) if name in given else value for name, value in inputs.items()})
+
+    seen = observe_within(SECONDS, again, record.probe).failure
+    if seen is None or not stops or (seen.type, seen.message) != (failure.type, failure.message):
+        return None
+    name, error, shapes = stops[-1]
+    if type(error).__name__ != failure.type or str(error)[:600] != failure.message:
+        return None  # that one was caught, and something else stops
+    if isinstance(error, TypeError) and _CALLED_WRONGLY.search(failure.message):
+        return None
+    line, code = failure.line
+    return Diagnosis((Remark(fact("raised.in_given", name=name, line=line, code=code, arguments=shapes)),))
+
+
+def _kind(value: Any) -> Fact:
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        return fact("given.other", type=type(value).__name__)
+    return fact("given.array" if isinstance(value, np.ndarray | np.generic) else "given.tensor", shape=str(tuple(shape)))

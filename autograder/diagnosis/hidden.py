@@ -1,0 +1,121 @@
+"""What a learner reads about hidden probes.
+
+In: the verdict on hidden probes, which holds whatever the learner's code returned. Between it and the report stands `Findings`,
+which has no field for text or numbers of the learner's: it says which cases failed at which check, and which mistakes of the
+exercise's own catalogue explain that. The report is made from the exercise and these findings alone.
+"""
+
+import enum
+from dataclasses import dataclass, replace
+
+from autograder.diagnosis.explain import Report, effort, name_of_check
+from autograder.diagnosis.finding import Diagnosis, Manner, Matched, Remark, fact
+from autograder.diagnosis.phrase import advice_of, headline_of, say
+from autograder.judging.judge import CHECKS, score_of
+from autograder.judging.records import ExerciseRecord, Known, NearSlip, Result
+
+
+class Stop(enum.Enum):
+    """Why a call gave no result."""
+
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that may be said about an answer to hidden probes.
+
+    `passed` has an entry for each case of the exercise. `case` is the place of the failing case that is shown, and `check` the
+    place in `CHECKS` of the check that fails there. `mistakes` are places in the exercise's catalogue (`catalogue`).
+    """
+
+    passed: tuple[bool, ...]
+    case: int = 0
+    check: int = 0
+    stop: Stop = Stop.ERROR
+    mistakes: tuple[int, ...] = ()
+    certain: bool = False
+
+
+def catalogue(exercise: ExerciseRecord) -> tuple[Known | NearSlip, ...]:
+    """The mistakes that the author of the exercise listed, and the small slips that were made from right programs."""
+    return (*exercise.known, *exercise.near)
+
+
+def findings(result: Result) -> Findings:
+    """What may be said of `result`."""
+    passed = tuple(case.passed for case in result.cases)
+    if result.worst is None:
+        return Findings(passed)
+    _, worst = result.worst
+    places = {known.id: place for place, known in enumerate(catalogue(result.exercise))}
+    named = [] if result.diagnosis is None else [places[known.id] for known in result.diagnosis.known if known.id in places]
+    failure = worst.observation.failure
+    return Findings(
+        passed,
+        case=next(place for place, case in enumerate(result.cases) if case is worst),
+        check=CHECKS.index(worst.mismatch.check) if worst.mismatch is not None else 0,
+        stop={"timeout": Stop.TIMEOUT, "crashed": Stop.CRASH}.get(failure.kind if failure else "", Stop.ERROR),
+        mistakes=tuple(dict.fromkeys(named)),
+        certain=result.diagnosis is not None and result.diagnosis.certain and bool(named),
+    )
+
+
+def with_mistakes_of(found: Findings, other: Findings) -> Findings:
+    """`found`, with the mistakes that `other` names: what the same answer did on further hidden probes."""
+    return replace(found, mistakes=other.mistakes, certain=other.certain)
+
+
+def report(exercise: ExerciseRecord, found: Findings) -> Report:
+    """The report on an answer to the hidden probes of `exercise`."""
+    cases = tuple((case.name, bool(passed)) for case, passed in zip(exercise.cases, found.passed, strict=True))
+    score = score_of(exercise, found.passed)
+    if all(found.passed):
+        passed, done = say(fact("hidden.pass")), effort(exercise)
+        return Report("pass", exercise.title, score, exercise.points, passed, cases=cases, hidden=True, effort=done)
+    headline, advice = _say(exercise, found)
+    return Report(
+        "part" if score > 0 else "fail",
+        exercise.title,
+        score,
+        exercise.points,
+        headline,
+        advice,
+        _detail(exercise, found),
+        cases=cases,
+        hints=exercise.hints,
+        hidden=True,
+        known=_named(exercise, found) if found.certain else (),
+        unknown=not found.mistakes and CHECKS[found.check] != "runs",
+        hedged=bool(found.mistakes) and not found.certain,
+        unfinished=CHECKS[found.check] == "runs" and found.stop is Stop.TIMEOUT,
+        effort=effort(exercise),
+    )
+
+
+def _named(exercise: ExerciseRecord, found: Findings) -> tuple[Known | NearSlip, ...]:
+    listed = catalogue(exercise)
+    return tuple(listed[place] for place in found.mistakes)
+
+
+def _say(exercise: ExerciseRecord, found: Findings) -> tuple[str, str]:
+    """The headline and the advice."""
+    said = _diagnosis(exercise, found)
+    return headline_of(said), advice_of(said)
+
+
+def _diagnosis(exercise: ExerciseRecord, found: Findings) -> Diagnosis:
+    if names := _named(exercise, found):
+        manner = Manner.HIDDEN if found.certain else Manner.HEDGED
+        return Diagnosis((Matched(names, manner),), names, found.certain)
+    if CHECKS[found.check] != "runs":
+        return Diagnosis((Remark(fact("hidden.wrong")),))
+    return Diagnosis((Remark(fact("stopped.timeout" if found.stop is Stop.TIMEOUT else "stopped.error")),))
+
+
+def _detail(exercise: ExerciseRecord, found: Findings) -> str:
+    check = CHECKS[found.check]
+    what = fact(f"hidden.stop.{found.stop.value}") if check == "runs" else fact("hidden.check", check=name_of_check(check))
+    return say(fact("hidden.detail", case=exercise.cases[found.case].name, what=what))

@@ -1,0 +1,295 @@
+"""Known mistakes, and programs near a right one, that do what was seen: alone, two at once, one here and another there.
+
+In: an exercise with what its mistakes do, and the judged cases. Out: a `Diagnosis`, or None. A name is certain only where it
+explains every case, and where so much was seen that it can be no coincidence. One number is little: it is named only where it
+is met far more nearly than the exercise asks, and never tells two mistakes for certain.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from autograder.diagnosis import python_errors
+from autograder.diagnosis.finding import Diagnosis, Manner, Matched
+from autograder.diagnosis.outcome import Case, reason, same_in, same_value, values
+from autograder.judging.exercise import Tolerance
+from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
+from autograder.judging.observation import Failure
+from autograder.judging.records import UNLISTED, CaseResult, ExerciseRecord, Known, NearSlip
+from autograder.judging.values import Array
+from autograder.mutants.source import plain_slip
+from autograder.packs.pack_file import PAIR
+
+NEARLY = Tolerance(1e-4, 1e-6)
+MOST_OTHERS = 3
+NUMBER = Tolerance(1e-4, 1e-9)  # how near a number has to be to what a mistake gives
+LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
+
+
+def one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """A known mistake that does in every case what was seen."""
+    found = next(alone(exercise, cases), None)
+    return named(cases, found) if found is not None else None
+
+
+def alone(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
+    """Every known mistake that does in every case what was seen."""
+    tolerance = exercise.tolerance
+    if one_number(exercise):
+        tolerance = Tolerance(min(tolerance.rtol, NUMBER.rtol), min(tolerance.atol, NUMBER.atol))
+    for known in exercise.known:
+        programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
+        if any(_explains(name, cases, tolerance) for name in programs):
+            yield known
+
+
+def one_number(exercise: ExerciseRecord) -> bool:
+    """Whether all that is asked for is one number, which many ways of reckoning hit by accident."""
+    if exercise.kind == "estimate":
+        return True
+    asked = [(record.probe.inputs, record.expected.value) for record in exercise.cases]
+    return len(asked) == 1 and not any(True for _ in asked[0][0].leaves()) and (asked[0][1] is None or not asked[0][1].arrays)
+
+
+def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """Two known mistakes at once."""
+    by_id = {known.id: known for known in exercise.known}
+    pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
+    if not pairs:
+        return None
+    seen = [fingerprint(result.observation) for _, result in cases]
+    matching = [name for name in pairs if _pair_explains(name, cases, seen, _exact(cases, exercise.tolerance))]
+    if not matching:
+        return None
+    if one_number(exercise):
+        return None  # many pairs hit one number by accident: a story of two mistakes would nearly always be untrue
+    both = [set(_parts(name)) for name in matching]
+    common = set.intersection(*both)
+    first = _parts(matching[0])
+    if all(pair == both[0] for pair in both):  # one pair, perhaps in either order
+        return named(cases, *(by_id[name] for name in first))
+    if not common:
+        return named(cases, *(by_id[name] for name in first), certain=False)
+    shared = [by_id[name] for name in first if name in common]  # what all of them share is sure, and what it may be beside it
+    others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in _parts(pair)) if name not in common]
+    found = named(cases, *shared)
+    if not found.certain:
+        return found
+    (matched,) = found.findings
+    assert isinstance(matched, Matched)
+    if len(others) > MOST_OTHERS:
+        return replace(found, findings=(replace(matched, more=True),))
+    return replace(found, findings=(replace(matched, either=tuple(others)),))
+
+
+def _parts(pair: str) -> list[str]:
+    """The ids of the two mistakes, whichever of their programs it is."""
+    return [name.partition("#")[0] for name in pair.split(PAIR)]
+
+
+def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
+    """Whether the two mistakes give in every case just what was seen; a case in which they raise says nothing."""
+    shown = False
+    for (record, result), numbers in zip(cases, seen, strict=True):
+        stored = record.pairs.get(name)
+        if stored is None:
+            if record.pairs and result.observation.failure is None:
+                return False  # here the two of them raise
+            continue
+        if numbers is None or not alike(stored, numbers, tolerance):
+            return False
+        shown = shown or _wrong_in_value(result)
+    return shown
+
+
+def _wrong_in_value(result: CaseResult) -> bool:
+    """Whether more is wrong than that an input has changed: numbers that are right tell of no mistake in them."""
+    return result.mismatch is not None and result.mismatch.check != "inputs unchanged"
+
+
+def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Diagnosis | None:
+    """A right program, or a listed mistake, with one small slip (`alone`), or two, that does what was seen."""
+    names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != alone]
+    if (
+        not names
+        or (one_number(exercise) and not alone)
+        or all(result.observation.failure is not None for _, result in cases if not result.passed)
+    ):
+        return None
+    fits, shown = np.ones(len(names), bool), np.zeros(len(names), bool)
+    tolerance, lost = _exact(cases, exercise.tolerance), np.full(LENGTH, np.nan, np.float32)
+    for record, result in cases:
+        numbers = fingerprint(result.observation)
+        rows = np.stack([record.near.get(name, lost) for name in names])
+        there = ~np.isnan(rows[:, 0])
+        same = np.zeros(len(names), bool) if numbers is None else alike_each(rows, numbers, tolerance)
+        fails = result.observation.failure is not None
+        fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
+        shown |= there & _wrong_in_value(result)
+    found = np.flatnonzero(fits & shown)
+    if len(found) == 0:
+        return None
+    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # the commonest are stored first: fewer came before
+    if left < LIKELY:
+        return None
+    by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
+    by_id |= {slip.id: slip for slip in exercise.near}
+    # what is judged of a design is coarse: many a program does the same
+    sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not alone)
+    parts = names[found[0]].split(PAIR)
+    if not sure and any(part.startswith(UNLISTED) for part in parts):
+        return None  # a guess at a slip that nobody listed is seldom true: the line where the numbers turn wrong says more
+    return named(cases, *(by_id[part] for part in parts), certain=sure)
+
+
+def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
+    """As near as two ways to compute the same come: an exercise may forgive more, a name may not."""
+    arrays = [array for _, result in cases if result.observation.value for array in result.observation.value.arrays]
+    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # what a behaviour makes of both is double
+    double = all(array.dtype.kind != "f" or array.dtype.itemsize == 8 for array in arrays)
+    rtol, atol = (1e-7, 1e-10) if double else (1e-5, 1e-6)
+    return Tolerance(min(tolerance.rtol, rtol), min(tolerance.atol, atol))
+
+
+def evidence(cases: Sequence[Case]) -> float:
+    """How many bits what was seen is worth, roughly: so much does it take for a coincidence among as many programs."""
+    bits = 0.0
+    for record, result in cases:
+        if not result.passed:
+            want, got = values(record.expected), values(result.observation)
+            wrong = [value for path, value in got.items() if not _right(want.get(path), value)]
+            bits += sum(worth(value) for value in wrong if isinstance(value, np.ndarray)) + 4.0 * (set(want) != set(got))
+    return bits
+
+
+def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult], *, missed: bool = False) -> float:
+    """How many bits the right results of the failing cases are worth, or of what is `missed` of them: so much takes a hit."""
+    bits = 0.0
+    for record, result in zip(exercise.cases, results, strict=True):
+        if not result.passed:
+            got = values(result.observation) if missed else {}
+            bits += sum(worth(want) for path, want in values(record.expected).items() if not _right(want, got.get(path)))
+    return bits
+
+
+def _right(want: object, got: object) -> bool:
+    kinds = {value.dtype.kind for value in (want, got) if isinstance(value, np.ndarray)}
+    return len(kinds) == 1 and same_value(want, got, NEARLY)
+
+
+def worth(value: object) -> float:
+    """How many bits an array is worth, roughly; 0 for what is none."""
+    if not isinstance(value, np.ndarray):
+        return 0.0
+    if value.dtype.kind == "b":
+        return value.size / 3
+    numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))
+    places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # few numbers: where they are says more than what they are
+    whole = numbers[:8] == np.round(numbers[:8])
+    return places + float(np.where(whole, np.log2(1 + np.abs(numbers[:8])), 18.0).sum())
+
+
+def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """Two mistakes, of which each explains some of the failing cases and none is contradicted by the others."""
+    useful = {}
+    for known in exercise.known:
+        hit = {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}
+        if hit:
+            useful[known.id] = (known, hit)
+    failing = {i for i, (_, result) in enumerate(cases) if not result.passed}
+    fits = []
+    for (one, hit_one), (two, hit_two) in itertools.combinations(useful.values(), 2):
+        touched = {i for i, (record, _) in enumerate(cases) if one.id in record.mistakes or two.id in record.mistakes}
+        if hit_one | hit_two == failing == touched:
+            fits.append((one, two))
+    if len(fits) != 1:
+        return None
+    one, two = fits[0]
+    apart = not any(one.id in record.mistakes and two.id in record.mistakes for record, _ in cases)
+    return named(cases, one, two, certain=apart)
+
+
+def most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """A known mistake that explains more than half of what fails: never for certain. Sizes that do not fit explain nothing."""
+    failing = sum(not result.passed for _, result in cases)
+    best: tuple[int, Known] | None = None
+    for known in exercise.known:
+        shown = [case for case in cases if _shows(known.id, case, exercise.tolerance)]
+        explained = sum(_own_exception([case], known) for case in shown)
+        if 2 * explained > failing and (best is None or explained > best[0]):
+            best = (explained, known)
+    return named(cases, best[1], certain=False) if best else None
+
+
+def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance) -> bool:
+    """Whether the mistake `name` does in every case just what was seen."""
+    shown = 0
+    for record, result in cases:
+        mistake = record.mistakes.get(name)
+        if not (result.passed if mistake is None else same_in(record, mistake, result.observation, tolerance)):
+            return False
+        shown += mistake is not None
+    return shown > 0
+
+
+def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
+    record, result = case
+    return not result.passed and name in record.mistakes and same_in(record, record.mistakes[name], result.observation, tolerance)
+
+
+def named(cases: Sequence[Case], *names: Known | NearSlip, certain: bool = True) -> Diagnosis:
+    """The diagnosis that these mistakes were made."""
+    # other mistakes can end in the same exception: a name that rests on exceptions alone is certain only where they are its own
+    raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
+    sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
+    # many a number does, within the cases, what another one does: beside a second mistake it is a guess
+    sure = sure and not (len(names) > 1 and any(_is_number(known) for known in names))
+    return Diagnosis((Matched(names, manner_of(cases) if sure else Manner.HEDGED),), names, sure)
+
+
+def _is_number(known: Known | NearSlip) -> bool:
+    """Whether a mistake is a slip that writes one number for another."""
+    return isinstance(known, NearSlip) and plain_slip(known.what).key == "slip.number"
+
+
+def manner_of(cases: Sequence[Case]) -> Manner:
+    """How mistakes are told that are certain: what comes out is known, and not how it was written."""
+    seen = [result.observation for _, result in cases if not result.passed]
+    if all(one.failure is not None for one in seen):
+        return Manner.STOPS
+    estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
+    return Manner.NUMBER if estimated and all(one.value is None or one.value.is_number for one in seen) else Manner.RESULT
+
+
+def _own_exception(cases: Sequence[Case], known: Known | NearSlip) -> bool:
+    """Whether what is raised can come from this mistake only: no sizes that do not fit, and no other mistake that raises it."""
+    for record, result in cases:
+        seen = result.observation.failure
+        if result.passed or seen is None:
+            continue
+        raisers = {name: other.failure for name, other in record.mistakes.items() if _same_reason(other.failure, seen)}
+        if not seen.message or {name.partition("#")[0] for name in raisers} != {known.id}:
+            return False
+        if seen.type == "MemoryError":
+            if not any(failure is not None and _as_much(failure.message, seen.message) for failure in raisers.values()):
+                return False
+        elif (slip := python_errors.raised(seen)) is not None and not slip.plain:
+            return False
+    return True
+
+
+def _same_reason(one: Failure | None, two: Failure) -> bool:
+    return one is not None and one.type == two.type and reason(one.message) == reason(two.message)
+
+
+def _as_much(one: str, two: str) -> bool:
+    """Whether two messages tell of the same amount of memory; in single precision it is the half."""
+    sizes = [re.search(r"\d+", text) for text in (one, two)]
+    if sizes[0] is None or sizes[1] is None:
+        return False
+    ratio = int(sizes[0][0]) / max(1, int(sizes[1][0]))
+    return min(abs(ratio - 1), abs(ratio - 2)) < 0.05

@@ -1,0 +1,220 @@
+"""Explanations in parts: for each output, for each gradient, two factors at once, a known mistake and something beyond it.
+
+In: an exercise and the judged cases, none of which raised. Out: a `Diagnosis`, or None.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from autograder.diagnosis.finding import Beyond, Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched
+from autograder.diagnosis.known_mistakes import SURE, evidence, manner_of, named, worth
+from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
+from autograder.diagnosis.relations.same_array import sizes
+from autograder.diagnosis.relations.simple import relations
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import close
+from autograder.judging.observation import Observation
+from autograder.judging.records import CaseRecord, ExerciseRecord, Known
+from autograder.judging.values import Array
+
+ENOUGH = 4  # that many entries cannot agree by chance
+PLACES = {"relation.transposed", "relation.backwards", "relation.rolled", "relation.only.first", "relation.only.last"}
+RELATIONS = 60  # so many are tried, about
+VAGUE = {  # these say little: where a name is looked for they do not count
+    "relation.one_factor", "relation.one_summand", "relation.elsewhere", "relation.factor_each", "relation.summand_each",
+    "relation.one_number", "relation.same",
+}  # fmt: skip
+
+
+def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = False) -> Diagnosis | None:
+    """A known mistake or a relation for each wrong part of the result; gradients only where all parts are right."""
+    parts: list[tuple[str, Known | Fact]] = []
+    paths = dict.fromkeys(path for record, _ in cases for path in values(record.expected))
+    wrong_paths = [path for path in paths if any(wrong_at(path, case, exercise.tolerance) for case in cases)]
+    for path in wrong_paths:
+        part = _part(exercise, path, cases, vague)
+        if part is None:
+            return None
+        parts.append((path, part))
+    if not parts:
+        return _gradient(exercise, cases)
+    names = list(dict.fromkeys(part for _, part in parts if isinstance(part, Known)))
+    single = len(paths) == 1
+    sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
+    said: list[Finding] = []
+    for part in dict.fromkeys(part for _, part in parts):
+        at = tuple(path for path, other in parts if other == part)
+        whole = single or len(at) == len(paths)
+        if whole and isinstance(part, Known):
+            said.append(Matched((part,), manner_of(cases) if sure else Manner.HEDGED))
+        else:
+            said.append(InOutputs(() if whole else at, part, sure))
+    return Diagnosis(tuple(said), tuple(names), certain=sure)
+
+
+def _worth(cases: Sequence[Case], paths: Sequence[str]) -> float:
+    """How many bits the parts of the result at `paths` are worth: a count or two are met by chance."""
+    seen = [values(result.observation) for _, result in cases if not result.passed]
+    return sum(worth(found.get(path)) for found in seen for path in paths)
+
+
+def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case], vague: bool) -> Known | Fact | None:
+    """What explains the part of the result at `path` in every case in which it is wrong."""
+    wrong = [case for case in cases if wrong_at(path, case, exercise.tolerance)]
+    many_paths = len(values(cases[0][0].expected)) > 1
+    if many_paths:  # for a single output the whole was compared before
+        for known in exercise.known:
+            if all(_known_at(known.id, path, case, exercise.tolerance) for case in cases):
+                return known
+    if many_paths and sum(worth(values(result.observation).get(path)) for _, result in wrong) < SURE:
+        return None  # a small number is many a number times 2
+    return _common(
+        [
+            _related(values(record.expected).get(path), values(result.observation).get(path), record, exercise)
+            for record, result in wrong
+        ],
+        vague=vague,
+    )
+
+
+def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
+    """Whether the mistake gives at `path` just what was seen, where it is wrong and where it is right."""
+    mistake, got = case[0].mistakes.get(name, case[0].expected), values(case[1].observation)
+    if path not in got:
+        return path not in values(mistake)
+    would = values(mistake)
+    return path in would and same_value(would[path], got[path], tolerance)
+
+
+def _related(want: object, got: object, record: CaseRecord, exercise: ExerciseRecord) -> Iterator[Fact]:
+    codes = bool(exercise.behaviour)  # numbers that stand for what a design does have no factors and no neighbours
+    if isinstance(want, np.ndarray) and isinstance(got, np.ndarray) and not codes:
+        yield from relations(got, want, sizes(record.probe.inputs), exercise.tolerance)
+
+
+def _common(each: Sequence[Iterator[Fact]], *, vague: bool) -> Fact | None:
+    """The first relation of the first case that holds in all of them; one that says little only where it is asked for."""
+    if not each:
+        return None
+    first, *others = each
+    left = [relation for relation in dict.fromkeys(first) if vague or relation.key not in VAGUE]
+    for other in others:
+        if not left:
+            break
+        found = set(other)
+        left = [relation for relation in left if relation in found]
+    return left[0] if left else None
+
+
+def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+    """All values are right: what is it with the gradients?"""
+    names = dict.fromkeys(name for record, _ in cases for name in record.expected.grads)
+    said: list[Finding] = []
+    for name in names:
+        pairs = [(record.expected.grads.get(name), result.observation.grads.get(name), record) for record, result in cases]
+        both = [(want, got, record) for want, got, record in pairs if want is not None and got is not None]
+        if len(both) < sum(want is not None for want, _, _ in pairs):
+            return None  # none arrives: the message says so
+        wrong = [(want, got, record) for want, got, record in both if not same_value(want, got, exercise.tolerance)]
+        if not wrong:
+            continue
+        relation = _common([_related(want, got, record, exercise) for want, got, record in wrong], vague=True)
+        if relation is None:
+            return None
+        said.append(InGradient(name, relation))
+    return Diagnosis(tuple(said)) if said else None
+
+
+def _arrays(seen: Observation) -> list[Array] | None:
+    found = list(values(seen).values())
+    if not found or not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiu" for value in found):
+        return None
+    return [np.asarray(value, dtype=np.float64) for value in found]
+
+
+def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | None:
+    """Two mistakes that each change a factor (or a summand): together they change both."""
+    rows = []
+    for record, result in failing:
+        want, got = _arrays(record.expected), _arrays(result.observation)
+        if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
+            return None
+        if not any(a.any() for a in got):
+            return None  # nothing but zeros is the sum, and the product, of many a thing
+        options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
+        shapes = [a.shape for a in want]
+        fitting = {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}
+        rows.append((want, got, {name: a for name, a in fitting.items() if not _same(a, want, exercise.tolerance)}))
+    common = [known for known in exercise.known if all(known.id in options for _, _, options in rows)]
+    if sum(a.size for want, _, _ in rows for a in want) < ENOUGH and len(rows) < 2:
+        return None
+    fits = []
+    for one, two in itertools.combinations_with_replacement(common, 2):
+        if one is not two and (
+            _all(rows, one, two, np.multiply, exercise.tolerance) or _all(rows, one, two, np.add, exercise.tolerance)
+        ):
+            fits.append((one, two))
+    if len(fits) != 1:
+        return None
+    return named(failing, *fits[0])
+
+
+def _same(one: Sequence[Array], two: Sequence[Array], tolerance: Tolerance) -> bool:
+    """Whether all values are the same: a mistake that only changes its input is a factor 1 of everything."""
+    return all(bool(close(a, b, tolerance).all()) for a, b in zip(one, two, strict=True))
+
+
+def _all(
+    rows: Sequence[tuple[list[Array], list[Array], dict[str, list[Array]]]],
+    one: Known,
+    two: Known,
+    join: np.ufunc,
+    tolerance: Tolerance,
+) -> bool:
+    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
+    with np.errstate(all="ignore"):
+        return all(
+            bool(close(join(a, b), join(g, w), wide).all())
+            and bool(np.isfinite(join(g, w)).all())
+            and not (join is np.add and _twice_the_same(w, a, b, wide))
+            for want, got, options in rows
+            for w, g, a, b in zip(want, got, options[one.id], options[two.id], strict=True)
+        )
+
+
+def _twice_the_same(want: Array, one: Array, two: Array, tolerance: Tolerance) -> bool:
+    """Whether both mistakes take the same summand away somewhere: nobody can do that twice."""
+    touched = ~close(want, one, tolerance) & ~close(want, two, tolerance)
+    return bool((touched & close(one, two, tolerance)).any())
+
+
+def mistake_and_relation(exercise: ExerciseRecord, cases: Sequence[Case], tolerance: Tolerance) -> Diagnosis | None:
+    """A known mistake, and beyond it a simple relation to what it does: certain where that is a matter of places alone."""
+    fits: list[tuple[Known, Fact]] = []
+    failing = [case for case in cases if not case[1].passed]
+    for known in exercise.known:
+        each = []
+        if any(result.passed and known.id in record.mistakes for record, result in cases):
+            continue
+        for record, result in failing:
+            mistake = record.mistakes.get(known.id)
+            would, got = (values(mistake) if mistake else {}), values(result.observation)
+            if len(would) != 1 or len(got) != 1:
+                break
+            (want,), (seen,) = would.values(), got.values()
+            if not isinstance(want, np.ndarray) or want.size < ENOUGH:
+                break
+            each.append(_related(want, seen, record, exercise))
+        if len(each) != len(failing):
+            continue
+        relation = _common(each, vague=False)
+        if relation is not None:
+            fits.append((known, relation))
+    if len(fits) != 1:
+        return None
+    known, relation = fits[0]
+    sure = relation.key in PLACES and evidence(failing) - math.log2(RELATIONS * len(exercise.known)) >= SURE
+    return Diagnosis((Beyond(known, relation, sure),), (known,), sure)

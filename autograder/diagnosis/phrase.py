@@ -1,0 +1,277 @@
+"""Turn findings into words. The only module of the diagnosis that makes sentences, from the catalogue, as the last step.
+
+In: facts and findings. Out: text in the small markup that `panel` renders. Nothing reads the text again. The sentences of a
+course's own mistakes come as their author wrote them; here they are shortened where two are told at once.
+"""
+
+import math
+import re
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from autograder.diagnosis.finding import (
+    Added,
+    Also,
+    Beyond,
+    Departed,
+    Diagnosis,
+    Fact,
+    Finding,
+    InGradient,
+    InOutputs,
+    Manner,
+    Matched,
+    Mistake,
+    Quoted,
+    Remark,
+    Repaired,
+)
+from autograder.diagnosis.sentences import ENGLISH
+from autograder.judging.records import Known, NearSlip
+from autograder.mutants.source import plain_slip
+
+_words: ContextVar[Mapping[str, str]] = ContextVar("words", default=ENGLISH)
+_CONSTANTS = {math.pi: "π", math.log(2): "ln 2", math.sqrt(2): "√2", 2.0**20: "2^20", 2.0**30: "2^30"}
+
+
+@contextmanager
+def translated(catalogue: Mapping[str, str]) -> Iterator[None]:
+    """Say everything in another language for a while."""
+    token = _words.set(catalogue)
+    try:
+        yield
+    finally:
+        _words.reset(token)
+
+
+def say(fact: Fact, **more: object) -> str:
+    """Say a fact; `more` fills gaps that the fact itself leaves open.
+
+    >>> from autograder.diagnosis.finding import fact
+    >>> say(fact("relation.times", amount=fact("amount.root", of=fact("size.number", name="d"))))
+    'is the square root of `d` times the right one'
+    """
+    return _fill(_words.get()[_numbered(fact.key, fact)], {**dict(fact.values), **more})
+
+
+def _numbered(key: str, fact: Fact) -> str:
+    """The key, or that of a sentence for a `count` of one, where the catalogue has it."""
+    return f"{key}.one" if dict(fact.values).get("count") == 1 and f"{key}.one" in _words.get() else key
+
+
+def say_of_mistake(relation: Fact) -> str:
+    """Say how a result comes from what a mistake gives, instead of from the right one."""
+    words = _words.get()
+    return say(relation, right_one=words["right_one.of_mistake"], correct=words["correct.of_mistake"])
+
+
+def next_step(fact: Fact) -> str:
+    """What to do next about a fact, or ""."""
+    return _fill(_words.get().get(_numbered(f"{fact.key}.fix", fact), ""), dict(fact.values))
+
+
+def text_of(note: str | Fact) -> str:
+    """Say a fact, and leave a text from outside as it is."""
+    return say(note) if isinstance(note, Fact) else note
+
+
+def clause(mistake: Mistake) -> str:
+    """Say a mistake so that it completes "You …"."""
+    return mistake.says if isinstance(mistake, Known) else say(_fact_of(mistake))
+
+
+def clauses(mistakes: Sequence[Mistake]) -> str:
+    """Say mistakes so that together they complete "You …"."""
+    return _joined(mistakes, brief=False)
+
+
+def briefly(mistake: Mistake) -> str:
+    """Say what was done, without what comes of it and what is right: beside a second mistake that may be something else.
+
+    >>> briefly(Known("x", "left out the factor 1/2: your scores are the squares of the right ones", ""))
+    'left out the factor 1/2'
+    >>> briefly(Known("x", "got the values right, and returned the weights with one head axis", ""))
+    'returned the weights with one head axis'
+    """
+    if not isinstance(mistake, Known):
+        return say(_shortened(_fact_of(mistake)))
+    shown = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), mistake.says)
+    begin, end = (re.compile(_words.get()[key]) for key in ("author.right_before", "author.consequence"))
+    right, after = begin.match(shown), end.search(shown)
+    return mistake.says[right.end() if right else 0 : after.start() if after else None]
+
+
+_QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\([^()]*\)|[“\"][^”\"]*[”\"]")  # in these, signs end nothing
+
+
+def _fact_of(mistake: NearSlip | Fact) -> Fact:
+    return mistake.what if isinstance(mistake, NearSlip) else mistake
+
+
+def _shortened(told: Fact) -> Fact:
+    """The fact, and those within it, by the shorter of two sentences where the catalogue has two."""
+    values = tuple((name, _shortened(value) if isinstance(value, Fact) else value) for name, value in told.values)
+    return Fact(f"{told.key}.brief" if f"{told.key}.brief" in _words.get() else told.key, values)
+
+
+def headline_of(diagnosis: Diagnosis) -> str:
+    """Say what was found."""
+    return _headline(diagnosis.findings)
+
+
+def advice_of(diagnosis: Diagnosis) -> str:
+    """Say what to do next; two findings with the same next step have it once."""
+    return " ".join(dict.fromkeys(step for finding in diagnosis.findings for step in _steps(finding) if step))
+
+
+def change_of(diagnosis: Diagnosis) -> str:
+    """Say which change of the learner's code passes the checks, for who asks; else ""."""
+    edits = [edit for finding in diagnosis.findings if isinstance(finding, Repaired) for edit in finding.edits]
+    words = _words.get()
+    return " ".join(_fill(words[f"{edit.key}.change"], dict(edit.values)) for edit in edits if f"{edit.key}.change" in words)
+
+
+def _headline(findings: Sequence[Finding]) -> str:
+    return " ".join(filter(None, map(_sentence, findings)))
+
+
+def _sentence(finding: Finding) -> str:
+    match finding:
+        case Matched():
+            return _matched(finding)
+        case Also(Fact("exact.raised") as raised):
+            return _word("also.raised", told=say(raised))
+        case Also(mistake):
+            return _word("also", told=clause(mistake))
+        case Remark(sentence):
+            return say(sentence) if sentence is not None else ""
+        case InOutputs(paths, what, sure):
+            return _in_outputs(paths, what, sure)
+        case InGradient(name, relation):
+            return _word("in_gradient", name=name, told=say(relation))
+        case Beyond(mistake, relation, sure):
+            return _word("beyond" if sure else "beyond.hedged", told=briefly(mistake), beside=say_of_mistake(relation))
+        case Repaired(edits, left):
+            told = _word("repaired.left", told=_joined(left, brief=True)) if left else ""
+            return " ".join(filter(None, [*map(say, edits[:1] if left else edits), told]))
+        case Departed(lines):
+            return say(Fact("departed", (("lines", lines),)))
+        case Added(findings):
+            return _word("also.beside", said=_headline(findings))
+        case Quoted():
+            return ""
+
+
+def _matched(finding: Matched) -> str:
+    told = _joined(finding.mistakes, brief=len(finding.mistakes) > 1)
+    if finding.either:
+        told += _word("lead.either", told=_word("join.or").join(map(briefly, finding.either)))
+    sentence = _word(_lead(finding), told=told)
+    return f"{sentence} {_word('lead.something_else')}" if finding.more else sentence
+
+
+def _lead(finding: Matched) -> str:
+    """The key of the sentence around mistakes: what was returned is seen, and needs no "as if"."""
+    seen = len(finding.mistakes) == 1 and _is_of_result(finding.mistakes[0])
+    return (Manner.DONE if seen and finding.manner in _AS_IF else finding.manner).value
+
+
+_AS_IF = (Manner.RESULT, Manner.NUMBER, Manner.STOPS)
+
+
+def _is_of_result(mistake: Mistake) -> bool:
+    if isinstance(mistake, Known):
+        return mistake.says.startswith(_word("author.returned"))
+    return isinstance(mistake, NearSlip) and plain_slip(mistake.what).key.startswith("slip.returned")
+
+
+def _joined(mistakes: Sequence[Mistake], *, brief: bool) -> str:
+    told = [briefly(mistake) if brief else clause(mistake) for mistake in mistakes]
+    return _word("join.and_you").join(dict.fromkeys(told))
+
+
+def _in_outputs(paths: Sequence[str], what: Mistake, sure: bool) -> str:
+    if not paths:
+        return _word("in_outputs.your_result", told=clause(what))
+    outputs = _word("join.and").join(_word("output", path=path) if path else _word("your_result") for path in paths)
+    key = "in_outputs.relation" if isinstance(what, Fact) else "in_outputs" if sure else "in_outputs.hedged"
+    return _word(key, outputs=_word("outputs", outputs=outputs), told=clause(what))
+
+
+def _steps(finding: Finding) -> Iterator[str]:
+    match finding:
+        case Matched(mistakes):
+            yield from (_step(mistake) for mistake in mistakes if len(mistakes) == 1 or not isinstance(mistake, NearSlip))
+        case Also(mistake):
+            yield _step(mistake)
+        case Remark(sentence, then):
+            yield from (next_step(fact) for fact in (sentence, *then) if fact is not None)
+        case InOutputs(_, what):
+            yield _step(what)
+        case InGradient(_, relation):
+            yield next_step(relation)
+        case Beyond(mistake, relation):
+            yield from (mistake.fix, next_step(relation))
+        case Repaired(edits, left):
+            yield from (_step(mistake) for mistake in left)
+            yield _word(f"repaired.{'not_enough' if left and len(edits) == 1 else 'one' if len(edits) == 1 else 'two'}.fix")
+        case Departed(_, seen):
+            yield from (say(seen) if seen is not None else "", _word("departed.fix"))
+        case Added(findings):
+            yield from (step for inner in findings for step in _steps(inner))
+        case Quoted(key, findings):
+            yield _word(key, said=_headline(findings))
+
+
+def _step(mistake: Mistake) -> str:
+    if isinstance(mistake, Fact):
+        return next_step(mistake["sentence"] if mistake.key == "exact.raised" else mistake)  # type: ignore[arg-type]  # a fact
+    return _word("unlisted.fix") if isinstance(mistake, NearSlip) else mistake.fix
+
+
+def _word(key: str, **values: object) -> str:
+    return _fill(_words.get()[key], values)
+
+
+def _fill(template: str, values: Mapping[str, object]) -> str:
+    return _Gaps().vformat(template, (), values)
+
+
+class _Gaps(string.Formatter):
+    """Fill gaps by what they hold: facts are said, tuples are joined as the gap asks."""
+
+    def get_value(self, key: int | str, args: object, kwargs: Mapping[str, object]) -> object:
+        if key in kwargs:
+            return kwargs[str(key)]
+        return _words.get()[str(key)]  # a word that depends on nothing
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        if format_spec == "question":  # what to ask about a fact, behind its sentence
+            asked = _words.get().get(f"{value.key}.question", "") if isinstance(value, Fact) else ""
+            return asked and f" {asked}"
+        text = say(value) if isinstance(value, Fact) else str(value)
+        if format_spec == "stop":  # text from outside may have one
+            return text if text.endswith(("?", "!", "…")) else f"{text.rstrip('.')}."
+        if format_spec == "article":
+            return f"{'an' if text[:1] in 'AEIOUaeio' else 'a'} {text}"
+        if isinstance(value, Fact) or format_spec == "tuple":
+            return text
+        if isinstance(value, tuple):
+            return _listed(value, format_spec)
+        if format_spec == "number" and isinstance(value, int | float):
+            return _CONSTANTS.get(value, f"{value:g}")
+        return str(format(value, format_spec))
+
+
+_QUOTES = {"code": ("join.list", "quote.code"), "code_and": ("join.and", "quote.code"), "cases": ("join.and", "quote.case")}
+_JOINS = {"list": "join.list", "and": "join.and", "or": "join.or_in"}
+
+
+def _listed(values: Sequence[object], how: str) -> str:
+    texts = [say(value) if isinstance(value, Fact) else str(value) for value in values]
+    if how in _JOINS:
+        return _word(_JOINS[how]).join(texts)
+    join, quote = _QUOTES[how]
+    return _word(join).join(text if text == "…" else _word(quote, text=text) for text in texts)

@@ -1,0 +1,199 @@
+"""Observations that apply to any wrong answer: when it is wrong and when not, and how its numbers lie beside the right ones.
+
+In: an exercise and the judged cases. Out: facts, the most telling first. They name no mistake: each is about what was returned,
+and a learner could check it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
+from autograder.diagnosis.outcome import right_outputs, same_value, values
+from autograder.diagnosis.relations.contrast import contrast
+from autograder.judging.behaviour import find
+from autograder.judging.exercise import Tolerance
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.values import Array, EncodedValue
+
+BY_HAND, STEP_BY_STEP = fact("advice.by_hand"), fact("advice.step_by_step")
+ONE_AT_A_TIME = fact("advice.one_at_a_time")  # of a design, nothing is computed on the way
+MOST_CALLS = 8  # of a longer sequence the first wrong call is not counted out
+SHORT = 4  # fewer entries are written out
+SLIGHTLY = 1e-3
+FEW = 6  # fewer entries are in order, or of one sign, by accident
+
+
+def described(exercise: ExerciseRecord, results: Sequence[CaseResult], place: Fact | None) -> Diagnosis | None:
+    """The facts as what a learner is told where no name is known; `place` is where the wrong entries lie."""
+    said = facts(exercise, results)
+    meant = meaning(exercise)
+    if place is None and not said and meant is None:
+        return None
+    first = fact("not_yet.place", place=place) if place else fact("not_yet.fact", said=said[0]) if said else fact("not_yet")
+    rest = said[:1] if place else said[1:2]
+    given = any(True for case in exercise.cases for _ in case.probe.inputs.leaves())
+    next_try = BY_HAND if given else ONE_AT_A_TIME if meant else STEP_BY_STEP
+    then = (*(fact("advice", said=each) for each in rest), *([meant] if meant else []), next_try)
+    return Diagnosis((Remark(first, then),))
+
+
+def meaning(exercise: ExerciseRecord) -> Fact | None:
+    """What is compared where that is not what was returned, in the words of the function that looks at it."""
+    if not exercise.behaviour:
+        return None
+    text = " ".join((find(exercise.behaviour).__doc__ or "").partition(">>>")[0].split())
+    return fact("advice.behaviour", text=text) if text else None
+
+
+def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]:
+    """The facts, none of which needs another."""
+    failing = [pair for pair in zip(exercise.cases, results, strict=True) if not pair[1].passed]
+    shown = [pair for pair in failing if pair[1].observation.failure is None and pair[0].expected.failure is None]
+    found = [said for said in (contrast(exercise.cases, results),) if said is not None]
+    if shown:
+        record, result = min(shown, key=lambda pair: (pair[1].edge > 0, pair[1].size))
+        if call := first_call(record, result, exercise.tolerance):
+            found.insert(0, call)
+        found += () if exercise.behaviour else _beside(record, result, exercise.tolerance)  # codes lie beside nothing
+    right, wrong = right_outputs(exercise, results)
+    if right and wrong:
+        found.append(fact("fact.outputs", count=len(right), right=tuple(right[:6]), wrong=tuple(wrong[:6])))
+    return found
+
+
+# ------------------------------------------------------------------------------------------ calls
+
+
+def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Fact | None:
+    """Which call of a class is the first that returns something wrong; None where it is no class, or the very first."""
+    given = record.probe.inputs.items()
+    if set(given) != {"init", "weights", "calls"}:
+        return None
+    calls = [call.entries or () for call in given["calls"].entries or ()]
+    want, got = values(record.expected), values(result.observation)
+    wrong = {
+        path.split("]")[0].strip("[") for path in want if path not in got or not same_value(want[path], got[path], tolerance)
+    }
+    places = sorted(int(place) for place in wrong if place.isdigit())
+    if not places or places[0] >= min(len(calls), MOST_CALLS):
+        return None
+    first = places[0]
+    told = [_call(call) for call in calls[: first + 1]]
+    before = told[:-1]
+    if not before:
+        if len(calls) == 1:
+            return None
+        key = "fact.calls.all" if len(places) == len(calls) else "fact.calls.some"
+        return fact(key, case=record.name, call=told[0])
+    return fact("fact.calls.later", case=record.name, before=tuple(dict.fromkeys(before)), number=first + 1, call=told[-1])
+
+
+def _call(call: Sequence[EncodedValue]) -> Fact:
+    method, arguments, attribute = str(call[0].content), call[1].items(), call[2].content
+    if method == "__kept__":
+        return fact("call.kept")
+    if attribute:
+        return fact("call.attribute", name=method)
+    return fact("call.method", name="obj" if method == "__call__" else method, arguments=", ".join(arguments))
+
+
+# ------------------------------------------------------------------------------------------ how
+
+
+def _beside(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Iterator[Fact]:
+    """How the wrong parts of a result lie beside the right ones."""
+    want, got = values(record.expected), values(result.observation)
+    for path, right in want.items():
+        mine = got.get(path)
+        if not isinstance(right, np.ndarray) or not isinstance(mine, np.ndarray) or right.shape != mine.shape:
+            continue
+        if same_value(right, mine, tolerance):
+            continue
+        where = fact("output", path=path) if len(want) > 1 else fact("your_result")
+        yield from (fact("fact.beside", case=record.name, where=where, said=said) for said in beside(mine, right, tolerance))
+        return
+
+
+def beside(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
+    """Facts about a wrong array beside the right one."""
+    if got.dtype.kind == "b" and want.dtype.kind == "b":
+        more, fewer = int((got & ~want).sum()), int((want & ~got).sum())
+        yield fact("beside.truth", count=more, fewer=fewer)
+        return
+    if got.dtype.kind not in "iuf" or want.dtype.kind not in "iuf" or want.size < 2:
+        return
+    a, b = want.astype(np.float64), got.astype(np.float64)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return
+    if np.ptp(b - a) < 1e-9 and np.ptp(a) > 1e-9:
+        yield fact("beside.large" if (b > a).all() else "beside.small", by=float(f"{abs(b - a).flat[0]:.4g}"))
+    elif np.ptp(b) == 0:
+        yield fact("beside.one_number", value=float(f"{b.flat[0]:.4g}"))
+    if want.size < SHORT:
+        yield fact("beside.written", got=_written(b), want=_written(a))
+        return
+    large = np.abs(a) > 1e-9
+    codes = want.dtype.kind != "f"  # whole numbers may stand for something, and have no sign that could be turned
+    if not codes and large.sum() >= FEW and (np.sign(b[large]) == -np.sign(a[large])).all():
+        yield fact("beside.sign")
+    wrong = np.abs(a - b) > tolerance.atol + tolerance.rtol * np.abs(a)
+    if 2 * wrong.sum() > wrong.size:
+        yield from _as_a_function(a, b)
+    sums = a.sum(axis=-1)
+    if a.ndim and a.shape[-1] > 1 and np.allclose(sums, sums.flat[0], rtol=1e-5, atol=1e-6):
+        mine = b.sum(axis=-1)
+        if np.allclose(mine, sums, rtol=1e-4, atol=1e-5):
+            yield fact("beside.sums", sum=float(f"{sums.flat[0]:.3g}"))
+    if wrong.any() and not wrong.all():
+        yield from _places(wrong)
+    size = np.abs(b[large]) / np.abs(a[large]) if large.any() else np.ones(1)
+    if np.ptp(size) < 1e-4 * size.max() and wrong.all():
+        yield fact("beside.times", factor=float(f"{size[0]:.3g}"))
+    elif size.min() > 1 + SLIGHTLY and wrong.all():
+        yield fact("beside.factors.large", least=float(f"{size.min():.3g}"), most=float(f"{size.max():.3g}"))
+    elif size.max() < 1 - SLIGHTLY and wrong.all():
+        yield fact("beside.factors.small", least=float(f"{size.min():.2g}"), most=float(f"{size.max():.2g}"))
+    elif want.size <= 9:
+        yield fact("beside.written", got=_written(b), want=_written(a))
+    else:
+        yield fact("beside.mixed", wrong=int(wrong.sum()), of=wrong.size)
+
+
+def _written(array: Array) -> str:
+    return np.array2string(array, precision=3, separator=", ", suppress_small=True).replace("\n", "")
+
+
+def _as_a_function(want: Array, got: Array) -> Iterator[Fact]:
+    """Whether each entry follows from the right one alone: by a power, or in their order."""
+    a, b = want.ravel(), got.ravel()
+    if len(np.unique(a.round(9))) < FEW:
+        return
+    if (a != 0).all() and (b != 0).all():
+        power, factor = np.polyfit(np.log(np.abs(a)), np.log(np.abs(b)), 1)
+        if np.allclose(power * np.log(np.abs(a)) + factor, np.log(np.abs(b)), rtol=1e-4, atol=1e-4) and abs(power - 1) > 1e-3:
+            yield fact("beside.power", power=float(f"{power:.3g}"), factor=float(f"{np.exp(factor):.3g}"))
+            return
+    order = np.argsort(a, kind="stable")
+    steps = np.diff(b[order])[np.diff(a[order]) > 1e-9]
+    if (steps > 0).all():
+        yield fact("beside.right_order")
+    elif (steps < 0).all():
+        yield fact("beside.opposite_order")
+
+
+def _places(wrong: Array) -> Iterator[Fact]:
+    """Along which axis whole rows are right, and which."""
+    for axis in range(-1, -wrong.ndim - 1, -1):
+        others = tuple(other for other in range(wrong.ndim) if other != axis % wrong.ndim)
+        hit: Any = wrong.any(axis=others) if others else wrong
+        if hit.any() and not hit.all():
+            kind = "entry" if wrong.ndim == 1 else {-1: "column", -2: "row"}.get(axis, "index")
+            yield fact("beside.places", right=_few(np.flatnonzero(~hit), kind, axis), wrong=_few(np.flatnonzero(hit), kind, axis))
+            return
+
+
+def _few(indices: Array, kind: str, axis: int) -> Fact:
+    shown = ", ".join(str(int(index)) for index in indices[:6]) + (", …" if len(indices) > 6 else "")
+    return fact(f"places.{kind}", count=len(indices), indices=shown, axis=axis)

@@ -1,0 +1,51 @@
+"""When two arrays count as the same, and the sizes that a factor may be called by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograder.diagnosis.finding import Fact, fact
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import close
+from autograder.judging.values import Array, ArrayNode, EncodedValue
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number that the inputs of a case hold, and what it is."""
+
+    what: Fact
+    value: float
+
+
+def sizes(inputs: EncodedValue) -> tuple[Size, ...]:
+    """The lengths of the axes of a case's inputs and the positive numbers among them, each under its name."""
+    found: dict[Fact, float] = {}
+    for path, leaf in inputs.leaves():
+        name = _name(path)
+        if isinstance(leaf, ArrayNode):
+            shape = leaf.content.shape
+            for axis, length in enumerate(shape):
+                found.setdefault(fact("size.axis", axis=axis - len(shape), name=name), float(length))
+        elif leaf.is_number and 0 < leaf.content < np.inf:
+            found.setdefault(fact("size.number", name=name), float(leaf.content))
+    return tuple(Size(what, value) for what, value in found.items() if value != 1)
+
+
+def _name(path: str) -> str:
+    words = [part.strip("'\"") for part in path.strip("[]").split("][")]
+    named = [word for word in words if not word.isdigit() and word not in ("init", "weights", "calls")]
+    return named[-1] if named else path
+
+
+def near(a: Array, b: Array, tolerance: Tolerance) -> bool:
+    """Whether all entries agree; a relation adds an operation or two, so it is given ten times the tolerance."""
+    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
+    return a.shape == b.shape and bool(close(a, b, wide).all())
+
+
+def leaves(value: EncodedValue) -> Mapping[str, Any]:
+    """Each leaf of a value by its path: an array, a number, a word."""
+    return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in value.leaves()}

@@ -1,0 +1,50 @@
+"""The text of a learner's answer as syntax trees: of the cell that it was written in, and of the helpers in that cell.
+
+In: a function or class. Out: a `Source` whose nodes have the line numbers of the cell; or None where there is no text.
+"""
+
+import ast
+import linecache
+from types import FunctionType
+from typing import Any
+
+from autograder.mutants.source import Bare, Source
+
+
+def written(answer: Any) -> Source | None:
+    """The trees of `answer` and of the functions of its cell that it names, itself or through others."""
+    if not isinstance(answer, FunctionType | type):
+        return None
+    first = _first_code(answer)
+    if first is None or hasattr(answer, "__wrapped__"):
+        return None
+    try:
+        cell = ast.parse("".join(linecache.getlines(first.__code__.co_filename)))
+    except (SyntaxError, ValueError):
+        return None
+    kind = ast.ClassDef if isinstance(answer, type) else ast.FunctionDef
+    defined = {node.name: node for node in cell.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    tree = defined.get(answer.__name__)
+    if not isinstance(tree, kind) or (isinstance(answer, FunctionType) and not _is_it(tree, answer)):
+        return None
+    trees: dict[str, ast.stmt] = {}
+    waiting = [answer.__name__]
+    while waiting:
+        name = waiting.pop(0)
+        if name not in trees:
+            trees[name] = Bare().visit(defined[name])
+            named = (node.id for node in ast.walk(trees[name]) if isinstance(node, ast.Name))
+            waiting += [other for other in dict.fromkeys(named) if other in defined]
+    return Source(answer.__name__, trees, dict(first.__globals__), {})
+
+
+def _first_code(answer: Any) -> FunctionType | None:
+    """The function itself, or the first method of a class; None where it has names of an outer function."""
+    found = [answer] if isinstance(answer, FunctionType) else [m for m in vars(answer).values() if isinstance(m, FunctionType)]
+    return found[0] if found and not set(found[0].__code__.co_freevars) - {"__class__"} else None
+
+
+def _is_it(tree: ast.FunctionDef | ast.ClassDef, answer: FunctionType) -> bool:
+    """Whether the definition is that of the function, and not of a later one of the same name."""
+    lines = {tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)}
+    return answer.__code__.co_firstlineno in lines

@@ -1,0 +1,107 @@
+"""Describe a change of the learner's code: what it says now, in which line, and what passes the checks in its place.
+
+In: the code and the changes that mend it. Out: a `Diagnosis`.
+"""
+
+import ast
+import copy
+import difflib
+from collections.abc import Sequence
+
+from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Repaired, fact
+from autograder.judging.records import UNLISTED
+from autograder.mutants.source import LONG, Edit, Source, applied
+
+
+def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
+    """What the changes say of the code; `left` is what is known of it when the first of them is made."""
+    if len(changes) == 2 and _place(source, changes[0]) is _place(source, changes[1]):
+        changes, left = [(*changes[0], *changes[1])], None  # one line is quoted once, with both
+    edits = tuple(_says(source, change) for change in changes)
+    beyond: tuple[Mistake, ...] = left.known if left is not None else ()
+    if not beyond:
+        return Diagnosis((Repaired(edits),), edits[:1])
+    if len(edits) == 2 and beyond[0].id.startswith(UNLISTED):
+        return Diagnosis((Repaired(edits),), edits[:1])  # it would be told of the program of somebody else
+    return Diagnosis((Repaired(edits, beyond),), (edits[0], *(mistake for mistake in beyond if mistake.id != edits[0].id)))
+
+
+def _place(source: Source, change: Sequence[Edit]) -> object:
+    """The piece of code that is quoted for a change."""
+    place = _around(source.trees[change[0].function], change[0].node)
+    return object() if isinstance(place, ast.stmt) and not _short(place) else place
+
+
+def _says(source: Source, change: Sequence[Edit]) -> Fact:
+    """One change, which may be made in several places: all those in the piece of code that is quoted, and how many more."""
+    edit = change[0]
+    if isinstance(edit.node, ast.FunctionDef) and edit.what is not None:
+        return edit.what
+    tree = source.trees[edit.function]
+    node = _around(tree, edit.node)
+    if isinstance(node, ast.stmt) and not _short(node):
+        return _of_lines(tree, edit)
+    inside = {id(part) for part in ast.walk(node)}
+    here = [one for one in change if one.function == edit.function and id(one.node) in inside]
+    more = len(change) - len(here)
+    also = fact("repair.elsewhere", count=more) if more else ""
+    line = getattr(node, "lineno", getattr(tree, "lineno", 1))
+    before, after = _text(node), _text(applied(node, here))
+    if after in ("", "pass"):
+        return fact("repair.surplus", before=before, line=line, also=also)
+    return fact("repair.replaced", before=before, line=line, after=after, also=also)
+
+
+def _of_lines(tree: ast.stmt, edit: Edit) -> Fact:
+    """The lines that a change takes away, puts in, or exchanges."""
+    before, after = (ast.unparse(part).splitlines() for part in (tree, applied(tree, [edit])))
+    line = getattr(edit.node, "lineno", 1)
+    if sorted(before) == sorted(after):
+        first = next(number for number, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
+        return fact("repair.order", first=after[first].strip(), second=before[first].strip())
+    marked = list(difflib.ndiff(before, after))
+    new, gone = ([text[2:].strip() for text in marked if text.startswith(sign)] for sign in "+-")
+    if new == gone and len(new) == 1:
+        return fact("repair.loop_end", code=new[0], line=line)
+    if new and not gone:
+        return fact("repair.lacking", line=line, code=new[0])
+    if gone and (not new or gone[0].startswith(("if ", "elif ", "with ", "for ", "else"))):
+        return fact("repair.surplus_block", code=gone[0], line=line)
+    return fact("repair.block", before=gone[0] if gone else "…", line=line, after=new[0] if new else "…")
+
+
+def _around(tree: ast.stmt, node: ast.AST) -> ast.AST:
+    """The largest expression around a node that is short enough to be quoted."""
+    inside = {id(child): parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    best = node
+    while id(node) in inside:
+        node = inside[id(node)]
+        if isinstance(node, ast.stmt):
+            if isinstance(best, ast.expr | ast.stmt):
+                break
+            best = node
+            break
+        called = isinstance(node, ast.Call) and node.func is best  # a call is quoted with its brackets
+        if isinstance(node, ast.expr) and (called or len(ast.unparse(node)) <= LONG):
+            best = node
+        elif isinstance(node, ast.expr) and isinstance(best, ast.expr):
+            break
+    return best
+
+
+def _short(node: ast.stmt) -> bool:
+    return "\n" not in ast.unparse(node)
+
+
+def _text(node: ast.AST | list[ast.AST]) -> str:
+    parts = node if isinstance(node, list) else [node]
+    return "; ".join(ast.unparse(_Tidy().visit(copy.deepcopy(part))) for part in parts)
+
+
+class _Tidy(ast.NodeTransformer):
+    """Takes away a factor, or a divisor, of 1, which a change has left."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        is_one = isinstance(node.right, ast.Constant) and type(node.right.value) is int and node.right.value == 1
+        return node.left if is_one and isinstance(node.op, ast.Div | ast.Mult) else node

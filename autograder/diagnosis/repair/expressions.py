@@ -1,0 +1,77 @@
+"""What the changes are made of: the names at hand, and expressions built from parts.
+
+In: the trees of an answer and the inputs of a case. Out: `Names`; expressions with parts in the places of names.
+"""
+
+import ast
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autograder.judging.values import ArrayNode, EncodedValue
+from autograder.mutants.source import Change
+
+Put = tuple[int, Change]  # how rare it is to be needed (0: often), and what is done to a node
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names that a function may use: its parameters, of which some are numbers and some arrays, and what it stores."""
+
+    given: Sequence[str]
+    numbers: Sequence[str]
+    arrays: Sequence[str]
+    stored: Sequence[str]
+    torch: bool
+
+    def widths(self) -> list[ast.expr]:
+        """What a score may be divided by the root of: the last lengths of arrays, numbers, variables."""
+        last = [expression(f"{name}.shape[-1]") for name in self.arrays[:5]]
+        return last + [ast.Name(name, ast.Load()) for name in (*self.numbers[:4], *self.stored[:8])]
+
+
+def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
+    """The names of one function; parameters that are no inputs of the case count as arrays."""
+    given = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
+    stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    stored = [name for name in stored if name != "_"]  # it says that nobody reads it
+    numbers = [name for name, value in inputs.items().items() if isinstance(value.content, int | float)]
+    arrays = [name for name in dict.fromkeys(given) if name not in inputs.items() or isinstance(inputs.items()[name], ArrayNode)]
+    return Names(list(dict.fromkeys(given)), [n for n in numbers if n in given], arrays, list(dict.fromkeys(stored)), torch)
+
+
+def expression(text: str) -> ast.expr:
+    """The expression that the text is."""
+    return ast.parse(text, mode="eval").body
+
+
+class _Fill(ast.NodeTransformer):
+    def __init__(self, parts: dict[str, ast.expr]):
+        self.parts = parts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self.parts[node.id]) if node.id in self.parts else node
+
+
+def filled(text: str, **parts: ast.expr) -> ast.expr:
+    """The expression with parts in the places of names."""
+    made: ast.expr = _Fill(parts).visit(expression(text))
+    return made
+
+
+def plus(node: ast.expr, step: int) -> ast.expr:
+    """One more, or one less."""
+    return ast.BinOp(node, ast.Add() if step > 0 else ast.Sub(), ast.Constant(abs(step)))
+
+
+def exchanged(node: Any, one: int, two: int) -> Any:
+    """A list or tuple with two of its entries exchanged."""
+    parts = [*node.elts]
+    parts[one], parts[two] = parts[two], parts[one]
+    return type(node)(parts, ast.Load())
+
+
+def with_fields(node: Any, **new: Any) -> Any:
+    """The node with some of its fields replaced."""
+    return type(node)(**{name: new.get(name, getattr(node, name)) for name in node._fields if hasattr(node, name)})

@@ -1,0 +1,234 @@
+"""Where an answer leaves the right ones: the first steps whose numbers no right program has, though what goes into them has.
+
+In: the code of an answer, an exercise, and the judged cases. Out: `Step`s; or a `Diagnosis` without a name, or None. A step can
+be right in a way of its own: it is said where to begin to look, and not that the step is wrong. Steps from which a right value
+is made later are left out.
+"""
+
+import ast
+import contextlib
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autograder.diagnosis.finding import Departed, Diagnosis, Fact, fact
+from autograder.diagnosis.relations.facts import facts
+from autograder.diagnosis.repair.answer_source import written
+from autograder.judging.observation import Probe
+from autograder.judging.observe import bare, observe_within
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.values import Array
+from autograder.mutants.call_operators import called
+from autograder.mutants.source import Source
+from autograder.mutants.value_trace import Trail, given, inner, known, parents_of, walked
+
+RIGHT, FREE, OFF, NONE = "right", "free", "off", ""  # FREE: made of no input, so that it says nothing; NONE: no array
+LONGEST = 1.0  # seconds
+LITTLE = {"beside.written", "beside.mixed"}  # what is said of numbers that are to be seen anyway
+LONGER = 76  # of a longer line the beginning is quoted
+
+
+@dataclass(frozen=True)
+class Step:
+    """An expression with which it begins; `lines` are those of its statement, and of what it takes from no input."""
+
+    function: str
+    node: ast.expr
+    lines: frozenset[tuple[str, int]]
+
+
+def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """The first steps of an answer whose numbers no right program has, in the smallest case that shows any."""
+    source = written(answer)
+    if source is None:
+        return None
+    _, found = first_departures(exercise, source, results)
+    telling_facts = [said for said in facts(exercise, results) if not _is_little(said)]
+    return _said(source, found, telling_facts) if found else None
+
+
+def first_departures(
+    exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]
+) -> tuple[CaseRecord | None, list[Step]]:
+    """The smallest case in which an answer's numbers leave those of a right one, and where they do."""
+    for record in telling(exercise, results):
+        with contextlib.suppress(Exception):
+            if steps := departures(record, source):
+                return record, steps
+    return None, []
+
+
+def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[CaseRecord]:
+    """The smallest cases in which an answer returns something wrong; none where another one ends with an error."""
+    failing = [place for place, result in enumerate(results) if not result.passed]
+    if exercise.behaviour or any(results[place].observation.failure is not None for place in failing):
+        return []
+    failing.sort(key=lambda place: (results[place].edge > 0, results[place].size))
+    return [exercise.cases[place] for place in failing if len(exercise.cases[place].trail)][:3]
+
+
+def departures(record: CaseRecord, source: Source) -> list[Step]:
+    """The steps of a program with which its numbers leave those of the right ones in one case."""
+    right = np.concatenate([record.trail, *(row[None] for row in given(record.probe.inputs))])
+
+    def run(program: object) -> None:
+        observe_within(LONGEST, program, Probe(record.probe.inputs), how=bare)
+
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return _Way(source, walked(source, run), right).steps()
+
+
+@dataclass
+class _Way:
+    """The expressions of an answer as they were seen, and which of them have the numbers of a right program."""
+
+    source: Source
+    trail: Trail
+    right: Array
+    state: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes = [node for _, node in self.trail.nodes]
+        self.children = inner(self.trail.nodes)
+        self.around = parents_of(self.children)
+        self.made = self._assigned()
+        for place in range(len(self.nodes)):
+            self._judge(place, ())
+
+    def _assigned(self) -> dict[tuple[str, str], list[int]]:
+        """The places of the expressions that are stored under each name of each function."""
+        places = {id(node): place for place, node in enumerate(self.nodes)}
+        made: dict[tuple[str, str], list[int]] = {}
+        for function, tree in self.source.trees.items():
+            assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+            begun = {part.id for target in assigned for part in ast.walk(target) if isinstance(part, ast.Name)}
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.Assign | ast.AugAssign):
+                    continue
+                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in begun:
+                    continue  # an input that is changed is not made of what changes it
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                parts = [node.value] if id(node.value) in places else ast.walk(node.value)
+                found = [places[id(part)] for part in parts if id(part) in places]
+                for name in (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)):
+                    made.setdefault((function, name.id), []).extend(found)
+        return made
+
+    def _judge(self, place: int, above: tuple[int, ...]) -> str:
+        """What the values of an expression are; those of a name are free where all that is stored under it is."""
+        if place in self.state:
+            return self.state[place]
+        if place not in self.trail.seen:
+            return self.state.setdefault(place, NONE)
+        seen = self.trail.seen[place]
+        if seen.among(self.right) or seen.turned.among(self.right):
+            return self.state.setdefault(place, RIGHT)
+        if seen.same in (0.0, 1.0) or _is_made(self.nodes[place]):  # to be filled, or to count with
+            return self.state.setdefault(place, FREE)
+        if place in above:
+            return FREE  # it is made of itself
+        origins = self._origins(place)
+        inside = [self._judge(part, (*above, place)) for part in origins]
+        given_in = not origins and isinstance(self.nodes[place], ast.Name | ast.Attribute)
+        free = all(state in (FREE, NONE) for state in inside) and not given_in
+        return self.state.setdefault(place, FREE if free else OFF)
+
+    def _origins(self, place: int) -> list[int]:
+        """What a value is made of: the parts of the expression, or what is stored under the name."""
+        node = self.nodes[place]
+        if isinstance(node, ast.Name):
+            stored = self.made.get((self.trail.nodes[place][0], node.id), [])
+            return [origin for origin in stored if self._same(origin, place)] or stored
+        return self.children[place]
+
+    def _same(self, one: int, two: int) -> bool:
+        """Whether two expressions had the same values."""
+        seen = self.trail.seen
+        return one in seen and two in seen and known(seen[one].row[None], seen[two].row, 1e-9)
+
+    def steps(self) -> list[Step]:
+        """The expressions with which it begins, in the order in which they were seen."""
+        excused = self._excused()
+        found = []
+        for place, state in self.state.items():
+            if state != OFF or place in excused or isinstance(self.nodes[place], ast.Name):
+                continue
+            inside = {self.state.get(part, NONE) for part in self._origins(place)}
+            if RIGHT in inside and OFF not in inside:
+                found.append((self.trail.seen[place].first, place))
+        return [Step(*self.trail.nodes[place], self._lines(place)) for _, place in sorted(found)]
+
+    def _excused(self) -> set[int]:
+        """The expressions of which a right value is made later on."""
+        found: set[int] = set()
+        while True:
+            led = {place for place in range(len(self.nodes)) if self._leads(place, found)}
+            stored = {
+                origin for place in led | found if isinstance(self.nodes[place], ast.Name) for origin in self._origins(place)
+            }
+            new = found | led | stored
+            if new == found:
+                return found
+            found = new
+
+    def _leads(self, place: int, excused: set[int]) -> bool:
+        """Whether an expression around this one has a right value, or is excused."""
+        outer = self.around.get(place)
+        if outer is None or self.state.get(outer, NONE) == NONE:  # a length or a type of it says nothing of its numbers
+            return False
+        return self.state[outer] == RIGHT or outer in excused or self._leads(outer, excused)
+
+    def _lines(self, place: int) -> frozenset[tuple[str, int]]:
+        function, node = self.trail.nodes[place]
+        statement = statement_of(self.source.trees[function], node)
+        found = {(function, part.lineno) for part in ast.walk(statement) if hasattr(part, "lineno")}
+        waiting, looked = [place], set[int]()
+        while waiting:
+            one = waiting.pop()
+            looked.add(one)
+            if self.state.get(one) in (FREE, NONE):
+                found.add((self.trail.nodes[one][0], self.nodes[one].lineno))
+            within = [*self._origins(one), *self.children[one]]
+            waiting += [each for each in within if each not in looked and self.state.get(each) in (FREE, NONE)]
+        return frozenset(found)
+
+
+def _is_made(node: ast.AST) -> bool:
+    """Whether an array is made anew, whatever stands in it."""
+    return isinstance(node, ast.Call) and called(node).removesuffix("_like").removeprefix("new_") in (
+        "empty",
+        "zeros",
+        "ones",
+        "full",
+    )
+
+
+def statement_of(tree: ast.stmt, step: ast.AST) -> ast.AST:
+    """The smallest statement that an expression is in, if that is no block; else the expression."""
+    kinds = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
+    return next(
+        (node for node in ast.walk(tree) if isinstance(node, kinds) and any(part is step for part in ast.walk(node))), step
+    )
+
+
+def _is_little(said: Fact) -> bool:
+    of = said["said"] if said.key == "fact.beside" else said
+    return isinstance(of, Fact) and of.key in LITTLE
+
+
+def _said(source: Source, steps: Sequence[Step], seen: Sequence[Fact]) -> Diagnosis:
+    lines: dict[int, Fact] = {}
+    for step in steps:
+        whole, at = _short(statement_of(source.trees[step.function], step.node)), _short(step.node)
+        key, line = ("line.whole" if whole.endswith(at) else "line.part"), step.node.lineno
+        lines.setdefault(line, fact(key, line=line, code=whole, part=at))
+    return Diagnosis((Departed(tuple(lines.values())[:2], seen[0] if seen else None),))
+
+
+def _short(step: ast.AST) -> str:
+    text = ast.unparse(step).splitlines()[0]
+    return text if len(text) <= LONGER else f"{text[: LONGER - 2]}…"

@@ -1,0 +1,184 @@
+"""Small changes that put something in: what a learner has forgotten cannot be found by leaving things out.
+
+In: the trees of an answer, and the inputs of a case. Out: `Edit`s, beside those of `mutants.operators`: an axis kept, a matrix
+transposed, a root taken, a copy made, two steps exchanged. What does not fit the code raises when tried, and is no change.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.repair.calls import of_call
+from autograder.diagnosis.repair.class_members import of_members
+from autograder.diagnosis.repair.expressions import Names, Put, exchanged, expression, filled, names_of, plus, with_fields
+from autograder.diagnosis.repair.operations import of_operand, of_operation
+from autograder.judging.values import EncodedValue
+from autograder.mutants.operators import edits
+from autograder.mutants.source import Edit, Source, plain_slip
+
+
+def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
+    """Every small change of the code, the most likely first."""
+    found = [edit for edit in edits(source) if not _strange(edit)]
+    nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
+    torch = any(isinstance(node, ast.Name) and node.id in ("torch", "F", "Tensor", "nn") for node in nodes)
+    torch = torch or any(isinstance(node, ast.Attribute) and node.attr == "mT" for node in nodes)
+    torch = torch or any(leaf.kind == "tensor" for leaf in inputs.flat())
+    for name, tree in source.trees.items():
+        names = names_of(tree, inputs, torch)
+        inside = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        for node in ast.walk(tree):
+            found += [Edit(name, node, change, None, rank) for rank, change in _of(node, inside, names)]
+        found += [Edit(name, method, change, None, rank) for method, rank, change in of_members(tree)]
+        for one, two in _alike(names):
+            what = fact("repair.swapped", one=one, two=two)
+            found.append(Edit(name, tree, lambda n, one=one, two=two: _Swap(one, two).visit(_deep(n)), what, 2))
+    return sorted(found, key=lambda edit: edit.rank)
+
+
+def _strange(edit: Edit) -> bool:
+    """Whether the edit is one that a learner would not write: it stands for a slip, and mends none."""
+    key = plain_slip(edit.what).key if edit.what is not None else ""
+    return key in _STRANGE or (key.startswith("slip.slice") and key.endswith(".unbounded"))
+
+
+_STRANGE = ("slip.call.reshaped", "slip.call.causal", "slip.power.turned")
+
+
+def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put]:
+    above = inside.get(id(node))
+    if isinstance(node, ast.Call):
+        yield from of_call(node, names)
+    elif isinstance(node, ast.BinOp):
+        yield from of_operation(node, names)
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith(".shape") and isinstance(above, ast.BinOp):
+        yield 4, lambda n: ast.Constant(2)
+    elif isinstance(node, ast.Attribute) and node.attr == "T" and names.torch:
+        yield 0, lambda n: ast.Attribute(n.value, "mT", ast.Load())
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name | ast.BinOp) and isinstance(node.ctx, ast.Load):
+        for step in (1, -1):
+            yield 4, lambda n, step=step: ast.Subscript(n.value, plus(n.slice, step), n.ctx)
+    elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load) and 2 <= len(node.elts) <= 4:
+        if not isinstance(above, ast.Return):
+            for one in range(len(node.elts) - 1):
+                yield 2, lambda n, one=one: exchanged(n, one, one + 1)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        if abs(node.value) > 2 or isinstance(above, ast.BinOp | ast.Call):
+            for number in names.numbers:
+                yield 2 if node.value >= 1000 else 6, lambda n, number=number: ast.Name(number, ast.Load())
+    elif isinstance(node, ast.For) and len(node.body) > 1 and isinstance(node.body[-1], ast.Return):
+        yield 0, lambda n: [with_fields(n, body=n.body[:-1]), n.body[-1]]  # indented too far
+    elif isinstance(node, ast.With):
+        yield 1, lambda n: n.body
+    elif isinstance(node, ast.AugAssign):
+        yield 1, _by_a_new_one
+    elif isinstance(node, ast.Return) and node.value is not None:
+        yield from _of_result(node, names)
+    if isinstance(node, ast.Assign):
+        if isinstance(node.value, ast.Name) and node.value.id in names.given:
+            yield 1, lambda n: ast.Assign(n.targets, _copied(n.value, names.torch))
+        if len(names.stored) + len(names.arrays) <= 14:
+            for name in (*names.arrays, *names.stored):
+                yield 5, lambda n, name=name: ast.Assign(n.targets, filled("y * x", y=ast.Name(name, ast.Load()), x=n.value))
+    if isinstance(node, ast.Name | ast.Call | ast.Subscript) and above is not None and _is_read(node, above):
+        yield from of_operand(node, above, names)
+    if isinstance(node, ast.FunctionDef | ast.For | ast.If):
+        yield from _of_steps(node)
+    if isinstance(node, ast.FunctionDef):
+        for name in names.arrays[:6]:
+            yield 3, lambda n, name=name: with_fields(n, body=[_copy_of(name, names.torch), *n.body])
+
+
+def _is_read(node: ast.expr, above: ast.AST) -> bool:
+    """Whether a value is computed with, and not called or stored."""
+    loaded = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+    return (
+        loaded and isinstance(above, ast.BinOp | ast.Call | ast.Assign | ast.Return) and getattr(above, "func", None) is not node
+    )
+
+
+# ------------------------------------------------------------------------------------------ steps
+
+
+def _by_a_new_one(node: ast.AugAssign) -> ast.stmt:
+    """`x = x + y` for `x += y`, which changes an array that others hold."""
+    target: Any = node.target
+    read = ast.Name(target.id, ast.Load())  # of a part of an array there is no new one
+    return ast.Assign([target], ast.BinOp(read, node.op, node.value))
+
+
+def _copied(value: ast.expr, torch: bool) -> ast.expr:
+    return filled("x.clone()" if torch else "x.copy()", x=value)
+
+
+def _copy_of(name: str, torch: bool) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], _copied(ast.Name(name, ast.Load()), torch))
+
+
+_DONE = (
+    "x.mT", "x.T", "-x", "1 - x", "~x", "x[0]", "x[-1]", "x.squeeze(-2)", "x[..., None]", "x ** 0.5", "x ** 2",
+    "float(x)", "max(1, x)", "x + 1", "x - 1", "x[:, -1]",
+)  # fmt: skip
+
+
+def _of_result(node: ast.Return, names: Names) -> Iterator[Put]:
+    if isinstance(node.value, ast.Tuple):
+        for place in range(len(node.value.elts)):
+            for text in ("x.squeeze(-1)", "x[..., None]", "x.mT", "x.T", "x[0]", "x.swapaxes(-3, -2)"):
+                yield 3, lambda n, place=place, text=text: _result(n, place, text)
+        return
+    for text in _DONE:
+        yield 2, lambda n, text=text: ast.Return(filled(text, x=n.value))
+    for name in names.stored:
+        yield 3, lambda n, name=name: ast.Return(ast.Tuple([n.value, ast.Name(name, ast.Load())], ast.Load()))
+
+
+def _result(node: Any, place: int, text: str) -> ast.Return:
+    parts = [*node.value.elts]
+    parts[place] = filled(text, x=parts[place])
+    return ast.Return(ast.Tuple(parts, ast.Load()))
+
+
+def _of_steps(node: Any) -> Iterator[Put]:
+    """Two steps in the other order."""
+    for place in range(len(node.body) - 1):
+        if not any(isinstance(step, ast.Return | ast.FunctionDef) for step in node.body[place : place + 2]):
+            yield 2, lambda n, place=place: _other_order(n, place)
+
+
+def _other_order(node: Any, place: int) -> Any:
+    body = [*node.body]
+    body[place], body[place + 1] = body[place + 1], body[place]
+    return with_fields(node, body=body)
+
+
+# ------------------------------------------------------------------------------------------ names
+
+
+def _alike(names: Names) -> Iterator[tuple[str, str]]:
+    """Parameters that can be taken for one another."""
+    for kind in (names.arrays[:5], names.numbers[:5]):
+        for place, one in enumerate(kind):
+            for two in kind[place + 1 :]:
+                yield one, two
+
+
+class _Swap(ast.NodeTransformer):
+    """Exchanges two names wherever they are read."""
+
+    def __init__(self, one: str, two: str):
+        self.other = {one: two, two: one}
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if isinstance(node.ctx, ast.Load) and node.id in self.other:
+            return ast.Name(self.other[node.id], ast.Load())
+        return node
+
+
+def _deep(node: Any) -> Any:
+    return (
+        ast.parse(ast.unparse(ast.fix_missing_locations(node))).body[0]
+        if isinstance(node, ast.stmt)
+        else expression(ast.unparse(node))
+    )

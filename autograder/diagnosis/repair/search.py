@@ -1,0 +1,297 @@
+"""Try small changes of an answer until every check passes: one change, or two in two places.
+
+In: an exercise, the learner's object, the judged cases. Out: a `Diagnosis`, or None. What is said is true by its making: with
+that change alone every check passes. Two changes are looked for only where the first one helps: it leaves a program that makes
+one known mistake, or it makes right what was wrong.
+"""
+
+import ast
+import contextlib
+import copy
+import functools
+import io
+import math
+import time
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autograder.diagnosis.finding import Diagnosis
+from autograder.diagnosis.known_mistakes import SURE, asked_for, evidence, near, one, one_number
+from autograder.diagnosis.outcome import values
+from autograder.diagnosis.repair.answer_source import written
+from autograder.diagnosis.repair.describe_change import told
+from autograder.diagnosis.repair.first_wrong_step import first_departures
+from autograder.diagnosis.repair.insertions import changes
+from autograder.diagnosis.repair.two_mistakes import pairs, within
+from autograder.judging.behaviour import shown
+from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
+from autograder.judging.judge import close, judge, mismatch
+from autograder.judging.observation import Observation
+from autograder.judging.observe import bare, observe, observe_within
+from autograder.judging.records import UNLISTED, CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.values import Array, EncodedValue
+from autograder.mutants.source import Edit, Source
+from autograder.packs.pack_file import PAIR
+
+ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
+HELPING = 8
+LITTLE = 2.0  # bits that must be left over where one change of what is written is said
+GUIDED = 0.75  # the share of the time after which pairs are looked for otherwise
+LONGEST = 0.3  # seconds for one program that might not end
+SECONDS, PATIENCE = 2.5, 4.0  # of the processor for all of it, and of the clock
+
+Change = tuple[Edit, ...]  # one small change, made wherever the same is written
+
+
+@dataclass
+class _Search:
+    """The exercise, the code, and the cases in the order in which they are asked: the smallest that fails first."""
+
+    exercise: ExerciseRecord
+    source: Source
+    order: list[int]
+    results: Sequence[CaseResult]  # what the answer does
+    begun: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.perf_counter()))
+    helping: list[tuple[float, Change]] = field(default_factory=list)
+
+    @property
+    def before(self) -> Observation:
+        """What the answer does in the first of them."""
+        return self.results[self.order[0]].observation
+
+    @functools.cached_property
+    def cases(self) -> list[CaseRecord]:
+        return [self.exercise.cases[index] for index in self.order]
+
+    @functools.cached_property
+    def loops(self) -> bool:
+        return self.source.loops
+
+    @functools.cached_property
+    def known(self) -> Array:
+        """What known mistakes and single slips do in the first case, a row for each."""
+        first = self.cases[0]
+        rows = [fingerprint(seen) for seen in first.mistakes.values()]
+        rows += [row for name, row in first.near.items() if PAIR not in name]
+        return np.stack([row for row in rows if row is not None] or [np.full(LENGTH, np.nan, np.float32)])
+
+    def seen(self, answer: Any, record: CaseRecord, how: Any = bare) -> Observation:
+        if not self.loops:
+            found: Observation = how(answer, record.probe)
+            return found
+        return observe_within(LONGEST, answer, record.probe, how=how)
+
+    @property
+    def used(self) -> float:
+        """The seconds of the processor so far; all of them where the patience is at its end."""
+        processor, clock = self.begun
+        return SECONDS if time.perf_counter() - clock > PATIENCE else time.process_time() - processor
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.used >= SECONDS
+
+    def mends(self, made: Change, *, alone: bool) -> bool:
+        """Whether with the change every check passes; where it is `alone`, a change that only helps is remembered."""
+        try:
+            answer = self.source.build(made)
+        except Exception:
+            return False
+        seen = self.seen(answer, self.cases[0])
+        if mismatch(self.exercise, self.cases[0], seen) is not None:
+            if alone:
+                self._remember(made, seen)
+            return False
+        right = 1
+        for record in self.cases[1:]:
+            if mismatch(self.exercise, record, self.seen(answer, record)) is not None:
+                if alone:
+                    self.helping.append((-1.0 - right, made))
+                return False
+            right += 1
+        return judge(self.exercise, [self.seen(answer, record, observe) for record in self.exercise.cases]).passed
+
+    def _remember(self, made: Change, seen: Observation) -> None:
+        if seen.failure is not None:
+            old = self.before.failure
+            if old is not None and (old.type, old.message) != (seen.failure.type, seen.failure.message):
+                self.helping.append((0.0, made))  # another error than before: one step further, perhaps
+            return
+        numbers = fingerprint(shown(self.exercise.behaviour, seen, self.cases[0].probe))
+        if numbers is None:
+            return
+        if alike_each(self.known, numbers, self.exercise.tolerance).any():
+            self.helping.append((-0.5, made))
+        elif self._right(seen) > self._right(self.before) + 0.1:
+            self.helping.append((-1.0, made))
+
+    def _right(self, seen: Observation) -> float:
+        """How much of what is expected in the first case is there: 1 for each output, a share for some of its entries."""
+        found = 0.0
+        got = values(shown(self.exercise.behaviour, seen, self.cases[0].probe))
+        for path, want in values(self.cases[0].expected).items():
+            theirs = got.get(path)
+            if isinstance(want, np.ndarray) and isinstance(theirs, np.ndarray):
+                if want.shape == theirs.shape and want.size:
+                    found += float(close(want, theirs, self.exercise.tolerance).mean())
+            else:
+                found += type(want) is type(theirs) and want == theirs
+        return found
+
+
+def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """The change, or the two changes, that make a wrong answer right."""
+    if exercise.choices or one_number(exercise):
+        return None
+    failures = [result.observation.failure for result in results if result.observation.failure is not None]
+    if any(failure.kind not in ("raised", "unfit") for failure in failures):
+        return None
+    source = written(answer)
+    if source is None:
+        return None
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        with np.errstate(all="ignore"):
+            return _found(exercise, source, results)
+
+
+def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]) -> Diagnosis | None:
+    order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
+    search = _Search(exercise, source, order, results)
+    inputs = exercise.cases[order[0]].probe.inputs
+    tried = list(_grouped(changes(source, inputs), inputs.items()))
+    record, steps = first_departures(exercise, source, results)
+    likely = within(tried, steps)
+    tried = [*likely, *(made for made in tried if made not in likely)][:ASKED]
+    bits, missed = asked_for(exercise, results), asked_for(exercise, results, missed=True)
+    for number, made in enumerate(tried):
+        if search.over:
+            break
+        if search.mends(made, alone=True) and missed - math.log2(1 + number) >= LITTLE:
+            return told(source, [made])  # where little is asked for, one of many changes hits it by accident
+    for number, (first, second) in enumerate(pairs(source, record, steps, tried) if record is not None else ()):
+        if search.used > GUIDED * SECONDS or bits - math.log2(2 + number) < SURE:
+            break
+        if _apart(first, second) and search.mends((*first, *second), alone=False):
+            return told(source, [first, second], _left(search, first))
+    helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
+    if bits - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
+        return None  # among so many pairs one hits a few small numbers by accident
+    for _, first in helping:
+        for second in [made for made in tried if _apart(first, made)][:ASKED_AGAIN]:
+            if search.over:
+                break
+            if search.mends((*first, *second), alone=False):
+                return told(source, [first, second], _left(search, first))
+    for _, first in helping:
+        if not _is_factor(first, inputs) or _repeated(source, first):
+            continue
+        if (left := _left(search, first)) is not None and not left.known[0].id.startswith(UNLISTED):
+            both = list(zip(exercise.cases, results, strict=True))
+            if evidence(both) - math.log2(len(tried)) >= SURE:
+                return told(source, [first], left)
+    return None
+
+
+def _is_factor(made: Change, inputs: EncodedValue) -> bool:
+    """Whether a factor is put in, taken away or replaced that is one number: that brings no other mistake about."""
+    kinds = inputs.items()
+    numbers = {name for name, value in kinds.items() if isinstance(value.content, int | float)}
+    arrays = set(kinds) - numbers
+    for edit in made:
+        after = edit.change(copy.deepcopy(edit.node))
+        if isinstance(edit.node, ast.Name) and isinstance(after, ast.Name):
+            if after.id not in numbers:
+                return False
+            continue
+        if not isinstance(after, ast.AST):
+            return False  # several steps
+        larger = after if len(ast.dump(after)) > len(ast.dump(edit.node)) else edit.node
+        if not (
+            isinstance(larger, ast.BinOp) and isinstance(larger.op, ast.Mult | ast.Div) and _scalar(larger.right, numbers, arrays)
+        ):
+            return False
+    return True
+
+
+def _repeated(source: Source, made: Change) -> bool:
+    """Whether a change is made within a loop: a factor that comes in each round is not one factor."""
+    rounds = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
+    inside = {id(part) for node in rounds for part in ast.walk(node)}
+    return any(id(edit.node) in inside for edit in made)
+
+
+def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) -> bool:
+    """Whether an expression is a number: made of constants, lengths, numbers among the inputs, and roots of them."""
+    if isinstance(factor, ast.Name):
+        return factor.id in numbers or (factor.id not in arrays and len(factor.id) <= 2 and factor.id.islower())
+    if isinstance(factor, ast.Subscript):
+        return ast.unparse(factor.value).endswith(".shape")
+    if isinstance(factor, ast.BinOp):
+        return _scalar(factor.left, numbers, arrays) and _scalar(factor.right, numbers, arrays)
+    if isinstance(factor, ast.UnaryOp):
+        return _scalar(factor.operand, numbers, arrays)
+    if isinstance(factor, ast.Call) and len(factor.args) == 1 and not factor.keywords:
+        called = ast.unparse(factor.func)
+        return called == "len" or (called.endswith("sqrt") and _scalar(factor.args[0], numbers, arrays))
+    return isinstance(factor, ast.Constant)
+
+
+def _left(search: _Search, first: Change) -> Diagnosis | None:
+    """The known mistake that is left where `first` is mended."""
+    answer = search.source.build(first)
+    cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
+    if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
+        return None  # the change itself makes what would be said to be left
+    both = list(zip(search.exercise.cases, cases, strict=True))
+    if evidence(both) < SURE:
+        return None  # zeros throughout, say, are what many a mistake gives
+    left = one(search.exercise, both) or near(search.exercise, both, alone=True)
+    return left if left is not None and left.certain else None
+
+
+def _grouped(edits: Iterable[Edit], given: Collection[str]) -> Iterator[Change]:
+    """Each change alone, and behind it the same change at every place where the same is written."""
+    edits = list(edits)
+    alike: dict[object, list[Edit]] = {}
+    for edit in edits:
+        alike.setdefault(_kind(edit), []).append(edit)
+    for edit in edits:
+        yield (edit,)
+        group = alike[_kind(edit)]
+        if edit is group[0] and 2 <= len(group) <= 4 and not (isinstance(edit.node, ast.Name) and _local(edit, given)):
+            yield tuple(group)
+
+
+def _local(edit: Edit, given: Collection[str]) -> bool:
+    """Whether a variable is taken for a name: to do so everywhere would leave a variable out."""
+    made = edit.change(edit.node)
+    return isinstance(made, ast.Name) and made.id not in given
+
+
+def _kind(edit: Edit) -> object:
+    """What two changes share that a learner would make in one go: all but the names in them."""
+    defaults = tuple(ast.unparse(d) if isinstance(d, ast.AST) else repr(d) for d in edit.change.__defaults__ or ())
+    shape = edit.node.id if isinstance(edit.node, ast.Name) else _nameless(edit.node)
+    return edit.function, edit.change.__code__, defaults, shape
+
+
+def _nameless(node: ast.AST) -> object:
+    return tuple(
+        (type(part).__name__, getattr(part, "attr", ""), repr(part.value) if isinstance(part, ast.Constant) else "")
+        for part in ast.walk(node)
+    )
+
+
+def _apart(one: Change, two: Change) -> bool:
+    """Whether two changes are made in two places, neither within the other."""
+    inside = {id(part) for edit in one for part in ast.walk(edit.node)}
+    if any(id(part) in inside for edit in two for part in [edit.node]):
+        return False
+    within = {id(part) for edit in two for part in ast.walk(edit.node)}
+    return not any(id(edit.node) in within for edit in one)

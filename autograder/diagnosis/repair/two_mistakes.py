@@ -1,0 +1,59 @@
+"""Two mistakes in two places, found one after the other: the first is mended where it makes the numbers on the way right again.
+
+In: the search for what mends an answer, and the changes that it tries. Out: pairs of changes worth trying, the likely first.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from autograder.diagnosis.repair.first_wrong_step import Step, departures
+from autograder.judging.records import CaseRecord
+from autograder.mutants.source import Edit, Source, applied
+
+Change = tuple[Edit, ...]
+MOST_FIRST, MOST_HEALING = 120, 6  # changes of the first place that are tried, and of those that mend it
+MOST_SECOND = 160  # changes of the next place, and of what comes after it
+
+
+def within(changes: Sequence[Change], steps: Sequence[Step]) -> list[Change]:
+    """The changes that are made in the lines of the steps."""
+    lines = frozenset[tuple[str, int]]().union(*(step.lines for step in steps))
+    return [made for made in changes if any((edit.function, _line(edit)) in lines for edit in made)]
+
+
+def _line(edit: Edit) -> int:
+    return getattr(edit.node, "lineno", 0)
+
+
+def _place(step: Step) -> tuple[str, int]:
+    return step.function, step.node.lineno
+
+
+def edited(source: Source, made: Change) -> Source:
+    """The program with a change made, as trees."""
+    trees = dict(source.trees)
+    for name in dict.fromkeys(edit.function for edit in made):
+        trees[name] = applied(source.trees[name], [edit for edit in made if edit.function == name])
+        vars(trees[name]).pop("parents", None)  # those of the tree before
+    return replace(source, trees=trees)
+
+
+def pairs(
+    source: Source, record: CaseRecord, steps: Sequence[Step], changes: Sequence[Change]
+) -> Iterator[tuple[Change, Change]]:
+    """Changes that mend the first step, each with the changes of the place where the numbers leave the right ones next."""
+    healing = 0
+    for first in within(changes, steps[:1])[:MOST_FIRST]:
+        left: list[Step] = []
+        with contextlib.suppress(Exception):  # the edited text may be no program
+            left = departures(record, edited(source, first))
+        if not left or any(_place(step) == _place(steps[0]) for step in left):
+            continue
+        there = {id(made) for made in within(changes, left[:1])}
+        after = [made for made in changes if id(made) in there or _line(made[0]) > left[0].node.lineno]
+        after.sort(key=lambda made: made[0].rank - (id(made) in there))  # the common first, and those of that very place
+        yield from ((first, second) for second in after[:MOST_SECOND])
+        healing += 1
+        if healing == MOST_HEALING:
+            return

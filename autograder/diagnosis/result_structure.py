@@ -1,0 +1,235 @@
+"""A result in a wrong wrapping: several results for one, a list for an array, numbers for truth values, an axis too many.
+
+In: an exercise and the judged cases. Out: a `Diagnosis`: the wrapping alone, where what is in it is right; the wrapping and a
+mistake, where that explains the rest; or None.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from autograder.diagnosis.finding import Also, Diagnosis, Fact, Manner, Matched, fact
+from autograder.judging.judge import in_double, judge
+from autograder.judging.observation import Observation
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, PlainNode
+
+Off = Callable[[EncodedValue, EncodedValue], EncodedValue | None]
+Explain = Callable[[ExerciseRecord, Sequence[CaseResult]], Diagnosis | None]
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """What the wrapping is; `off` takes it off a value, given the right one, or returns None where it is not there."""
+
+    what: Fact
+    off: Off
+    doubles: bool = False  # only of cases in double precision
+    alone: bool = False  # only where nothing else is wrong
+    everywhere: bool = False  # not a name where it is in some of the failing cases alone: an axis may be short by chance
+
+
+def unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: Explain) -> Diagnosis | None:
+    """What explains the failing cases once a wrong wrapping is taken off; `explain` is asked about what is left."""
+    for wrapping in _wrappings(exercise.cases, results):
+        seen = [_off(wrapping, record, result.observation) for record, result in zip(exercise.cases, results, strict=True)]
+        if all(one is result.observation for one, result in zip(seen, results, strict=True)):
+            continue
+        if wrapping.everywhere and any(
+            one is result.observation and not result.passed for one, result in zip(seen, results, strict=True)
+        ):
+            continue
+        inner = judge(exercise, seen).cases
+        if all(case.passed for case in inner):
+            return Diagnosis((Matched((wrapping.what,), Manner.RIGHT_COMPUTATION),), (wrapping.what,))
+        if wrapping.alone or sum(case.passed for case in inner) < sum(case.passed for case in results):
+            continue
+        left = explain(exercise, inner)
+        if left is not None and left.certain and left.known:
+            return replace(left, findings=(*left.findings, Also(wrapping.what)), known=(*left.known, wrapping.what))
+    return None
+
+
+def _off(wrapping: Wrapping, record: CaseRecord, seen: Observation) -> Observation:
+    if seen.value is None or record.expected.value is None or (wrapping.doubles and not in_double(record)):
+        return seen
+    value = wrapping.off(seen.value, record.expected.value)
+    if value is None:
+        return seen
+    grads = seen.grads or record.expected.grads  # of a result in another shape none was asked for
+    return replace(seen, value=value, grads=grads)
+
+
+def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Iterator[Wrapping]:
+    """What the first value that does not fit may be wrapped in."""
+    for record, result in zip(cases, results, strict=True):
+        want, got = record.expected.value, result.observation.value
+        if not result.passed and want is not None and got is not None:
+            yield from _of_sequence(want, got)
+            yield Wrapping(fact("wrapped.number"), _plain)
+            yield Wrapping(fact("wrapped.array_for_tensor"), _as_kind("tensor"))
+            yield Wrapping(fact("wrapped.tensor_for_array"), _as_kind("array"))
+            yield Wrapping(fact("wrapped.numbers_for_truth"), _truth)
+            yield Wrapping(fact("wrapped.additive_for_truth"), _additive)
+            yield Wrapping(fact("wrapped.whole_for_floating"), _cast("f"))
+            yield Wrapping(fact("wrapped.floating_for_whole"), _cast("i"))
+            yield Wrapping(fact("wrapped.single_for_double"), _double, doubles=True)
+            yield Wrapping(fact("wrapped.axis_more"), _axes(more=True), everywhere=True)
+            yield Wrapping(fact("wrapped.axis_less"), _axes(more=False), everywhere=True)
+            return
+
+
+# ------------------------------------------------------------------------------------------ tuples
+
+
+def _of_sequence(want: EncodedValue, got: EncodedValue) -> Iterator[Wrapping]:
+    inside, asked = got.entries, want.entries
+    if inside is None:
+        return
+    if asked is None and _joined(got, want) is not None:
+        yield Wrapping(fact("wrapped.list_for_array" if _holds(want, "array") else "wrapped.list_for_tensor"), _joined)
+        return
+    if asked is None and len(inside) <= 6:
+        for place in range(len(inside)):
+            many = fact("wrapped.several", count=len(inside))
+            yield Wrapping(many, _item(place))
+    if asked is not None and 2 <= len(inside) == len(asked) <= 4:
+        for order in itertools.permutations(range(len(inside))):
+            if order != tuple(range(len(inside))):
+                yield Wrapping(fact("wrapped.order"), _ordered(order), alone=True)
+    if asked is not None and len(inside) == len(asked) + 1:
+        for place in reversed(range(len(inside))):
+            surplus = fact("wrapped.surplus", got=len(inside), want=len(asked), place=place + 1)
+            yield Wrapping(surplus, _without(place))
+
+
+def _holds(value: EncodedValue, kind: str) -> bool:
+    return any(leaf.kind == kind for leaf in value.flat() if isinstance(leaf, ArrayNode))
+
+
+def _joined(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+    """The array that the parts of a list make, where they are as many and as long as the right one's rows are."""
+    inside = got.entries
+    if not inside or not isinstance(got, Container) or got.kind != "list" or not isinstance(want, ArrayNode):
+        return None
+    right = want.content
+    if right.ndim == 0 or len(inside) != right.shape[0] or not all(isinstance(part, ArrayNode | PlainNode) for part in inside):
+        return None
+    parts = [np.asarray(part.content) for part in inside]
+    if any(part.shape != right.shape[1:] or part.dtype.kind not in "biufc" for part in parts):
+        return None
+    made = np.stack(parts)
+    return ArrayNode(made.astype(right.dtype) if made.dtype.kind == right.dtype.kind else made, want.kind)
+
+
+def _ordered(order: Sequence[int]) -> Off:
+    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+        inside, asked = got.entries, want.entries
+        if inside is None or asked is None or len(inside) != len(order) or len(asked) != len(order):
+            return None
+        return Container(tuple(inside[at] for at in order), "tuple")
+
+    return off
+
+
+def _item(place: int) -> Off:
+    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+        inside = got.entries
+        return inside[place] if inside and place < len(inside) and want.entries is None else None
+
+    return off
+
+
+def _without(place: int) -> Off:
+    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+        inside, asked = got.entries, want.entries
+        if inside is None or asked is None or len(inside) != len(asked) + 1:
+            return None
+        return Container((*inside[:place], *inside[place + 1 :]), "tuple")
+
+    return off
+
+
+# ------------------------------------------------------------------------------------------ leaves
+
+
+def _each(change: Callable[[Array, Any], Array | None]) -> Off:
+    """Each array that `change` has something else for, in its place; None where it has for none, or the structures differ."""
+
+    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+        theirs, right = list(got.leaves()), dict(want.leaves())
+        if [path for path, _ in theirs] != list(right):
+            return None
+        made: dict[EncodedValue, EncodedValue] = {
+            leaf: ArrayNode(array, leaf.kind)
+            for path, leaf in theirs
+            if isinstance(leaf, ArrayNode) and (array := change(leaf.content, right[path].content)) is not None
+        }
+        return got.map(lambda leaf: made.get(leaf, leaf)) if made else None
+
+    return off
+
+
+def _is(right: Any, kinds: str) -> bool:
+    return isinstance(right, np.ndarray) and right.dtype.kind in kinds
+
+
+def _truth_of(got: Array, right: Any) -> Array | None:
+    return np.asarray(got != 0) if _is(right, "b") and got.dtype.kind != "b" and np.isin(got, (0, 1)).all() else None
+
+
+def _additive_of(got: Array, right: Any) -> Array | None:
+    fits = _is(right, "b") and got.dtype.kind == "f" and ((got == 0) | (got < -1e3)).all()
+    return np.asarray(got == 0) if fits else None
+
+
+def _cast(kind: str) -> Off:
+    def change(got: Array, right: Any) -> Array | None:
+        if not _is(right, "iu" if kind == "i" else kind) or got.dtype.kind in (kind, "c"):
+            return None
+        if kind == "i" and not (np.isfinite(got) & (got == np.round(got))).all():
+            return None
+        return got.astype(right.dtype)
+
+    return _each(change)
+
+
+def _double_of(got: Array, right: Any) -> Array | None:
+    return got.astype(np.float64) if got.dtype.kind == "f" and got.dtype.itemsize < 8 else None
+
+
+def _axes(more: bool) -> Off:
+    """Axes of length 1 taken away, where there are `more` than in the right one, or put in."""
+
+    def change(got: Array, right: Any) -> Array | None:
+        if not isinstance(right, np.ndarray) or got.ndim == right.ndim or (got.ndim > right.ndim) != more:
+            return None
+        return got.reshape(right.shape) if [n for n in got.shape if n != 1] == [n for n in right.shape if n != 1] else None
+
+    return _each(change)
+
+
+_truth, _additive, _double = _each(_truth_of), _each(_additive_of), _each(_double_of)
+
+
+def _as_kind(kind: str) -> Off:
+    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+        other = "array" if kind == "tensor" else "tensor"
+        held = {leaf.kind for leaf in want.flat() if isinstance(leaf, ArrayNode)}
+        return got.of_kind(kind) if held == {kind} and any(leaf.kind == other for leaf in got.flat()) else None
+
+    return off
+
+
+def _plain(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+    """Arrays of no axes as numbers, where numbers are asked for."""
+    made = got.map(_number)
+    return None if want.arrays or made == got else made
+
+
+def _number(leaf: EncodedValue) -> EncodedValue:
+    single = isinstance(leaf, ArrayNode) and leaf.content.size == 1 and leaf.content.dtype.kind in "iuf"
+    return PlainNode(leaf.content.item()) if single else leaf

@@ -1,0 +1,54 @@
+"""A statement as data: a key, and the values that its sentence needs. The words are in the catalogue of `diagnosis`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+EXACT, WRAPPED, MENDED = "~exact", "~wrapped", "~mended"
+_IDS = {"wrapped": WRAPPED, "repair": MENDED}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A statement: its key in the catalogue of `phrase`, and what fills the gaps there. Equal facts of two cases are one.
+
+    >>> fact("relation.same", axis=-1) == fact("relation.same", axis=-1)
+    True
+    """
+
+    key: str
+    values: tuple[tuple[str, object], ...] = ()
+
+    def __getitem__(self, name: str) -> object:
+        return dict(self.values)[name]
+
+    @property
+    def id(self) -> str:
+        """What progress and reports keep of a mistake that no author listed.
+
+        >>> fact("wrapped.plain").id
+        '~wrapped'
+        """
+        return _IDS.get(self.key.partition(".")[0], EXACT)
+
+    @property
+    def code(self) -> Iterator[str]:
+        """The names and pieces of code among its values, and among those of the facts in it; a value called `text` is in words.
+
+        >>> list(fact("place", what=fact("left_out", code="x.T"), line=3, text="Look there.").code)
+        ['x.T']
+        """
+        for name, value in self.values:
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, Fact):
+                    yield from part.code
+                elif isinstance(part, str) and name != "text":
+                    yield part
+
+
+def fact(key: str, **values: object) -> Fact:
+    """Make the `Fact` with this key; the values must be hashable: numbers, text from outside, other facts, tuples of these.
+
+    >>> fact("range", first=1, last=3) == fact("range", last=3, first=1)
+    True
+    """
+    return Fact(key, tuple(sorted(values.items())))

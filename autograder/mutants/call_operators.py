@@ -1,0 +1,299 @@
+"""Small edits of calls, attributes and statements: `min` for `max`, a step left out, the results in another order.
+
+In: a node of a program's tree. Out: `Slip`s: how rare it is, the change, the fact that says it.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from autograder.judging.fact import fact
+from autograder.mutants.source import Slip, placed, quote
+
+_RENAMED = {
+    "max": ("min",), "min": ("max",), "amax": ("amin",), "amin": ("amax",), "sum": ("mean", "max"), "mean": ("sum",),
+    "all": ("any",), "any": ("all",), "argmax": ("argmin",), "argmin": ("argmax",), "tril": ("triu",), "triu": ("tril",),
+    "cos": ("sin",), "sin": ("cos",), "maximum": ("minimum",), "minimum": ("maximum",), "floor": ("ceil", "round"),
+    "ceil": ("floor", "round"), "repeat_interleave": ("repeat",), "repeat": ("tile",), "tile": ("repeat",), "var": ("std",),
+    "std": ("var",), "zeros": ("ones",), "ones": ("zeros",), "zeros_like": ("ones_like",), "ones_like": ("zeros_like",),
+    "log2": ("log",), "log": ("log2", "log10"), "sqrt": ("square",), "softmax": ("log_softmax",), "clip": ("abs",),
+    "searchsorted": ("digitize",), "stack": ("concatenate",),
+}  # fmt: skip
+
+
+def called(node: ast.Call) -> str:
+    """The name of what is called."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def of_call(node: ast.Call) -> Iterator[Slip]:
+    """What can go wrong with a call: its function, its arguments, or that it is there at all."""
+    name = called(node)
+    for other in _RENAMED.get(name, ()):
+        yield 1, lambda n, other=other: _renamed(n, other), placed(fact("slip.name", got=other, want=name), node)
+    module = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] in _MODULES
+    yield from _of_function(node, name, of_a_module=module)
+    if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
+        yield -1, lambda n: n.func.value, fact("slip.call.mask", mask=quote(node.args[0]), code=quote(node.func.value))
+    if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
+        method = isinstance(node.func, ast.Attribute) and not module
+        if method or node.args:
+            yield -1, lambda n: n.func.value if method else n.args[0], fact("slip.call.triangle", name=name)
+        yield from _of_triangle(node, 0 if method else 1)
+    if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys", "masked_fill"):
+        yield 1, lambda n: n.func.value, fact("slip.call.method", name=f".{name}(…)", code=quote(node))
+    elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)) and not _of_a_list(node):
+        yield 1, lambda n: n.args[0], placed(fact("slip.left_out", code=name), node)
+    if name == "scaled_dot_product_attention" and node.args and not any(keyword.arg == "scale" for keyword in node.keywords):
+        yield 0, lambda n: _with_scale(n, "1.0"), fact("slip.call.no_scale")
+        yield 1, lambda n: _with_scale(n, "1 / q.shape[-1]"), fact("slip.call.scale_by_width")
+    if name in ("transpose", "permute", "swapaxes", "movedim") and isinstance(node.func, ast.Attribute):
+        yield 2, _reshaped, fact("slip.call.reshaped", code=quote(node))
+    if name == "softmax" and node.args:
+        yield 3, _causal, fact("slip.call.causal", code=quote(node.args[0]))
+    if len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
+        yield (
+            3,
+            lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords),
+            fact("slip.call.exchanged", one=quote(node.args[0]), two=quote(node.args[1]), name=name),
+        )
+        if name in ("max", "min", "maximum", "minimum"):
+            yield (
+                1,
+                lambda n: n.args[1],
+                fact(f"slip.call.always.{name[:3]}", code=quote(node.args[1]), other=quote(node.args[0])),
+            )
+    if name == "where" and len(node.args) == 3:
+        for kept in (1, 2):
+            yield (
+                1,
+                lambda n, kept=kept: n.args[kept],
+                fact("slip.call.everywhere", code=quote(node.args[kept]), test=quote(node.args[0])),
+            )
+        yield (
+            2,
+            lambda n: ast.Call(n.func, [n.args[0], n.args[2], n.args[1]], n.keywords),
+            fact("slip.call.two_ways", code=quote(node)),
+        )
+    for number, keyword in enumerate(node.keywords):
+        if keyword.arg in ("axis", "dim"):
+            given = isinstance(keyword.value, ast.Name)
+            stated = fact("slip.axis.code" if given else "slip.axis.number", axis=ast.unparse(keyword.value))
+            for axis in (0, -1, -2, 1, None):
+                value = ast.Constant(axis)
+                if ast.unparse(value) != ast.unparse(keyword.value):
+                    over = fact("slip.axis.all") if axis is None else fact("slip.axis.number", axis=str(axis))
+                    yield (
+                        0, lambda n, number=number, value=value: with_keyword(n, number, value),
+                        fact("slip.call.axis", name=name, over=over, stated=stated),
+                    )  # fmt: skip
+        elif keyword.arg in (
+            "keepdims",
+            "keepdim",
+            "dtype",
+            "device",
+            "ddof",
+            "correction",
+            "unbiased",
+            "enable_gqa",
+            "diagonal",
+            "offset",
+        ):
+            yield (
+                2,
+                lambda n, number=number: ast.Call(n.func, n.args, n.keywords[:number] + n.keywords[number + 1 :]),
+                fact("slip.call.option", option=keyword.arg, name=name),
+            )
+    if name == "range":
+        count = ast.unparse(node.args[-1]) if len(node.args) < 3 else ""
+        if count:
+            at = len(node.args) - 1
+            for step, key in ((1, "slip.loop.more"), (-1, "slip.loop.less")):
+                yield 3, lambda n, at=at, step=step: _stepped(n, at, step), fact(key, code=quote(node))
+    if name in ("var", "std"):
+        key = "ddof" if isinstance(node.func, ast.Attribute) and ast.unparse(node.func).startswith("np") else "correction"
+        for less in (0, 1):
+            yield (
+                2,
+                lambda n, key=key, less=less: _with_option(n, key, less),
+                fact(f"slip.call.divided_by.{'one_less' if less else 'all'}", name=name),
+            )
+
+
+def _of_function(node: ast.Call, name: str, *, of_a_module: bool) -> Iterator[Slip]:
+    """A function that does the like: another norm, another bend."""
+
+    def of(n: Any) -> Any:
+        return n.args[0] if of_a_module else n.func.value
+
+    def again(n: Any, x: ast.expr, other: str) -> ast.Call:
+        args = [x, *n.args[1:]] if of_a_module else n.args
+        return ast.Call(ast.Attribute(n.func.value if of_a_module else x, other, ast.Load()), args, n.keywords)
+
+    if not isinstance(node.func, ast.Attribute) or (of_a_module and not node.args):
+        return
+    if name == "tanh":
+        one = ast.Constant(1.0)
+        yield (
+            2,
+            lambda n: ast.BinOp(one, ast.Div(), ast.BinOp(one, ast.Add(), again(n, ast.UnaryOp(ast.USub(), of(n)), "exp"))),
+            placed(fact("slip.call.sigmoid", name=name), node),
+        )
+    elif name == "sum":
+        yield (
+            2,
+            lambda n: ast.BinOp(again(n, ast.BinOp(of(n), ast.Mult(), of(n)), "sum"), ast.Pow(), ast.Constant(0.5)),
+            placed(fact("slip.call.root_of_squares"), node),
+        )
+    elif name == "norm" and of_a_module and len(node.args) == 1 and not any(keyword.arg == "ord" for keyword in node.keywords):
+        for order, key in ((1.0, "slip.call.norm.sum"), (float("inf"), "slip.call.norm.largest")):
+            value = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(order))], [])
+            yield (
+                2,
+                lambda n, value=value: ast.Call(n.func, n.args, [*n.keywords, ast.keyword("ord", value)]),
+                placed(fact(key), node),
+            )
+
+
+def _of_triangle(node: ast.Call, place: int) -> Iterator[Slip]:
+    """A triangle one step further, or one less, or aligned to the first key."""
+    at = next((number for number, keyword in enumerate(node.keywords) if keyword.arg in ("diagonal", "k")), None)
+    stated = node.keywords[at].value if at is not None else node.args[place] if len(node.args) > place else ast.Constant(0)
+    for step in (1, -1):
+
+        def moved(n: Any, step: int = step) -> ast.Call:
+            value = n.keywords[at].value if at is not None else n.args[place] if len(n.args) > place else ast.Constant(0)
+            return _diagonal(n, at, place, ast.BinOp(value, ast.Add(), ast.Constant(step)))
+
+        yield 0, moved, fact(f"slip.triangle.{'later' if step > 0 else 'earlier'}", code=quote(node))
+    if not isinstance(stated, ast.Constant):
+        what = fact("slip.triangle.first", code=quote(node), offset=quote(stated))
+        yield 0, lambda n: _diagonal(n, at, place, ast.Constant(0)), what
+        yield (
+            1,
+            lambda n: _diagonal(n, at, place, ast.UnaryOp(ast.USub(), stated)),
+            fact("slip.triangle.sign", code=quote(node)),
+        )
+
+
+def _diagonal(node: ast.Call, at: int | None, place: int, value: ast.expr) -> ast.Call:
+    if at is not None:
+        return with_keyword(node, at, value)
+    return ast.Call(node.func, [*node.args[:place], value], node.keywords)
+
+
+_OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
+_NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
+_MODULES = ("np", "torch", "math", "F", "numpy", "nn")
+
+
+def _with_scale(node: ast.Call, scale: str) -> ast.Call:
+    made: Any = ast.parse(scale, mode="eval").body
+    for part in ast.walk(made):
+        if isinstance(part, ast.Attribute):
+            part.value = node.args[0]
+    return ast.Call(node.func, node.args, [*node.keywords, ast.keyword("scale", made)])
+
+
+def _reshaped(node: ast.Call) -> ast.Call:
+    """The right shape, without moving a number past another."""
+    made: Any = ast.parse("(lambda before, after: before.reshape(after.shape))(0, 0)", mode="eval").body
+    func: Any = node.func
+    return ast.Call(made.func, [func.value, node], [])
+
+
+def _causal(node: ast.Call) -> ast.Call:
+    """The call with all above the diagonal of its first argument at minus infinity."""
+    (masked,) = ast.parse(
+        "(lambda s: s - (((s * 0) + 1).triu(1) if hasattr(s, 'triu') else np.triu(s * 0 + 1, 1)) * 1e30)(0)"
+    ).body
+    call: Any = masked.value  # type: ignore[attr-defined]  # an expression statement
+    return ast.Call(node.func, [ast.Call(call.func, [node.args[0]], []), *node.args[1:]], node.keywords)
+
+
+def _of_a_list(node: ast.Call) -> bool:
+    """Whether it makes an array of pieces: without it a list is returned, which is seen for what it is."""
+    return isinstance(node.args[0], ast.List | ast.ListComp | ast.GeneratorExp)
+
+
+def _renamed(node: ast.Call, name: str) -> ast.Call:
+    func = (
+        ast.Attribute(node.func.value, name, ast.Load()) if isinstance(node.func, ast.Attribute) else ast.Name(name, ast.Load())
+    )
+    return ast.Call(func, node.args, node.keywords)
+
+
+def with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
+    """The call with another value for one of its keywords."""
+    keywords = [*node.keywords]
+    keywords[number] = ast.keyword(keywords[number].arg, value)
+    return ast.Call(node.func, node.args, keywords)
+
+
+def _with_option(node: ast.Call, key: str, value: object) -> ast.Call:
+    kept = [keyword for keyword in node.keywords if keyword.arg not in ("ddof", "correction", "unbiased")]
+    return ast.Call(node.func, node.args, [*kept, ast.keyword(key, ast.Constant(value))])  # type: ignore[arg-type]  # a number
+
+
+def _stepped(node: ast.Call, at: int, step: int) -> ast.Call:
+    args = [*node.args]
+    args[at] = ast.BinOp(args[at], ast.Add(), ast.Constant(step))
+    return ast.Call(node.func, args, node.keywords)
+
+
+def of_statement(node: ast.stmt) -> Iterator[Slip]:
+    """A step left out, a branch always or never taken, results in another order."""
+    if isinstance(node, ast.AugAssign):
+        target = quote(node.target)
+        yield 1, lambda n: ast.Pass(), fact("slip.step.left_out", code=quote(node))
+        yield (
+            1,
+            lambda n: ast.Assign([_stored(n.target)], n.value),
+            fact("slip.step.overwrote", code=target, value=quote(node.value)),
+        )
+    elif isinstance(node, ast.Assign):
+        target = ast.unparse(node.targets[0])
+        if "." in target or "[" in target:
+            yield 1, lambda n: ast.Pass(), fact("slip.step.not_set", code=target)
+        elif isinstance(node.targets[0], ast.Name) and any(
+            isinstance(part, ast.Name) and part.id == target for part in ast.walk(node.value)
+        ):
+            yield 1, lambda n: ast.Pass(), fact("slip.step.left_out", code=quote(node))
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        if "__init__" not in ast.unparse(node):
+            yield 1, lambda n: ast.Pass(), fact("slip.step.left_out", code=quote(node))
+    elif isinstance(node, ast.If):
+        yield 2, lambda n: n.orelse or ast.Pass(), fact("slip.if.never", test=quote(node.test))
+        yield 2, lambda n: n.body, fact("slip.if.always", test=quote(node.test))
+    elif isinstance(node, ast.Raise):
+        yield 1, lambda n: ast.Pass(), fact("slip.raise", code=quote(node))
+    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) <= 4:
+        yield from _of_results(node.value)
+
+
+def _stored(target: Any) -> Any:
+    return target
+
+
+def _of_results(results: ast.Tuple) -> Iterator[Slip]:
+    count = len(results.elts)
+    for one in range(count):
+        yield 1, lambda n, one=one: ast.Return(n.value.elts[one]), fact("slip.returned.alone", code=quote(results.elts[one]))
+        for two in range(one + 1, count):
+            first, second = quote(results.elts[one]), quote(results.elts[two])
+            what = fact("slip.returned.order", first=first, second=second)
+            yield 0, lambda n, one=one, two=two: ast.Return(_exchanged(n.value, one, two)), what
+
+
+def _exchanged(results: ast.Tuple, one: int, two: int) -> ast.Tuple:
+    parts = [*results.elts]
+    parts[one], parts[two] = parts[two], parts[one]
+    return ast.Tuple(parts, ast.Load())
+
+
+def of_attribute(node: ast.Attribute, inside: dict[int, ast.AST]) -> Iterator[Slip]:
+    """A transpose left out, an infinity that is 0."""
+    if node.attr in ("T", "mT", "real"):
+        yield 0, lambda n: n.value, fact("slip.transpose", code=quote(node.value))
+    if node.attr == "inf" and not isinstance(inside.get(id(node)), ast.UnaryOp):
+        yield 3, lambda n: ast.Constant(0.0), fact("slip.infinity")

@@ -1,0 +1,268 @@
+"""Programs that are one or two small slips from a right one, and what they do: so that a slip is named that nobody listed.
+
+In: an exercise, and its cases with what is expected and what the listed mistakes do. Out: fingerprints for each case, by the
+slips that were made. A slip is a small edit of the text of the reference, of another right answer or of a listed mistake
+(`operators`), or one of any result or input (`of_results_and_inputs`). Of programs that do the same the commonest slip is kept,
+and a slip that does what a listed mistake does is that mistake.
+
+How many programs are tried is counted, never timed: what is found depends on the exercise alone, not on the machine. An
+exercise whose reference is slow declares a smaller share of them (`Exercise.search`).
+"""
+
+import contextlib
+import functools
+import io
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.behaviour import shown
+from autograder.judging.compose import apply_step
+from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Tolerance
+from autograder.judging.fact import Fact
+from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
+from autograder.judging.observe import bare
+from autograder.judging.records import UNLISTED, CaseRecord, NearSlip
+from autograder.judging.values import Array, decode
+from autograder.mutants.line_limit import observe_bounded
+from autograder.mutants.of_results_and_inputs import slips
+from autograder.mutants.operators import edits
+from autograder.mutants.partial_evaluation import settled
+from autograder.mutants.source import Edit, Source, source_of
+
+OF_VARIANTS = 3  # rarer slips are tried in the reference alone
+JOIN = "+"
+LISTED = -1.0  # a listed mistake is commoner than any other slip
+ASKED_ALONE, ASKED_TWICE = 900, 1600  # programs that are run, with one slip and with two
+KEPT_ALONE, KEPT_TWICE = 240, 330
+SAME = Tolerance(1e-7, 1e-9)
+
+Answer = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A program whose text can be edited; `wrap` makes the answer of it, `listed` is the mistake that it already makes."""
+
+    source: Source
+    wrap: Callable[[Any], Answer]
+    listed: str | None = None
+
+
+@dataclass(frozen=True)
+class Try:
+    """A slip to be tried: an edit of the text of `start`, a step anywhere, or what the start does already.
+
+    `listed` is the listed mistake that it is, if it is one.
+    """
+
+    rank: float
+    what: Fact | None = None
+    start: Start | None = None
+    edit: Edit | None = None
+    step: Any = None
+    listed: str | None = None
+    undone: str = ""
+
+
+@dataclass
+class _Found:
+    """The programs found so far: the table of their fingerprints has a row of `LENGTH` numbers for each case."""
+
+    cases: Sequence[CaseRecord]
+    exercise: Exercise
+    watched: bool = False  # where a program might not end
+    buckets: dict[bytes, tuple[list[Array], list[str]]] = field(default_factory=dict)
+    kept: dict[str, list[Array | None]] = field(default_factory=dict)
+
+    def look(self, make: Callable[[], Answer]) -> list[Array | None] | None:
+        """What the program does in each case; None where there is none, or it fails in the first."""
+        try:
+            answer = make()
+        except Exception:  # an edited text may be no program at all
+            return None
+        watch = observe_bounded if self.watched else bare
+        rows: list[Array | None] = []
+        for record in self.cases:
+            if record.expected.failure is not None:
+                rows.append(None)
+                continue
+            seen = shown(self.exercise.behaviour, watch(answer, record.probe, dtype="float64"), record.probe)
+            rows.append(fingerprint(seen))
+            if len(rows) == 1 and rows[0] is None:
+                return None
+        return rows
+
+    def known(self, rows: Sequence[Array | None], name: str) -> str | None:
+        """The name of the program before that did the same ("" for the right one); None where this one, `name`, is the first."""
+        table = np.stack([np.full(LENGTH, np.nan, np.float32) if row is None else row for row in rows])
+        key = np.nan_to_num(table[:, 0], nan=-1).tobytes()
+        others, names = self.buckets.setdefault(key, ([], []))
+        if others:
+            many = np.stack(others)  # (programs, cases, LENGTH)
+            same = np.ones(len(others), bool)
+            for case in np.flatnonzero(~np.isnan(table[:, 0])):
+                same &= alike_each(many[:, case], table[case], SAME)
+            if same.any():
+                return names[int(np.argmax(same))]
+        others.append(table)
+        names.append(name)
+        return None
+
+
+def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
+    """For each program, by the ids of its slips: its fingerprints; and the slips."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return _found(exercise, cases)
+
+
+def _found(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
+    inputs = frozenset(cases[0].probe.inputs.items())
+    starts = [start for start in _starts(exercise, inputs) if _is_built(start)]
+    found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
+    _add_known(found, cases)
+    ids: dict[Fact | None, str] = {}
+    anywhere = [Try(slip.rank, slip.what, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases)]
+    right = [start for start in starts if start.listed is None]
+    candidates = [
+        Try(edit.rank, edit.what, start, edit)
+        for start in right
+        for edit in edits(start.source)
+        if start is right[0] or edit.rank <= OF_VARIANTS
+    ]
+    alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
+    listed, seen = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
+    for each in sorted([*candidates, *anywhere], key=lambda one: one.rank)[: int(ASKED_ALONE * exercise.search)]:
+        rows = found.look(functools.partial(_program, exercise, each))
+        if rows is None:
+            continue
+        before = found.known(rows, UNLISTED)
+        if before is None:
+            alone.append(each)
+            if len(found.kept) < KEPT_ALONE:
+                found.kept.setdefault(_id(each, ids), rows)
+        elif before in listed and (before, id(each.start)) not in seen:
+            seen.add((before, id(each.start)))
+            alone.append(replace(each, rank=LISTED, listed=before))
+    for one, two in itertools.islice(_twice(starts, anywhere, alone), int(ASKED_TWICE * exercise.search)):
+        if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
+            break
+        rows = found.look(functools.partial(_program, exercise, one, two))
+        if rows is not None and found.known(rows, UNLISTED) is None:
+            found.kept.setdefault(f"{_id(one, ids)}{JOIN}{_id(two, ids)}", rows)
+    used = {part for label in found.kept for part in label.split(JOIN)}
+    return found.kept, tuple(NearSlip(name, what) for what, name in ids.items() if name in used and what is not None)
+
+
+def _is_built(start: Start) -> bool:
+    """Whether the program can be made without its surroundings."""
+    try:
+        start.wrap(start.source.build([]))
+    except Exception:
+        return False
+    return True
+
+
+def _id(each: Try, ids: dict[Fact | None, str]) -> str:
+    return each.listed or ids.setdefault(each.what, f"~{len(ids)}")
+
+
+def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
+    """The right answer, the listed mistakes and their pairs: programs that do the same are no news."""
+    listed = dict.fromkeys(name for record in cases for name in record.mistakes)
+    pairs = dict.fromkeys(name for record in cases for name in record.pairs)
+    found.known([fingerprint(record.expected) for record in cases], "")
+    for name in listed:
+        found.known([fingerprint(record.mistakes.get(name, record.expected)) for record in cases], name.partition("#")[0])
+    for name in pairs:
+        found.known([record.pairs.get(name) for record in cases], name)
+
+
+def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:
+    """The programs whose text is edited: the right answers first, then the listed mistakes."""
+    for answer in (exercise.reference, *(variant.answer for variant in exercise.variants)):
+        if (source := source_of(answer)) is not None:
+            yield Start(source, lambda program: program)
+    recipe = exercise.recipe
+    setting = source_of(recipe.factory if isinstance(recipe, Made) else recipe) if recipe is not None else None
+    if setting is not None:
+        yield Start(_settled(setting, {}, inputs), lambda program: _set(recipe, program, Instead()))
+    for mistake in exercise.misconceptions:
+        for answer in mistake.answers().values():
+            yield from _starts_of(exercise, mistake, answer, setting, inputs)
+
+
+def _settled(recipe: Source, made: Mapping[str, Any], inputs: frozenset[str]) -> Source:
+    return replace(recipe, trees={**recipe.trees, recipe.name: settled(recipe.trees[recipe.name], made, inputs)})
+
+
+def _starts_of(
+    exercise: Exercise, mistake: Misconception, answer: Any, setting: Source | None, inputs: frozenset[str]
+) -> Iterator[Start]:
+    if isinstance(answer, Instead):
+        if setting is not None:
+            yield Start(
+                _settled(setting, answer.settings, inputs), lambda program: _set(exercise.recipe, program, answer), mistake.id
+            )
+    elif isinstance(answer, Before | After):
+        if (source := source_of(exercise.reference)) is not None:
+            yield Start(source, lambda program: apply_step(answer, program), mistake.id)
+    elif (source := source_of(answer)) is not None:
+        yield Start(source, lambda program: program, mistake.id)
+
+
+def _set(recipe: Any, program: Any, step: Instead) -> Answer:
+    """The recipe, edited, with the settings of `step`."""
+    if not isinstance(recipe, Made):
+        return lambda **inputs: program(**inputs, **step.of(**inputs))
+    if step.depends:
+        return lambda **inputs: program(**step.of(**inputs))(**inputs)
+    made: Answer = program(**step.settings)
+    return made
+
+
+def _steps(exercise: Exercise, cases: Sequence[CaseRecord]) -> list[Any]:
+    """What can be done to any inputs like these, of which some come in later cases only, and to any result like the first."""
+    inputs: dict[str, Any] = {}
+    for record in cases:
+        given = decode(record.probe.inputs, dtype="float64")
+        if isinstance(given, dict):
+            inputs |= {name: value for name, value in given.items() if inputs.get(name) is None}
+    if isinstance(exercise.reference, type) or cases[0].expected.value is None:
+        return []
+    return list(slips(inputs, decode(cases[0].expected.value)))
+
+
+def _program(exercise: Exercise, *slips: Try) -> Answer:
+    """The program that makes all of `slips`, which share a start if they have one."""
+    start = next((each.start for each in slips if each.start is not None), None)
+    made = [each.edit for each in slips if each.edit is not None]
+    answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(made))
+    for step in sorted((each.step for each in slips if each.step is not None), key=lambda step: isinstance(step, After)):
+        answer = apply_step(step, answer)
+    return answer
+
+
+def _twice(starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try]) -> Iterator[tuple[Try, Try]]:
+    """Two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
+    found: list[tuple[float, Try, Try]] = []
+    of_right = {edit.what for start in starts if start.listed is None for edit in edits(start.source)}
+    for start in starts:
+        if start.listed is not None:
+            first = Try(LISTED, None, start, listed=start.listed)
+            beside = [edit for edit in edits(start.source) if edit.what in of_right]  # not a change of the mistake itself
+            found += [(edit.rank + 0.5, first, Try(edit.rank, edit.what, start, edit)) for edit in beside]
+            found += [(slip.rank + 0.5, first, slip) for slip in anywhere]
+    for one, two in itertools.combinations(alone, 2):
+        if one.undone and one.undone == two.undone:
+            continue  # a square and a root, say
+        apart = one.start is not None and two.start is not None and one.start is not two.start
+        if not apart and not (one.edit is not None and two.edit is not None and one.edit.node is two.edit.node):
+            found.append((one.rank + two.rank + 1.0, one, two))
+    for _, one, two in sorted(found, key=lambda each: each[0]):
+        yield one, two

@@ -1,0 +1,251 @@
+"""Slips that can be made in any exercise: something done to the result, or to an input, before or after all that is right.
+
+In: the inputs of a case and the result. Out: `Slip`s: a result transposed, negated, summed over an axis, rounded; an input
+that counts one too many, that is left out, that is taken for another. What is not possible raises, and is then no slip.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.exercise import After, Before
+from autograder.judging.fact import Fact, fact
+
+ENOUGH_NUMBERS = 12  # an exercise with more numbers among its inputs is not asked about each
+
+
+@dataclass(frozen=True)
+class Slip:
+    """One step more than a right answer takes; `what` completes "You …".
+
+    Of two with one `undone` one may undo the other, or say the same in another way: they are no two slips.
+    """
+
+    step: After | Before
+    what: Fact
+    rank: int
+    undone: str = ""
+
+
+def slips(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
+    """The slips that these inputs, and a result like this, allow."""
+    yield from _with_result(result)
+    yield from _with_both(inputs, result)
+    yield from _with_inputs(inputs)
+
+
+# ------------------------------------------------------------------------------------------ the result
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "ndim") and x.ndim > 0
+
+
+def _is_number(x: Any) -> bool:
+    return (isinstance(x, int | float | np.number) and not isinstance(x, bool)) or (hasattr(x, "ndim") and x.ndim == 0)
+
+
+def _kind(x: Any) -> str:
+    name = str(getattr(x, "dtype", type(x).__name__))
+    return "b" if "bool" in name else "i" if "int" in name else "f"
+
+
+def _softmax(x: Any, axis: int) -> Any:
+    e = np.exp(x - x.max())
+    return e / e.sum(axis)[(..., None) if axis == -1 else None]
+
+
+def _cast(x: Any, kind: str) -> Any:
+    if hasattr(x, "numpy"):
+        return {"i": x.long, "f": x.double, "b": x.bool}[kind]()
+    if hasattr(x, "astype"):
+        return x.astype({"i": int, "f": float, "b": bool}[kind])
+    return {"i": int, "f": float, "b": bool}[kind](x)
+
+
+_DONE: tuple[tuple[str, str, bool, Callable[[Any], Any], int], ...] = (
+    # for which results, the key of what is said, whether that names the result, what is done, how rare
+    ("ab", "slip.returned.inverted", False, lambda x: ~x, 0),
+    ("a2", "slip.returned.transpose", False, lambda x: x.swapaxes(-1, -2), 0),
+    ("a2", "slip.returned.first_axes", True, lambda x: x.swapaxes(0, 1), 2),
+    ("f", "slip.returned.sign", True, lambda x: -x, 0),
+    ("f", "slip.returned.complement", True, lambda x: 1 - x, 1),
+    ("f", "slip.result.reciprocal", True, lambda x: 1 / x, 1),
+    ("af", "slip.result.summed.last", True, lambda x: x.sum(-1), 1),
+    ("af2", "slip.result.summed.second_last", True, lambda x: x.sum(-2), 1),
+    ("af2", "slip.result.summed.all", True, lambda x: x.sum(), 1),
+    ("af", "slip.result.averaged.last", True, lambda x: x.sum(-1) / x.shape[-1], 1),
+    ("af2", "slip.result.averaged.second_last", True, lambda x: x.sum(-2) / x.shape[-2], 1),
+    ("af2", "slip.result.averaged.all", True, lambda x: x.sum() / np.prod(x.shape), 2),
+    ("af3", "slip.result.averaged.third_last", True, lambda x: x.sum(-3) / x.shape[-3], 2),
+    ("af", "slip.result.divided.last", True, lambda x: x / x.shape[-1], 2),
+    ("af", "slip.result.divided.first", True, lambda x: x / x.shape[0], 2),
+    ("af", "slip.result.multiplied.last", True, lambda x: x * x.shape[-1], 3),
+    ("af", "slip.result.multiplied.first", True, lambda x: x * x.shape[0], 3),
+    ("af", "slip.result.softmax", True, lambda x: _softmax(x, -1), 2),
+    ("f", "slip.result.log", True, lambda x: np.log(x), 2),
+    ("f", "slip.result.log2", True, lambda x: np.log2(x), 3),
+    ("f", "slip.result.exp", True, lambda x: np.exp(x), 2),
+    ("f", "slip.result.square", True, lambda x: x**2, 2),
+    ("f", "slip.result.root", True, lambda x: x**0.5, 2),
+    ("f", "slip.no_signs", False, abs, 1),
+    ("f", "slip.result.clipped", True, lambda x: x.clip(min=0), 3),
+    ("af", "slip.result.normalised", True, lambda x: x / x.sum(-1)[..., None], 2),
+    ("nf", "slip.result.floor", True, lambda x: float(np.floor(x)), 1),
+    ("nf", "slip.result.ceil", True, lambda x: float(np.ceil(x)), 1),
+    ("nf", "slip.result.round", True, lambda x: float(np.round(x)), 1),
+    ("a", "slip.returned.whole", False, lambda x: _cast(x, "i"), 2),
+    ("ai", "slip.returned.floating", False, lambda x: _cast(x, "f"), 1),
+    ("ab", "slip.returned.numbers_for_truth", False, lambda x: _cast(x, "f"), 1),
+    ("ab", "slip.returned.whole_for_truth", False, lambda x: _cast(x, "i"), 1),
+    ("a", "slip.returned.truth", False, lambda x: _cast(x, "b"), 2),
+    ("a", "slip.returned.first_entry", False, lambda x: x[0], 2),
+    ("a", "slip.returned.last_entry", False, lambda x: x[-1], 2),
+    ("a2", "slip.returned.last_row", False, lambda x: x[..., -1, :], 2),
+    ("a", "slip.returned.axis.front", True, lambda x: x[None], 2),
+    ("a", "slip.returned.axis.end", True, lambda x: x[..., None], 2),
+    ("a2", "slip.returned.axis.third", True, lambda x: x[..., None, :, :], 2),
+    ("a", "slip.returned.axis.second", True, lambda x: x[..., None, :], 2),
+    ("a2", "slip.result.squeezed", True, lambda x: x.squeeze(), 2),
+    ("a2", "slip.result.flattened", True, lambda x: x.reshape(-1), 3),
+    ("a2", "slip.result.flattened.two", True, lambda x: x.reshape(*x.shape[:-2], -1), 3),
+    ("n", "slip.count.double", False, lambda x: 2 * x, 1),
+    ("n", "slip.count.half", False, lambda x: x / 2, 1),
+    ("n", "slip.count.four", False, lambda x: 4 * x, 2),
+    ("n", "slip.count.quarter", False, lambda x: x / 4, 2),
+    ("n", "slip.count.bits", False, lambda x: 8 * x, 3),
+    ("n", "slip.count.eighth", False, lambda x: x / 8, 3),
+    ("n", "slip.count.more", False, lambda x: x + 1, 1),
+    ("n", "slip.count.less", False, lambda x: x - 1, 1),
+    ("n", "slip.count.thousands", False, lambda x: x / 1e3, 3),
+    ("n", "slip.count.units", False, lambda x: x * 1e3, 3),
+    ("n", "slip.count.over_1024", False, lambda x: x / 1024, 3),
+    ("n", "slip.count.times_1024", False, lambda x: x * 1024, 3),
+    ("n", "slip.count.gib", False, lambda x: x * (2**30 / 1e9), 3),
+    ("n", "slip.count.gb", False, lambda x: x * (1e9 / 2**30), 3),
+    ("n", "slip.returned.percent", False, lambda x: 100 * x, 3),
+)  # fmt: skip
+_EACH = ("f", "n")  # what is done to each entry
+
+
+def _applies(letters: str, x: Any) -> bool:
+    if "n" in letters:
+        return _is_number(x) and ("f" not in letters or _kind(x) == "f")
+    if "a" in letters and not _is_array(x):
+        return False
+    if ("2" in letters and x.ndim < 2) or ("3" in letters and x.ndim < 3):
+        return False
+    if not _is_array(x) and not _is_number(x):
+        return False
+    kind = _kind(x)
+    return not any(letter in letters for letter in "bif") or kind in letters
+
+
+def _with_result(result: Any) -> Iterator[Slip]:
+    if isinstance(result, tuple) and 1 < len(result) <= 4:
+        for place, part in enumerate(result):
+            for letters, key, named, change, rank in _DONE:
+                if _applies(letters, part):
+                    it = fact("slip.output", place=place)
+                    what = fact(key, it=it) if named else fact("slip.place.output", what=fact(key), it=it)
+                    yield Slip(After(_at(place, change)), what, rank + 1, f"output {place}" if letters in _EACH else "")
+        for letters, key, named, change, rank in _DONE:
+            if letters.startswith("a") and named and all(_applies(letters, part) for part in result):
+                each = fact(key, it=fact("slip.each_output"))
+                yield Slip(After(lambda out, change=change, **_: tuple(change(part) for part in out)), each, rank + 1)
+        yield Slip(After(lambda out, **_: tuple(reversed(out))), fact("slip.returned.reversed"), 0)
+        for place in range(len(result)):
+            yield Slip(After(lambda out, place=place, **_: out[place]), fact("slip.returned.number", number=place + 1), 1)
+        return
+    for letters, key, named, change, rank in _DONE:
+        if _applies(letters, result):
+            what = fact(key, it=_RESULT) if named else fact(key)
+            yield Slip(After(lambda out, change=change, **_: change(out)), what, rank, "result" if letters in _EACH else "")
+
+
+_RESULT = fact("slip.result")
+
+
+def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
+    """The result with an input as a factor, or as a summand, that does not belong there."""
+    if not _is_array(result) and not _is_number(result):
+        return
+    for name, value in inputs.items():
+        if _is_number(value) and not isinstance(value, bool):
+            yield Slip(After(lambda out, name=name, **given: out / given[name]), fact("slip.result.divided", name=name), 2)
+            yield Slip(After(lambda out, name=name, **given: out * given[name]), fact("slip.result.multiplied", name=name), 2)
+        elif _is_array(value) and _is_array(result) and _kind(value) == "f" and value.shape == result.shape:
+            yield Slip(After(lambda out, name=name, **given: out + given[name]), fact("slip.result.added", name=name), 2)
+
+
+def _at(place: int, change: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda out, **_: tuple(change(part) if number == place else part for number, part in enumerate(out))
+
+
+# ------------------------------------------------------------------------------------------ the inputs
+
+
+def _with_inputs(inputs: dict[str, Any]) -> Iterator[Slip]:
+    numbers = [name for name, value in inputs.items() if _is_number(value) and not hasattr(value, "ndim")]
+    for name in numbers[:ENOUGH_NUMBERS]:
+        yield from _with_number(name, inputs[name])
+    names = list(inputs)
+    for number, one in enumerate(names):
+        for two in names[number + 1 :]:
+            if type(inputs[one]) is type(inputs[two]) and getattr(inputs[one], "ndim", 0) == getattr(inputs[two], "ndim", 0):
+                yield Slip(Before(_swap(one, two)), fact("slip.input.swapped", one=one, two=two), 3)
+    for name, value in inputs.items():
+        if isinstance(value, bool):
+            yield Slip(_changed(name, lambda x: not x), fact("slip.input.opposite", name=name), 1)
+        elif _is_array(value) and _kind(value) == "b":
+            yield Slip(_changed(name, lambda x: ~x), fact("slip.input.inverted", name=name), 0)
+            yield Slip(_changed(name, lambda x: x | True), fact("slip.input.all_true", name=name), 1)
+        elif _is_array(value) and _kind(value) == "f" and value.ndim >= 2:
+            yield Slip(_changed(name, lambda x: x.swapaxes(-1, -2)), fact("slip.input.transposed", name=name), 2)
+    for count in ("H", "G"):
+        wide = [name for name, value in inputs.items() if _is_cut_in(value, inputs.get(count), name)]
+        for some in dict.fromkeys([tuple(wide), *((name,) for name in wide), tuple(wide[1:])]):
+            if some:
+                what = fact("slip.input.dealt", names=some, count=count)
+                yield Slip(Before(lambda some=some, count=count, **given: _dealt(some, given[count], given)), what, 1)
+
+
+def _changed(name: str, change: Callable[[Any], Any]) -> Before:
+    """`change` of the input `name`, in the cases that have it."""
+    return Before(lambda **given: {name: change(given[name])} if given.get(name) is not None else {})
+
+
+def _is_cut_in(value: Any, count: Any, name: str) -> bool:
+    """Whether an input is a matrix whose columns are cut into `count` runs, for the heads."""
+    if not isinstance(count, int) or count < 2 or name[:1] != "W" or name[-1] in "oO":
+        return False
+    return _is_array(value) and value.ndim == 2 and value.shape[-1] % count == 0
+
+
+def _dealt(names: tuple[str, ...], count: int, given: dict[str, Any]) -> dict[str, Any]:
+    """The matrices with the columns that `count` heads get when every head takes each `count`-th."""
+    return {
+        name: given[name].reshape(given[name].shape[0], -1, count).swapaxes(-1, -2).reshape(given[name].shape) for name in names
+    }
+
+
+def _swap(one: str, two: str) -> Callable[..., dict[str, Any]]:
+    return lambda **given: {one: given[two], two: given[one]}
+
+
+def _with_number(name: str, value: Any) -> Iterator[Slip]:
+    def change(function: Callable[[Any], Any]) -> Before:
+        return _changed(name, function)
+
+    if isinstance(value, int):
+        yield Slip(change(lambda x: x + 1), fact("slip.input.more", name=name), 1)
+        yield Slip(change(lambda x: x - 1), fact("slip.input.less", name=name), 1)
+    yield Slip(change(lambda x: type(x)(1)), fact("slip.left_out", code=name), 0)
+    yield Slip(change(lambda x: 2 * x), fact("slip.input.double", name=name), 2)
+    yield Slip(change(lambda x: x / 2), fact("slip.input.half", name=name), 2)
+    yield Slip(change(lambda x: x * x), fact("slip.input.square", name=name), 2)
+    yield Slip(change(lambda x: x**0.5), fact("slip.root", code=name), 2)
+    yield Slip(change(lambda x: 1 / x), fact("slip.input.reciprocal", name=name), 2)
+    yield Slip(change(lambda x: x * 8), fact("slip.input.bits", name=name), 3)

@@ -1,0 +1,221 @@
+"""The text of a program as syntax trees, its own and those of the functions it calls; and the program with that text edited.
+
+In: a function, lambda or class that Python code defines. Out: a `Source`. Small edits of it, one or two at a time, make the
+programs that learners write when they slip, so that a slip is known by what it does, in every exercise, listed in none.
+"""
+
+import ast
+import copy
+import inspect
+import re
+import sysconfig
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from autograder.judging.fact import Fact, fact
+
+MOST_HELPERS = 6
+_STDLIB = sysconfig.get_paths()["stdlib"]
+ANSWER = "answer"  # the name that a lambda is given
+
+LONG = 56  # of a longer piece of code the beginning is quoted
+
+Change = Callable[..., Any]
+Slip = tuple[int, Change, Fact]  # how rare (0 is common), what is done to a node, what completes "You …"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`change` is made to `node` of the tree of `function`; `what` completes "You …". A low `rank` is common."""
+
+    function: str
+    node: ast.AST
+    change: Change
+    what: Fact | None  # None where the edit is one of the learner's own code, which is quoted instead
+    rank: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program as syntax trees: its own under its name, and those of its helpers; `home` holds the names that they use."""
+
+    name: str
+    trees: dict[str, ast.stmt]
+    home: dict[str, Any]
+    elsewhere: dict[str, dict[str, Any]]  # the names that a helper of another module uses
+
+    @property
+    def loops(self) -> bool:
+        """Whether an edit of it may run for ever."""
+        return any(isinstance(node, ast.While) for tree in self.trees.values() for node in ast.walk(tree))
+
+    def build(self, edits: Sequence[Edit]) -> Any:
+        """The program with `edits` made. Raises whatever Python says of a program that is none."""
+        home = dict(self.home)
+        touched = dict.fromkeys(edit.function for edit in edits)
+        for name in dict.fromkeys([*touched, self.name]):
+            tree = _apply(self.trees[name], [edit for edit in edits if edit.function == name])
+            module = ast.Module([tree], type_ignores=[])
+            place = dict(self.elsewhere[name]) if name in self.elsewhere else home
+            exec(compile(module, "<a slip>", "exec"), place)  # the course's own text, edited here; nothing of a learner's
+            home[name] = place[name]
+        return home[self.name]
+
+
+def quote(node: ast.AST) -> str:
+    """The code of a node, or its beginning, as a learner would write it: their notebook knows no module of references."""
+    text = re.sub(r"\bref\.", "", ast.unparse(node))
+    return text if len(text) <= LONG else f"{text[: LONG - 2]}…"
+
+
+def placed(what: Fact, node: ast.AST) -> Fact:
+    """The fact with the piece of code in which it is so."""
+    return fact("slip.place", what=what, code=quote(node))
+
+
+def plain_slip(what: Fact) -> Fact:
+    """The fact without the places that were put around it.
+
+    >>> plain_slip(placed(fact("slip.divided", code="d"), ast.parse("x / d"))).key
+    'slip.divided'
+    """
+    while what.key.startswith("slip.place") and isinstance(inner := what["what"], Fact):
+        what = inner
+    return what
+
+
+def source_of(program: Any) -> Source | None:
+    """The trees of a function, lambda or class and of the helpers in its own module, or None where there is no text."""
+    if not isinstance(program, FunctionType | type):
+        return None
+    tree = _tree(program)
+    if tree is None:
+        return None
+    home = _home(inspect.unwrap(program) if isinstance(program, FunctionType) else program)
+    trees, elsewhere = {tree.name: tree}, dict[str, dict[str, Any]]()
+    waiting: list[ast.AST] = [tree]
+    while waiting and len(trees) <= MOST_HELPERS:
+        for node in undecorated(waiting.pop(0)):
+            name = node.id if isinstance(node, ast.Name) else ""
+            helper = home.get(name)
+            if isinstance(helper, FunctionType) and name not in trees and _near(helper, program):
+                found = _tree(helper)
+                if found is not None and found.name in (name, ANSWER):
+                    found.name = name  # a lambda has the name that it is called by
+                    trees[name] = found
+                    if helper.__module__ != program.__module__:
+                        elsewhere[name] = helper.__globals__
+                    waiting.append(found)
+    return Source(tree.name, trees, home, elsewhere)
+
+
+def undecorated(tree: ast.AST) -> list[ast.AST]:
+    """The nodes of a program, but for its decorators: what watches a program is no part of it."""
+    decorators = {id(part) for node in ast.walk(tree) for part in getattr(node, "decorator_list", [])}
+    watching = {id(inner) for node in ast.walk(tree) if id(node) in decorators for inner in ast.walk(node)}
+    return [node for node in ast.walk(tree) if id(node) not in watching]
+
+
+def _near(helper: FunctionType, program: Any) -> bool:
+    """Whether the helper is the course's own, as the program is or as given packages are, and not a library's."""
+    same = (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
+    place = helper.__code__.co_filename
+    return same or not ("site-packages" in place or place.startswith((_STDLIB, "<")))
+
+
+def _home(program: Any) -> dict[str, Any]:
+    if isinstance(program, FunctionType):
+        closed = inspect.getclosurevars(program).nonlocals if program.__closure__ else {}
+        return {**program.__globals__, **closed}
+    methods = [member for member in vars(program).values() if isinstance(member, FunctionType)]
+    return dict(methods[0].__globals__) if methods else {}
+
+
+def _tree(program: Any) -> Any:
+    """The definition of a function or class, without documentation and annotations; a lambda is given a name."""
+    if getattr(program, "__name__", "") == "<lambda>":
+        return _lambda(program)
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(program))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    return Bare().visit(tree) if isinstance(tree, ast.FunctionDef | ast.ClassDef) else None
+
+
+def _lambda(program: FunctionType) -> ast.FunctionDef | None:
+    """The one lambda among those of a line that compiles to the same code."""
+    try:
+        with open(program.__code__.co_filename, encoding="utf-8") as file:
+            whole = ast.parse(file.read())
+    except (OSError, SyntaxError):
+        return None
+    for node in ast.walk(whole):
+        if isinstance(node, ast.Lambda) and node.lineno == program.__code__.co_firstlineno:
+            made = eval(compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<a slip>", "eval"), {})
+            if made.__code__.co_code == program.__code__.co_code and made.__code__.co_consts == program.__code__.co_consts:
+                body: list[ast.stmt] = [ast.Return(node.body)]
+                return ast.fix_missing_locations(ast.FunctionDef(ANSWER, node.args, body, [], lineno=1, col_offset=0))
+    return None
+
+
+class Bare(ast.NodeTransformer):
+    """Takes away what does nothing: docstrings, annotations."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self.generic_visit(node)
+        node.returns = None
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            argument.annotation = None
+        if len(node.body) > 1 and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+            node.body = node.body[1:]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        return node if node.value is None else ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def _apply(tree: ast.stmt, edits: Sequence[Edit]) -> ast.stmt:
+    inside = _parents(tree)
+    above, changes = set[int](), {id(edit.node): edit.change for edit in edits}
+    for edit in edits:
+        node: ast.AST | None = edit.node
+        while node is not None and id(node) not in above:
+            above.add(id(node))
+            node = inside.get(id(node))
+    changed: ast.stmt = _copied(tree, changes, above)
+    return changed
+
+
+def applied(node: Any, edits: Sequence[Edit]) -> Any:
+    """A part of a program with edits made in it: a node, or the statements that a statement becomes."""
+    return _apply(node, edits)
+
+
+def _parents(tree: Any) -> dict[int, ast.AST]:
+    """The parent of each node, found once for each tree."""
+    if not hasattr(tree, "parents"):
+        tree.parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    found: dict[int, ast.AST] = tree.parents
+    return found
+
+
+def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:
+    """The tree with the nodes of `changes` changed, copied only `above` them; a statement may become none or several."""
+    if isinstance(node, list):
+        parts = [_copied(part, changes, above) for part in node]
+        return [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    if id(node) not in above:
+        return node
+    new = node.__class__.__new__(node.__class__)
+    for name, value in vars(node).items():
+        setattr(new, name, _copied(value, changes, above) if isinstance(value, ast.AST | list) else value)
+    change = changes.get(id(node))
+    if change is None:
+        return new
+    made = change(new)
+    for one in made if isinstance(made, list) else [made]:
+        ast.fix_missing_locations(ast.copy_location(one, new))
+    return made

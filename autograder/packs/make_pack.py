@@ -1,0 +1,176 @@
+"""Make a probe pack: run the reference and every misconception on seeded inputs, and keep what they give.
+
+The *visible* pack (seed 0) travels with the release. The *hidden* one is made on the grading side from a secret and is never
+released.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from autograder.judging.behaviour import find, shown
+from autograder.judging.compose import answer_of, pairs
+from autograder.judging.exercise import Case, Draw, Exercise, Script, Tolerance
+from autograder.judging.filled_memory import filled_memory
+from autograder.judging.fingerprint import alike, fingerprint
+from autograder.judging.judge import is_kind_of, judge
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observe import observe, script_to_data
+from autograder.judging.records import CaseRecord, ExerciseRecord, Known, NearSlip
+from autograder.judging.values import ArrayNode, EncodedValue, encode
+from autograder.mutants import generate as nearby
+from autograder.mutants import value_trace
+from autograder.packs.pack_file import PAIR, Pack
+
+VISIBLE_SEED = 0
+TRAILS = 4  # cases of an exercise that know what right programs compute on the way
+Naming = Literal["listed", "pairs", "near"]
+
+
+def seed_from(secret: str, lesson: str) -> int:
+    """A seed nobody can guess without the `secret`."""
+    return int.from_bytes(hashlib.sha256(f"{secret}\0{lesson}".encode()).digest()[:8], "big")
+
+
+def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED, naming: Naming = "pairs") -> Pack:
+    """The pack of a lesson for `seed`. Raises ValueError where a reference fails on its own probe."""
+    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed, naming=naming) for exercise in exercises})
+
+
+def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs") -> ExerciseRecord:
+    """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
+
+    `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`.
+    """
+    with filled_memory():
+        return _make_record(lesson, exercise, seed, naming)
+
+
+def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming) -> ExerciseRecord:
+    if exercise.behaviour:
+        find(exercise.behaviour)
+    cases = [_make_case(lesson, exercise, case, index, seed, naming != "listed") for index, case in enumerate(exercise.cases)]
+    near: tuple[NearSlip, ...] = ()
+    _drop_idle_pairs(cases, exercise.tolerance)
+    if naming == "near" and cases:
+        found, near = nearby.find(exercise, cases)
+        for name, rows in found.items():
+            for record, row in zip(cases, rows, strict=True):
+                if row is not None:
+                    record.near[name] = row
+        add_trails(exercise, cases)
+    return ExerciseRecord(
+        id=exercise.id,
+        title=exercise.title,
+        points=exercise.points,
+        cases=cases,
+        known=tuple(Known(m.id, m.says, m.fix) for m in exercise.misconceptions),
+        hints=exercise.hints,
+        properties=exercise.properties,
+        tolerance=exercise.tolerance,
+        choices=exercise.choices,
+        holds=exercise.holds,
+        reveal=exercise.reveal,
+        forbid=exercise.forbid,
+        timeout_s=exercise.timeout_s,
+        kind=exercise.kind,
+        difficulty=exercise.difficulty,
+        minutes=exercise.minutes,
+        behaviour=exercise.behaviour,
+        near=near,
+    )
+
+
+def add_trails(exercise: Exercise, cases: Sequence[CaseRecord]) -> None:
+    """What right programs compute on their way, for the cases in which a wrong one is looked at."""
+    programs = [exercise.reference, *(variant.answer for variant in exercise.variants)]
+    wanted = [record for record in cases if record.expected.failure is None and not exercise.behaviour]
+    for record in wanted[:TRAILS]:
+        record.trail = value_trace.rows_of(programs, record.probe)
+
+
+def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: int, composed: bool) -> CaseRecord:
+    where = f"{lesson}.{exercise.id}, case {case.name!r}"
+    draw, inputs = drawn_inputs(exercise, case, index, seed)
+    probe = Probe(inputs, room=case.room, by_hand=case.by_hand)
+    expected = observe(exercise.reference, probe, dtype="float64")
+    if expected.failure is None and case.grad and expected.value is not None:
+        probe = replace(probe, grad=case.grad, cotangent=_cotangent(expected.value, draw))
+        expected = observe(exercise.reference, probe, dtype="float64")
+    expected = shown(exercise.behaviour, expected, probe)
+    if case.raises is not None:
+        expected = _expected_failure(where, expected, case.raises)
+    elif expected.failure is not None:
+        raise ValueError(f"{where}: the reference itself failed: {expected.failure.type}: {expected.failure.message}.")
+    if expected.value is not None and (strange := expected.value.strange):
+        raise ValueError(
+            f"{where}: the reference returns a {strange}, which cannot be compared. "
+            "Return numbers (integers below 2**63), text, arrays, or lists, tuples and dicts of them."
+        )
+    if expected.mutated:
+        raise ValueError(f"{where}: the reference changes its input {expected.mutated}.")
+    record = CaseRecord(case.name, probe, case.edge, expected)
+    probing = ExerciseRecord(exercise.id, "", 1.0, [record], (), (), exercise.properties, exercise.tolerance)
+    for name, answer in (pair for mistake in exercise.misconceptions for pair in mistake.answers().items()):
+        seen = shown(exercise.behaviour, observe(answer_of(exercise, answer), probe, dtype="float64"), probe)
+        seen.notes, seen.seconds = (), 0.0
+        if not judge(probing, [seen]).cases[0].passed:
+            record.mistakes[name] = seen
+    for one, two, function in pairs(exercise) if composed and case.raises is None else ():
+        seen = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
+        if (numbers := fingerprint(seen)) is not None:
+            record.pairs[f"{one}{PAIR}{two}"] = numbers
+    expected.notes, expected.seconds = (), 0.0
+    return record
+
+
+def drawn_inputs(exercise: Exercise, case: Case, index: int, seed: int) -> tuple[Draw, EncodedValue]:
+    """The inputs of case number `index` for `seed`, and what else of it is drawn from."""
+    draw = Draw([seed, index, *exercise.id.encode()])
+    made = case.make(draw)
+    inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
+    if exercise.tensors:
+        inputs = inputs.map(lambda leaf: _tensor(leaf, np.float64 if case.double else np.float32))
+    return draw, inputs
+
+
+def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) -> Observation:
+    """What is expected where the reference has to raise `wanted`. Raises ValueError where it does not."""
+    if seen.failure is None or seen.failure.kind != "raised" or not is_kind_of(seen.failure.type, wanted.__name__):
+        got = "returned a value" if seen.failure is None else f"ended with {seen.failure.type or seen.failure.kind}"
+        raise ValueError(f"{where}: expected the reference to raise {wanted.__name__}, but it {got}.")
+    return Observation(failure=Failure("raised", wanted.__name__))
+
+
+def _drop_idle_pairs(cases: Sequence[CaseRecord], tolerance: Tolerance) -> None:
+    """Forget the pairs in which one mistake changes nothing that the other has left, and one order of two that are alike."""
+    for pair in sorted({name for record in cases for name in record.pairs}):
+        turned = PAIR.join(reversed(pair.split(PAIR)))
+        again = all(turned in record.pairs and alike(record.pairs[turned], record.pairs[pair], tolerance) for record in cases)
+        if again or any(_idle(cases, pair, alone, tolerance) for alone in (*pair.split(PAIR), "")):
+            for record in cases:
+                record.pairs.pop(pair, None)
+
+
+def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Tolerance) -> bool:
+    """Whether the pair does in every case what the mistake `alone` does (or the right answer, where that does not fail)."""
+    for record in cases:
+        if (numbers := record.pairs.get(pair)) is not None:
+            other = fingerprint(record.mistakes.get(alone, record.expected))
+            if other is None or not alike(other, numbers, tolerance):
+                return False
+    return True
+
+
+def _tensor(leaf: EncodedValue, dtype: type[np.float32 | np.float64]) -> EncodedValue:
+    if not isinstance(leaf, ArrayNode):
+        return leaf
+    return ArrayNode(leaf.content.astype(dtype) if leaf.content.dtype.kind == "f" else leaf.content, "tensor")
+
+
+def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:
+    _, first = next(value.leaves())
+    return ArrayNode(draw.normal(*first.content.shape).astype(np.float32), "tensor")

@@ -1,0 +1,148 @@
+"""Probe packs: a lesson's probes, expected outputs and the outputs of each named mistake, in one small file.
+
+`save` and `load` store a pack as `.npz` without pickle, so a learner's machine needs neither the answers nor the exercise
+declarations. `make_pack` makes one.
+"""
+
+import functools
+import hashlib
+import io
+import json
+import math
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from autograder.judging.records import ExerciseRecord
+from autograder.judging.values import Array
+from autograder.packs.record_json import from_json, nearly, to_json
+
+FORMAT = 3
+READ = (2, FORMAT)  # format 2 holds slips as sentences
+PAIR = "+"  # joins the ids of two mistakes that are made at once
+SUFFIX = ".probes.npz"
+UNIX = 3  # where a member of a zip archive says that it was made, on any system
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A lesson's exercises as data."""
+
+    lesson: str
+    title: str
+    exercises: dict[str, ExerciseRecord]
+
+    @property
+    def points(self) -> float:
+        return sum(exercise.points for exercise in self.exercises.values())
+
+    @property
+    def without_mending(self) -> "Pack":
+        """The same for a course in which `check` looks for nothing in a learner's code."""
+        return replace(self, exercises={name: replace(each, mends=False) for name, each in self.exercises.items()})
+
+    @property
+    def near_counts(self) -> dict[str, int]:
+        """Count, for each exercise, the programs with unlisted mistakes that it recognises."""
+        return {name: len({near for case in each.cases for near in case.near}) for name, each in self.exercises.items()}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash of all that is in it."""
+        arrays: list[Array] = []
+        text = json.dumps([to_json(exercise, arrays) for exercise in self.exercises.values()], sort_keys=True)
+        return hashlib.sha256(b"\0".join([text.encode(), *(a.tobytes() for a in arrays)])).hexdigest()
+
+
+def save(pack: Pack, path: Path) -> None:
+    """Write `pack`, deterministically (same content, same bytes).
+
+    All arrays of a dtype lie in one, for a file of its own costs each of them 200 bytes: `layout` says which is where.
+    """
+    arrays: list[Array] = []
+    manifest = {
+        "format": FORMAT,
+        "lesson": pack.lesson,
+        "title": pack.title,
+        "exercises": [to_json(exercise, arrays) for exercise in pack.exercises.values()],
+    }
+    manifest["layout"] = [[array.dtype.name, list(array.shape)] for array in arrays]
+    joined = {
+        dtype: np.concatenate([array.ravel() for array in arrays if array.dtype.name == dtype])
+        for dtype in sorted({array.dtype.name for array in arrays})
+    }
+    members = {"manifest": np.frombuffer(json.dumps(manifest, sort_keys=True).encode(), np.uint8)}
+    members |= {f"a{dtype}": numbers for dtype, numbers in joined.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:  # by hand: what `np.savez_compressed` writes depends on the version of Python
+        for name, array in members.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, allow_pickle=False)
+            member = zipfile.ZipInfo(f"{name}.npy")
+            member.create_system, member.compress_type = UNIX, zipfile.ZIP_DEFLATED
+            archive.writestr(member, content.getvalue())
+
+
+def load(path: Path) -> Pack:
+    """The pack at `path`; cached until the file changes."""
+    return _load(str(path), path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=32)
+def _load(path: str, _modified: int) -> Pack:
+    with np.load(path, allow_pickle=False) as data:
+        manifest = json.loads(data["manifest"].tobytes())
+        if manifest.get("format") in READ:
+            arrays = _parted(manifest["layout"], {name[1:]: data[name] for name in data.files if name != "manifest"})
+        elif manifest.get("format") == 1:  # an array for each file
+            arrays = [data[f"a{i}"] for i in range(len(data.files) - 1)]
+        else:
+            raise ValueError(f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. Run `attn build`.")
+    exercises = [from_json(item, arrays) for item in manifest["exercises"]]
+    return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
+
+
+def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Array]) -> list[Array]:
+    """The arrays that were joined, each with its own memory."""
+    begun = dict.fromkeys(joined, 0)
+    arrays = []
+    for dtype, shape in layout:
+        first, begun[dtype] = begun[dtype], begun[dtype] + math.prod(shape)
+        arrays.append(joined[dtype][first : begun[dtype]].reshape(shape).copy())
+    return arrays
+
+
+def differences(one: Pack, two: Pack) -> list[str]:
+    """Where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise).
+
+    What is near a right answer decides no mark, and takes long to make: it is compared only where both packs have it.
+    """
+    if not (_has_near(one) and _has_near(two)):
+        one, two = _without_near(one), _without_near(two)
+    left: list[Array] = []
+    right: list[Array] = []
+    a = [to_json(e, left) for e in one.exercises.values()]
+    b = [to_json(e, right) for e in two.exercises.values()]
+    found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if not nearly(x, y)]
+    if [x["id"] for x in a] != [y["id"] for y in b] or len(left) != len(right):
+        return [*found, f"exercises: {[x['id'] for x in a]} against {[y['id'] for y in b]}"]
+    for x, y in zip(left, right, strict=True):
+        if x.shape != y.shape or not np.allclose(x, y, rtol=1e-6, atol=1e-9, equal_nan=True):
+            found.append(f"an array of shape {x.shape} differs")
+            break
+    return found
+
+
+def _has_near(held: Pack) -> bool:
+    return any(case.near for exercise in held.exercises.values() for case in exercise.cases)
+
+
+def _without_near(held: Pack) -> Pack:
+    exercises = {
+        name: replace(exercise, near=(), cases=[replace(case, near={}, trail=case.trail[:0]) for case in exercise.cases])
+        for name, exercise in held.exercises.items()
+    }
+    return replace(held, exercises=exercises)

@@ -1,0 +1,183 @@
+"""An exercise's record as JSON and a flat list of arrays, and back: what a pack's file holds."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from autograder.judging.exercise import Property, Tolerance
+from autograder.judging.fact import Fact, fact
+from autograder.judging.fingerprint import LENGTH
+from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.records import UNLISTED, CaseRecord, ExerciseRecord, Known, NearSlip
+from autograder.judging.values import Array, ArrayNode, fetch, store
+
+
+def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
+    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
+    return {
+        "value": store(seen.value, arrays),
+        "grads": {name: store(None if g is None else ArrayNode(g), arrays) for name, g in sorted(seen.grads.items())},
+        "mutated": list(seen.mutated),
+        "failure": failure,
+    }
+
+
+def _programs(cases: Sequence[CaseRecord]) -> tuple[list[str], list[str]]:
+    """The names of an exercise's composed programs: pairs of listed mistakes, and those that are near a right answer."""
+    return list(dict.fromkeys(n for c in cases for n in c.pairs)), list(dict.fromkeys(n for c in cases for n in c.near))
+
+
+def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: list[Array]) -> Any:
+    """The fingerprints of one case, a row for each name; NaN where a program has none."""
+    if not pairs and not near:
+        return None
+    lost = np.full(LENGTH, np.nan, np.float32)
+    rows = [*(case.pairs.get(name, lost) for name in pairs), *(case.near.get(name, lost) for name in near)]
+    arrays.append(np.stack(rows).T)  # a column of like numbers packs better
+    return [{"a": 0}, len(arrays) - 1, 1]
+
+
+def _place(array: Array, arrays: list[Array]) -> int:
+    """Where an array is put among the others."""
+    arrays.append(array)
+    return len(arrays) - 1
+
+
+def _rows(stored: Any, places: Sequence[int], arrays: list[Array]) -> dict[int, Array]:
+    """The fingerprints of one case by the places of their programs."""
+    if stored is None:
+        return {}
+    rows = np.ascontiguousarray(arrays[stored[1]].T)
+    return {place: row for place, row in zip(places, rows, strict=True) if not np.isnan(row[0])}
+
+
+def _first_near(names: Sequence[str]) -> int:
+    """Where the slips begin in a pack that does not say how many pairs it has: the new ones come before two listed ones."""
+    return next((place for place, name in enumerate(names) if UNLISTED in name), len(names))
+
+
+def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
+    grads = {name: None if stored is None else arrays[stored[1]] for name, stored in item["grads"].items()}
+    failure = None if item["failure"] is None else Failure(*item["failure"])
+    return Observation(fetch(item["value"], arrays), grads, tuple(item["mutated"]), failure)
+
+
+def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
+    """`exercise` as JSON-able data over `arrays`, to which its own are appended."""
+    pairs, near = _programs(exercise.cases)
+    cases = [
+        {
+            "name": case.name,
+            "edge": case.edge,
+            "inputs": store(case.probe.inputs, arrays),
+            "grad": list(case.probe.grad),
+            "cotangent": store(case.probe.cotangent, arrays),
+            **({"room": case.probe.room} if case.probe.room else {}),
+            **({"by_hand": True} if case.probe.by_hand else {}),
+            "expected": _observation_to_json(case.expected, arrays),
+            "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
+            "composed": _table(case, pairs, near, arrays),
+            **({"trail": _place(case.trail, arrays)} if len(case.trail) else {}),
+        }
+        for case in exercise.cases
+    ]
+    return {
+        "id": exercise.id,
+        "title": exercise.title,
+        "points": exercise.points,
+        "cases": cases,
+        "known": [[k.id, k.says, k.fix] for k in exercise.known],
+        "hints": list(exercise.hints),
+        "properties": [asdict(law) for law in exercise.properties],
+        "tolerance": [exercise.tolerance.rtol, exercise.tolerance.atol],
+        "choices": exercise.choices,
+        "holds": exercise.holds,
+        "reveal": exercise.reveal,
+        "forbid": list(exercise.forbid),
+        "timeout_s": exercise.timeout_s,
+        "kind": exercise.kind,
+        "difficulty": exercise.difficulty,
+        "minutes": exercise.minutes,
+        "behaviour": exercise.behaviour,
+        "programs": [*pairs, *near],
+        "pairs": len(pairs),
+        "near": [[slip.id, fact_to_json(slip.what)] for slip in exercise.near],
+        **({} if exercise.mends else {"mends": False}),
+    }
+
+
+def from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
+    """The inverse of `to_json`."""
+    cases = []
+    programs = item.get("programs", [])
+    paired = item["pairs"] if "pairs" in item else _first_near(programs)
+    for case in item["cases"]:
+        inputs = fetch(case["inputs"], arrays)
+        assert inputs is not None
+        how = case.get("room", 0.0), case.get("by_hand", False)
+        probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
+        mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
+        expected = _observation_from_json(case["expected"], arrays)
+        rows = _rows(case.get("composed"), range(len(programs)), arrays)
+        pairs = {programs[place]: row for place, row in rows.items() if place < paired}
+        near = {programs[place]: row for place, row in rows.items() if place >= paired}
+        record = CaseRecord(case["name"], probe, case["edge"], expected, mistakes, pairs, near)
+        if "trail" in case:
+            record.trail = arrays[case["trail"]]
+        cases.append(record)
+    return ExerciseRecord(
+        id=item["id"],
+        title=item["title"],
+        points=item["points"],
+        cases=cases,
+        known=tuple(Known(*known) for known in item["known"]),
+        hints=tuple(item["hints"]),
+        properties=tuple(Property(**law) for law in item["properties"]),
+        tolerance=Tolerance(*item["tolerance"]),
+        choices=dict(item["choices"]),
+        holds=item.get("holds", ""),
+        reveal=item["reveal"],
+        forbid=tuple(item["forbid"]),
+        timeout_s=item["timeout_s"],
+        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "mends") if name in item},
+        near=tuple(NearSlip(name, fact_from_json(stored)) for name, stored in item.get("near", [])),
+    )
+
+
+def fact_to_json(what: Fact) -> list[Any]:
+    """A fact as `[key, values]`, in which a fact among the values is one of these again."""
+    return [what.key, {name: _value_to_json(value) for name, value in what.values}]
+
+
+def _value_to_json(value: object) -> object:
+    if isinstance(value, Fact):
+        return {"fact": fact_to_json(value)}
+    return list(map(_value_to_json, value)) if isinstance(value, tuple) else value
+
+
+def fact_from_json(stored: Any) -> Fact:
+    """The inverse of `fact_to_json`. A sentence (of format 2) becomes a fact that holds it and the code in it."""
+    if isinstance(stored, str):
+        return fact("slip.text", text=stored, code=tuple(re.findall(r"`([^`]+)`", stored)))
+    key, values = stored
+    return fact(key, **{name: _value_from_json(value) for name, value in values.items()})
+
+
+def _value_from_json(stored: Any) -> object:
+    if isinstance(stored, dict):
+        return fact_from_json(stored["fact"])
+    return tuple(map(_value_from_json, stored)) if isinstance(stored, list) else stored
+
+
+def nearly(one: object, two: object) -> bool:
+    """Whether two JSON values are the same but for the last digits of their numbers."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(nearly(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(nearly, one, two))
+    if isinstance(one, float) and isinstance(two, float):
+        return bool(np.isclose(one, two, rtol=1e-6, atol=1e-9, equal_nan=True))
+    return type(one) is type(two) and one == two
