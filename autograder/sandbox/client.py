@@ -108,14 +108,27 @@ class Sandbox:
             self._lose()
             return self._worker().open()
 
-    def waited_s(self, first: int = 2) -> float:
-        """See `Host.waited_s`."""
-        return 0.0 if self._host is None else self._host.waited_s(first)
+    def cpu_s(self) -> float:
+        """See `Host.cpu_s`."""
+        return 0.0 if self._host is None else self._host.cpu_s()
 
-    def sweep(self) -> None:
-        """Remove every trace of the last submission, if need be with the worker."""
+    def delays(self, first: int) -> dict[int, float]:
+        """See `Host.delays`."""
+        return {} if self._host is None else self._host.delays(first)
+
+    def refused(self) -> dict[str, int]:
+        """See `Host.refused`."""
+        return {} if self._host is None else self._host.refused()
+
+    def sweep(self, *, done: bool = False) -> None:
+        """Remove every trace of the last submission, if need be with the worker.
+
+        A worker that is thrown away when all is `done` is not lost: nothing has to be asked again.
+        """
         if self._host is not None and not self._host.sweep():
-            self._lose()
+            self.lost += not done
+            self._host.close(at_once=True)
+            self._host = None
 
     def _lose(self) -> None:
         self.lost += 1

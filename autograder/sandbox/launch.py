@@ -11,15 +11,17 @@ import os
 import platform
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 TIERS = ("bubblewrap", "landlock", "none")
 USERS = 64
+FIRST_USER = "60600"  # no account has 60578 to 61183: below are people and systemd-homed, above are systemd's dynamic users
 PACKAGE = Path(__file__).resolve().parent.parent
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types")
@@ -37,7 +39,7 @@ class Plan:
 
 
 class User:
-    """The user that a root grader's worker steps down to: the first of `USERS`, from `ATTN_SANDBOX_UID` (64321) on, that no other
+    """The user that a root grader's worker steps down to: the first of `USERS`, from `ATTN_SANDBOX_UID` (60600) on, that no other
     worker on this machine has, so that one's processes are not counted as another's. `uid` is None where we are not root.
 
     The kernel lets go of it when this process ends, however that is: what is held is the name of a socket.
@@ -48,7 +50,7 @@ class User:
         self.uid: int | None = None
         if os.geteuid() != 0:
             return
-        first = int(os.environ.get("ATTN_SANDBOX_UID", "64321"))
+        first = int(os.environ.get("ATTN_SANDBOX_UID", FIRST_USER))
         for uid in range(first, first + USERS):
             held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -75,7 +77,7 @@ def make_plan(
     tier: str,
     private: Path,
     descriptor: int,
-    scratch_bytes: int,
+    limits: Mapping[str, int],
     info: int | None = None,
     given: Iterable[str] = (),
     uid: int | None = None,
@@ -83,7 +85,7 @@ def make_plan(
     """The plan for `tier`. `private` is a folder of its own outside the sandbox, `descriptor` the control socket.
 
     `given` are the folders of packages that a course gives its lessons: all of the course that the sandbox may read. `uid` is
-    whom to step down to. Without bubblewrap the worker has a disk of `scratch_bytes` of its own at `private`, where it can.
+    whom to step down to. Without bubblewrap the worker has a disk of its own at `private`, where it can; `limits` say how large.
 
     Raises OSError where the tier cannot be had, saying why.
     """
@@ -95,10 +97,11 @@ def make_plan(
     start = f"{_find_package(given)}; from autograder.sandbox.inside.worker import main; main({descriptor})"
     argv = [sys.executable, "-I", "-B", "-c", start]
     if tier == "bubblewrap":
-        argv = _bubblewrap(readable, scratch_bytes, info) + argv
+        argv = _bubblewrap(readable, limits["scratch_bytes"], info) + argv
     if uid is not None and tier != "none":
         os.chown(private, uid, uid)
-        disk = {"path": str(private), "bytes": scratch_bytes} if tier == "landlock" else None
+        own = {"path": str(private), "size": limits["scratch_bytes"], "files": limits["scratch_files"]}
+        disk = own if tier == "landlock" else None
         step = json.dumps({"uid": uid, "paths": [*readable, str(private)], "disk": disk, "argv": argv, "env": env})
         stage = f"{_find_package()}; from autograder.sandbox.inside.drop_root import main; main(sys.argv[1])"
         argv = [sys.executable, "-I", "-B", "-c", stage, step]
@@ -226,6 +229,8 @@ def _bubblewrap(readable: Iterable[str], scratch_bytes: int, info: int | None) -
     known = _flags(program)
     size = ["--size", str(scratch_bytes)] if "--size" in known else []
     argv = [program, "--unshare-all", "--unshare-user", "--new-session", "--cap-drop", "ALL", "--as-pid-1"]
+    if not os.stat(program).st_mode & stat.S_ISUID:  # for `inside.disk`, which gives them up at once
+        argv += ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
     argv += ["--disable-userns"] if "--disable-userns" in known else []  # older ones rely on the system call filter for this
     argv += ["--info-fd", str(info)] if info is not None else []
     argv += ["--proc", "/proc", "--remount-ro", "/proc"]

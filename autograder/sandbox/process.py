@@ -8,16 +8,18 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from autograder.sandbox import cgroup, clock, launch, wire
 from autograder.sandbox.inside import wipe
+from autograder.sandbox.refusals import Refusals
 from autograder.sandbox.wire import WireError
 
 START_S = 120.0  # importing torch from a cold network disk takes its time
-SWEEP_S = 8.0  # ending the worker, and its disk with it, is quicker then
+SWEEP_S = 2.0  # ending the worker, and its disk with it, is quicker then
+END_S = 4.0
 MAX_DEPTH, MAX_WIDTH = 4, 100  # of the processes that are looked at
 CROWD = 16  # processes and threads, the worker's own among them
 TELLS = Path("/proc/self/schedstat").exists()  # the kernel, how long a process has stood in line
@@ -42,9 +44,10 @@ class Host:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._process: subprocess.Popen[bytes] | None = None
         self._inner: int | None = None
+        self._refusals: Refusals | None = None
         self._user = launch.User()
         self._group = cgroup.make(limits["tree_bytes"])
-        self.capped = self._group is not None  # the memory of all processes together, not only of each
+        self.capped = self._group is not None and self._group.capped  # the memory of all processes together, not only of each
         self._control, theirs = socket.socketpair()
         try:
             self.ready = self._start(theirs, preload, given, warm)
@@ -61,12 +64,10 @@ class Host:
             bubblewrap = self.tier == "bubblewrap"
             descriptor = theirs.fileno()
             info = writer if bubblewrap else None
-            plan = launch.make_plan(
-                self.tier, self._private, descriptor, self.limits["scratch_bytes"], info, given, self._user.uid
-            )
+            plan = launch.make_plan(self.tier, self._private, descriptor, self.limits, info, given, self._user.uid)
             keep = [descriptor, *([writer] if bubblewrap else [])]
             argv = launch.first_to_go(plan.argv)
-            argv = argv if self._group is None else cgroup.entering(self._group, argv)
+            argv = argv if self._group is None else self._group.entering(argv)
             self._process = launch.start(argv, plan.env, keep=keep, stderr=self._log.fileno())
             theirs.close()  # or a worker that ends at once would look like one that is slow
             os.close(writer)
@@ -83,7 +84,10 @@ class Host:
             }
             until = clock.now() + START_S
             wire.send(self._control, config, deadline=until)
-            ready, _ = wire.receive(self._control, deadline=until)
+            ready, _, listener = wire.receive_fd(self._control, deadline=until)
+            if ready.get("op") == "filtered":
+                self._refusals = None if listener is None else Refusals(listener)
+                ready, _ = wire.receive(self._control, deadline=until)
             if bubblewrap:
                 self._inner = _child_pid(reader)
         finally:
@@ -96,9 +100,9 @@ class Host:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """What a submission in this worker can take away from those in others: "processes", "disk", or nothing."""
+        """What a submission in this worker can take away from those in others: "processes", "disk", "files", or nothing."""
         if self.tier == "bubblewrap":
-            return ()
+            return () if self.ready.get("files") else ("files",)
         found = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}
         return tuple(name for name, own in found.items() if not own)
 
@@ -129,6 +133,10 @@ class Host:
             theirs.close()
         return ours
 
+    def refused(self) -> dict[str, int]:
+        """How often each system call was refused since this was last asked; nothing where the kernel does not tell."""
+        return {} if self._refusals is None else self._refusals.take()
+
     def sweep(self) -> bool:
         """Kill and wipe whatever the last submission left. False where the worker could not, and must be replaced."""
         ticket = secrets.token_hex(8)
@@ -140,23 +148,37 @@ class Host:
             return False
         return reply == {"op": "swept", "id": ticket}
 
-    def waited_s(self, first: int = 2) -> float:
-        """How long one of the exercises' processes has stood in line for a processor, ready to run: others had them all.
+    def cpu_s(self) -> float:
+        """The processor seconds that the worker and all that it started have used."""
+        if self._group is not None and (used := self._group.cpu_s()) is not None:
+            return used
+        return sum(_cpu_s(pid) for _, pid in self._tree())
 
-        With `first` 1 the one that runs the cells counts too. 0 where the kernel does not say, or its own crowd is in the way.
+    def delays(self, first: int) -> dict[int, float]:
+        """How long each process stood in line for a processor, ready to run, since it began: others had them all.
+
+        With `first` 2 those of the exercises, with 1 also the one that runs the cells. Nothing where the kernel does not say,
+        or a crowd of the submission's own is in the way.
         """
+        found, crowd = {}, 0
+        for depth, pid in self._tree():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                crowd += len(os.listdir(f"/proc/{pid}/task"))
+                if depth >= first:  # the worker's own, and the one that ran the cells, have waited for other things
+                    found[pid] = int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+        return found if crowd <= CROWD else {}
+
+    def _tree(self) -> Iterator[tuple[int, int]]:
+        """The worker and what it started, as far as we look: depth and process id."""
         assert self._process is not None
-        longest, crowd, depth, level = 0.0, 0, 0, [self._inner or self._process.pid]
+        depth, level = 0, [self._inner or self._process.pid]
         while level and depth < MAX_DEPTH:
             below: list[int] = []
             for pid in level[:MAX_WIDTH]:
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    crowd += len(os.listdir(f"/proc/{pid}/task"))
-                    if depth >= first:  # the worker's own, and the one that ran the cells, have waited for other things
-                        longest = max(longest, int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9)
+                yield depth, pid
+                with contextlib.suppress(OSError, ValueError):
                     below += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
             level, depth = below, depth + 1
-        return longest if crowd <= CROWD else 0.0
 
     def memory_bytes(self) -> int:
         """The worker's resident memory."""
@@ -164,21 +186,23 @@ class Host:
         status = Path(f"/proc/{self._inner or self._process.pid}/status").read_text(encoding="ascii")
         return 1024 * int(status.split("VmRSS:")[1].split()[0])
 
-    def close(self) -> None:
-        """End the worker and everything below it."""
+    def close(self, *, at_once: bool = False) -> None:
+        """End the worker and everything below it; `at_once` leaves it no time to tidy up, for its disk goes with it."""
         self._control.close()  # the worker sweeps and ends
         if self._process is not None:
             try:
-                self._process.wait(SWEEP_S / 2 if self._process.poll() is None else 0)
+                self._process.wait(END_S if self._process.poll() is None and not at_once else 0)
             except subprocess.TimeoutExpired:
                 for pid in filter(None, (self._inner, self._process.pid)):
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGKILL)
                 self._process.wait()
+        if self._refusals is not None:
+            self._refusals.close()
         self._log.close()
         self._user.release()
         if self._group is not None:
-            cgroup.remove(self._group)
+            self._group.remove()
         with contextlib.suppress(OSError):
             wipe.empty(str(self._private))
             self._private.rmdir()
@@ -197,3 +221,11 @@ def _child_pid(reader: int) -> int | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return int(json.loads(os.read(reader, 4096))["child-pid"])
     return None
+
+
+def _cpu_s(pid: int) -> float:
+    """The processor seconds of process `pid` and of its children that have ended; 0 where it is gone."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0

@@ -5,6 +5,7 @@ import json
 import math
 import secrets
 import socket
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ import numpy as np
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array, EncodedValue
 from autograder.sandbox import clock, codec, process, untrusted, wire
-from autograder.sandbox.budget import Budget, shorter
+from autograder.sandbox.budget import WALL_TIMES, Budget, shorter
+from autograder.sandbox.own_time import OwnTime
 from autograder.sandbox.wire import Header, WireError, WireTimeoutError
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_RESTARTS = 3
-PATIENCE = 5  # times its seconds: as long as an answer may take that only ever waits for a processor
+ENOUGH = 0.75  # of its seconds: what had so much of its own time was not cut short by others
 REPLY_BYTES = 4 << 20  # arrays that are kept of a reply: a grader keeps those of all probes
 GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much more it is stopped from outside
 
@@ -58,6 +60,8 @@ class Question:
 class Submission:
     """One learner's notebook in the sandbox: `outputs`, one for each cell, then `observe`, `observe_all` and `values`.
 
+    Once it is closed, `refused` says how often each system call was refused.
+
     A cell or function that ends or blocks the process costs itself: the process is started again without that cell
     (at most three times, within the time for all cells).
     """
@@ -66,11 +70,13 @@ class Submission:
         self.outputs = [CellOutput(cell.id) for cell in cells]
         self._sandbox, self._cells, self._files = sandbox, list(cells), dict(files)
         self._written = untrusted.Written(tuple(cell.source for cell in cells))
+        self.refused: Counter[str] = Counter()  # how often the sandbox refused each system call
         self._lost: set[int] = set()
         self._sock: socket.socket | None = None
         self._left_s, self._starts = sandbox.limits.wall_s, 0
         self._cell_s = sandbox.limits.cell_s
         self.budget = budget
+        self._stood: Mapping[int, float] = {}  # how long each process had stood in line when the last question ended
 
     def run(self) -> None:
         """Start the process and run the cells, again without the offender where one ends the process."""
@@ -80,7 +86,15 @@ class Submission:
             began = clock.now()
             try:
                 self._sock = self._sandbox.open()
-                self._run_once(self._sock)
+                self._sandbox.refused()  # what a new worker tried, to prove that it is confined, is not the submission's
+                if self._starts > 1:  # the first start is nobody's fault
+                    self._spend(clock.now() - began)
+                self.budget.start()
+                timer = OwnTime(self._sandbox, 1, {})
+                try:
+                    self._run_once(self._sock, timer)
+                finally:
+                    self._spend(timer.spent_s())
                 return
             except WireError as error:
                 culprit = next(
@@ -92,55 +106,64 @@ class Submission:
                     self.outputs[culprit].status = "timeout" if late else "crashed"
                     if late:
                         self._run_out()
+                began = clock.now()
                 self._drop()
-            finally:
-                self._left_s -= clock.now() - began
-                self.budget.spend(clock.now() - began)
+                self._spend(clock.now() - began)
 
-    def _run_once(self, sock: socket.socket) -> None:
+    def _spend(self, seconds: float) -> None:
+        self._left_s -= seconds
+        self.budget.spend(seconds)
+
+    def _run_once(self, sock: socket.socket, timer: OwnTime) -> None:
         budget = self._sandbox.limits.output_bytes
         todo = [i for i in range(len(self._cells)) if i not in self._lost]
         for i in todo:
             self.outputs[i] = CellOutput(self._cells[i].id)
         text = json.dumps([[i, self._cells[i].source, min(self._cells[i].limit_s, self._cell_s)] for i in todo]).encode()
         arrays = [np.frombuffer(data, np.uint8) for data in (text, *self._files.values())]
-        order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files)}
-        order |= {"cell_s": self._cell_s, "wall_s": self._left_s, "patience": PATIENCE if process.TELLS else 1}
-        until = clock.now() + self._left_s + GRACE_S
+        order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files), "cell_s": self._cell_s}
+        order |= {"own_s": self._left_s, "wall_s": max(0.0, self.budget.until - clock.now())}
+        order["patience"] = WALL_TIMES if process.TELLS else 1
+        whole = self._left_s >= self.budget.left_s  # what is left for cells is all that is left
+        until = timer.deadline(self._left_s + GRACE_S, self.budget.until)
         wire.send(sock, order, arrays, deadline=until)
         for i in todo:
-            soon = self._soon(min(self._cells[i].limit_s, self._cell_s), until)
-            reply, (raw,) = _reply(sock, "cell", order["id"], soon, arrays=1)
+            limit_s = min(self._cells[i].limit_s, self._cell_s)
+            watch = OwnTime(self._sandbox, 1)
+            left_s = self._left_s - timer.spent_s() if i != todo[0] else self._left_s
+            try:
+                reply, (raw,) = _reply(sock, "cell", order["id"], watch.deadline(limit_s + GRACE_S, self.budget.until), arrays=1)
+            except WireTimeoutError:
+                self._note_starved(watch, min(limit_s, left_s))
+                raise
             if reply.get("index") != i or reply.get("status") not in ("ok", "error", "timeout", "not run"):
                 raise WireError(f"expected the outputs of cell {i}.")
+            if reply["status"] == "timeout":
+                self._note_starved(watch, min(limit_s, left_s))
+                self._run_out()
+                if whole and left_s < limit_s:  # ended with the budget, whose seconds the sandbox counts a little differently
+                    self.budget.spend(self.budget.left_s)
             self.outputs[i].outputs, budget = untrusted.clean_outputs(reply.get("shown"), raw.tobytes(), budget)
             self.outputs[i].status = reply["status"]
-            if reply["status"] == "timeout":
-                self._run_out()
         _reply(sock, "ran", order["id"], until)
 
-    def _soon(self, limit_s: float, until: float) -> wire.Deadline:
-        """When a cell must have ended that begins now: it rests while the cell stands in line for a processor."""
-        began = clock.now()
-
-        def soon() -> float:
-            end = min(until, began + limit_s + GRACE_S)
-            return end if clock.now() < end else min(until, began + PATIENCE * limit_s + GRACE_S, end + self._sandbox.waited_s(1))
-
-        return soon
+    def _note_starved(self, watch: OwnTime, limit_s: float) -> None:
+        """Remember where something ran out of time that never had its seconds, because others had the processors."""
+        had = watch.spent_s() if process.TELLS else watch.worked_s()
+        self.budget.starved = self.budget.starved or had < ENOUGH * limit_s
 
     def _run_out(self) -> None:
         self._cell_s = shorter(self._cell_s)  # the sandbox does so by itself
         self.budget.ran_out()
 
-    def observe(self, name: str, probes: Sequence[Probe], timeout_s: float) -> list[Observation]:
+    def observe(self, name: str, probes: Sequence[Probe], timeout_s: float, reply_bytes: int = REPLY_BYTES) -> list[Observation]:
         """What the learner's `name` does on each probe, in a process of its own with `timeout_s` seconds for all of them.
 
         A crash or hang fails its probe and the remaining ones, as Failure("crashed") or Failure("timeout").
         """
         try:
             with self._call(timeout_s) as channel:
-                return self._observe(channel, Question(name, probes, timeout_s))
+                return self._observe(channel, Question(name, probes, timeout_s, reply_bytes))
         except WireError:
             return [untrusted.failed("crashed")] * len(probes)
 
@@ -164,6 +187,7 @@ class Submission:
                             if question.timeout_s < left[0].timeout_s or not alone:
                                 late.append(left.pop(0))
                                 break
+                            self.budget.second_took(0.0, in_vain=True)
                         ended = _ended(found, "timeout", "crashed")
                         if alone or not ended:
                             seen[left.pop(0).name] = found
@@ -174,21 +198,17 @@ class Submission:
                 seen |= {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
                 break
         for number, question in enumerate(late):
-            began = clock.now()
+            before = self.budget.left_s
             seconds = self.budget.second(question.timeout_s, len(late) - number)
             seen[question.name] = self.observe(question.name, question.probes, seconds)
-            self.budget.shared_s = max(0.0, self.budget.shared_s - (clock.now() - began))
+            self.budget.second_took(before - self.budget.left_s, in_vain=_ended(seen[question.name], "timeout"))
         return {question.name: seen[question.name] for question in questions}
 
     def _observe(self, channel: socket.socket, question: Question) -> list[Observation]:
         seen: list[Observation] = []
-        began = started = clock.now()
-        most = started + max(question.timeout_s, min(PATIENCE * question.timeout_s, self.budget.left_s))
-
-        def until() -> float:
-            end = started + question.timeout_s
-            return end if clock.now() < end else min(most, end + self._sandbox.waited_s())
-
+        began = clock.now()
+        watch = OwnTime(self._sandbox, 2, self._stood)
+        until = watch.deadline(question.timeout_s, self.budget.until)
         try:
             for probe in question.probes:
                 began = clock.now()
@@ -202,11 +222,13 @@ class Submission:
                 )
                 seen.append(untrusted.clean_observation(found, probe, self._written, clock.now() - began))
         except WireTimeoutError:
+            self._note_starved(watch, question.timeout_s)
             seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", clock.now() - began))
         except WireError:
             seen.append(untrusted.failed("crashed", seconds=clock.now() - began))
         finally:
-            self.budget.spend(clock.now() - started)
+            self.budget.spend(watch.spent_s())
+            self._stood = watch.delays or {}
         # a crash or hang stands for the remaining probes as well
         return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
 
@@ -216,7 +238,8 @@ class Submission:
         try:
             with self._call(GRACE_S) as channel:
                 for name in names:
-                    reply, arrays = _ask(channel, "value", {"name": name}, [], clock.now() + GRACE_S)
+                    until = OwnTime(self._sandbox, 2, {}).deadline(GRACE_S, self.budget.until)
+                    reply, arrays = _ask(channel, "value", {"name": name}, [], until)
                     tree = codec.fetch_tree(reply.get("value"), arrays)
                     found[name] = None if tree is None or arrays or tree.strange else tree
         except WireError:
@@ -231,6 +254,7 @@ class Submission:
         if self._sock is None:
             raise WireError("the submission's process cannot be kept alive.")
         ours, theirs = socket.socketpair()
+        self._stood = {}
         order = {"op": "call", "timeout_s": timeout_s, "id": secrets.token_hex(8)}
         try:
             with theirs:
@@ -244,25 +268,27 @@ class Submission:
         """End the exercise's process; where its parent does not answer any more, drop that too."""
         if self._sock is None:
             return
-        began = clock.now()
-        ticket, until = secrets.token_hex(8), began + GRACE_S
+        watch, ticket = OwnTime(self._sandbox, 1), secrets.token_hex(8)
+        until = watch.deadline(GRACE_S, max(self.budget.until, clock.now() + GRACE_S))
         try:
             wire.send(self._sock, {"op": "reap", "id": ticket}, deadline=until)
             _reply(self._sock, "reaped", ticket, until)
         except WireError:
             self._drop()
-        self.budget.spend(clock.now() - began)
+        self.budget.spend(watch.spent_s())
 
-    def _drop(self) -> None:
+    def _drop(self, *, done: bool = False) -> None:
         if self._sock is not None:
             self._sock.close()
             self._sock = None
-        self._sandbox.sweep()
+        self.refused.update(self._sandbox.refused())
+        self._sandbox.sweep(done=done)
+        self._sandbox.refused()  # what cleaning up was refused is not the submission's
 
     def close(self) -> None:
-        """End the submission and wipe its traces, which takes a while where it left a million files."""
+        """End the submission and wipe its traces; a worker for which that takes too long is thrown away."""
         began = clock.now()
-        self._drop()
+        self._drop(done=self._sock is not None)
         self.budget.spend(clock.now() - began)
 
 

@@ -22,6 +22,7 @@ class Limits:
     open_files: int = 128
     output_bytes: int = 1 << 20  # text and figures
     scratch_bytes: int = 256 << 20  # /tmp, and as much again in /dev/shm (bubblewrap only)
+    scratch_files: int = 20_000  # files and folders there, and as many again in /dev/shm
 
 
 @dataclass(frozen=True)

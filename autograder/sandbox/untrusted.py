@@ -1,7 +1,8 @@
 """What a submission's process says, made harmless: outputs for the notebook, observations for the judge. Trusted side.
 
 Everything here was chosen by the learner's code. Outputs are rebuilt field by field; of a failure only the exception's type
-and the learner's own line remain, and of one on a hidden probe less (`clean_hidden`): they could carry the hidden inputs out.
+and the learner's own line remain. Of what a hidden probe gave, numbers alone are the learner's (`clean_hidden`): a text could
+carry the hidden inputs out.
 """
 
 import base64
@@ -11,11 +12,14 @@ import functools
 import keyword
 import re
 import struct
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autograder.judging.judge import is_kind_of
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import EncodedValue, ObjectNode
+from autograder.judging.records import CaseRecord
+from autograder.judging.values import Container, EncodedValue, ObjectNode, PlainNode
 from autograder.sandbox.codec import MAX_OUTPUTS, outputs_from_wire
 from autograder.sandbox.wire import WireError
 
@@ -130,15 +134,52 @@ def clean_failure(failure: Failure, written: Written) -> Failure:
     return Failure(kind, _known(failure.type, ERRORS, "Exception", written) if failure.type else "", "", line)
 
 
-def clean_hidden(seen: Observation) -> Observation:
-    """`seen` of a hidden probe: of a failure only its kind, and its type where that is one of Python's.
+OTHER = "something else"  # stands for each text that a learner's process sends back from a hidden probe
+ERROR = "Exception"  # and for each of its exceptions
 
-    A line, or a name that the learner wrote, is one of thousands, and which of them it is could spell a hidden number.
+
+def clean_hidden(seen: Observation, case: CaseRecord, *, behaviour: bool = False) -> Observation:
+    """`seen` on a hidden case, in which each text is one that the case itself holds, `OTHER` or `ERROR`.
+
+    The learner chose names, keys and texts after seeing the input, and could spell it with them. Numbers stay, for they are
+    what is judged. With `behaviour`, values stay as they are: the exercise's own function reads them first.
     """
-    if seen.failure is not None:
-        name = seen.failure.type
-        seen.failure = Failure(seen.failure.kind, name if name in ERRORS or not name else "Exception", seen.failure.message)
-    return seen
+    value, failure = seen.value, seen.failure
+    stored = (case.expected, *case.mistakes.values())
+    if value is not None and not behaviour:
+        words = {word for each in stored if each.value is not None for word in each.value.fold(_words_of, _words_in)}
+        value = value.fold(lambda leaf: _one_of(leaf, words), lambda whole, parts: _whole_of(whole, parts, words))
+    if failure is not None:
+        failure = Failure(failure.kind, _asked_type(failure.type, case.expected.failure, stored))
+    return Observation(value, seen.grads, seen.mutated, failure)
+
+
+def _asked_type(name: str, wanted: Failure | None, stored: Sequence[Observation]) -> str:
+    types = {each.failure.type for each in stored if each.failure is not None}
+    if name in types:
+        return name
+    return wanted.type if wanted is not None and is_kind_of(name, wanted.type) else ERROR
+
+
+def _words_of(leaf: EncodedValue) -> set[str]:
+    if isinstance(leaf, ObjectNode):
+        return {leaf.name}
+    return {leaf.content} if isinstance(leaf.content, str) else set()
+
+
+def _words_in(whole: Container, parts: list[set[str]]) -> set[str]:
+    return set().union(whole.keys, *parts)
+
+
+def _one_of(leaf: EncodedValue, words: Collection[str]) -> EncodedValue:
+    if not _words_of(leaf) - set(words):
+        return leaf
+    return ObjectNode("object") if isinstance(leaf, ObjectNode) else PlainNode(OTHER)
+
+
+def _whole_of(whole: Container, parts: list[EncodedValue], words: Collection[str]) -> EncodedValue:
+    known = all(key in words for key in whole.keys)
+    return Container(tuple(parts), whole.kind, whole.keys) if known else ObjectNode("object")
 
 
 def _clean_leaf(leaf: EncodedValue, written: Written) -> EncodedValue:

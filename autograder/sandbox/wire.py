@@ -97,7 +97,7 @@ def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Ar
 
 
 def receive_fd(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array], int | None]:
-    """`receive`, and the one file descriptor that came with the frame, if any. Used in the sandbox only."""
+    """`receive`, and the one file descriptor that came with the frame, if any. Not for frames of a submission."""
     while True:
         _arm(sock, deadline)
         try:

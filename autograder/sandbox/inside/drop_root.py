@@ -12,18 +12,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-_NO_SETUID, _NO_DEVICES, _MAX_FILES = 2, 4, 100_000
 _NEW_MOUNTS, _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x20000, 4096, 8192, 16384, 1 << 18
 
 
 def main(text: str) -> None:
-    """`text` is JSON: uid, paths that must be readable, disk (path, bytes) or null, argv and env. Never returns."""
+    """`text` is JSON: uid, paths that must be readable, disk (path, size, files) or null, argv and env. Never returns."""
     plan = json.loads(text)
     closed = closed_folders(plan["paths"])
     if closed:
         _open(closed)
     if plan["disk"]:
-        _own_disk(plan["disk"]["path"], plan["disk"]["bytes"], plan["uid"])
+        _own_disk(**plan["disk"], uid=plan["uid"])
     step_down(plan["uid"])
     os.execve(plan["argv"][0], plan["argv"], plan["env"])
 
@@ -54,18 +53,15 @@ def step_down(uid: int) -> None:
     no_new_privileges()
 
 
-def _own_disk(path: str, size: int, uid: int) -> None:
-    """Give the folder `path` a disk of `size` bytes of its own, in memory; where mounts are not allowed, it stays as it is.
+def _own_disk(path: str, size: int, files: int, uid: int) -> None:
+    """Give the folder `path` a disk of its own, in memory; where mounts are not allowed, it stays as it is.
 
     Only this process and what it starts see it, and it goes with them.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_NEW_MOUNTS) != 0:
-        return
-    if libc.mount(b"none", b"/", b"", ctypes.c_ulong(_RECURSIVE | _PRIVATE), b"") != 0:
-        return
-    options = f"mode=0700,size={size},nr_inodes={_MAX_FILES},uid={uid},gid={uid}"
-    libc.mount(b"tmpfs", path.encode(), b"tmpfs", ctypes.c_ulong(_NO_SETUID | _NO_DEVICES), options.encode())
+    from autograder.sandbox.inside import disk
+
+    if disk.own_mounts():
+        disk.mount(path, size, files, 0o700, uid)
 
 
 def _open(closed: dict[str, list[str]]) -> None:

@@ -25,6 +25,8 @@ from autograder.sandbox import codec, wire
 from autograder.sandbox.inside import cells, confine
 from autograder.sandbox.wire import Header, WireError
 
+NO_DISPLAY = "module://autograder.sandbox.inside.no_display"
+
 
 def main(channel: int, shell: cells.Shell, config: Header) -> None:
     """Be the submission's process: `channel` is its socket. Never returns normally."""
@@ -92,7 +94,8 @@ def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: l
             file.write(content.tobytes())
     work = [(int(index), str(source), float(limit_s)) for index, source, limit_s in json.loads(sources.tobytes())]
     until = time.monotonic() + order["wall_s"]
-    for index, status, outputs in cells.run(shell, work, cell_s=order["cell_s"], until=until, patience=order["patience"]):
+    limits = {"cell_s": order["cell_s"], "own_s": order["own_s"], "until": until, "patience": order["patience"]}
+    for index, status, outputs in cells.run(shell, work, **limits):
         shown, texts = codec.outputs_to_wire(outputs)
         reply = {"op": "cell", "id": order["id"], "index": index, "status": status, "shown": shown}
         wire.send(sock, reply, [np.frombuffer(texts, np.uint8)], deadline=math.inf)
@@ -122,6 +125,7 @@ def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str)
         seconds = min(seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]) if tier != "none" else seconds
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         sys.stdout = sys.stderr = cells.Stream("stdout", None)
+        _show_nothing()
         sock = socket.socket(fileno=channel)
         while True:
             request, arrays = wire.receive(sock, deadline=math.inf)
@@ -129,6 +133,16 @@ def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str)
             wire.send(sock, {"op": "seen", "id": request["id"], **reply}, body, deadline=math.inf)
     finally:
         os._exit(0)
+
+
+def _show_nothing() -> None:
+    """Have figures closed where they would be shown, whether Matplotlib is there already or the answer imports it."""
+    os.environ["MPLBACKEND"] = NO_DISPLAY
+    with contextlib.suppress(Exception):  # a learner's module may have that name
+        if (library := sys.modules.get("matplotlib")) is not None:
+            library.rcParams.update({"backend": NO_DISPLAY, "figure.max_open_warning": 0})
+        if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
+            pyplot.switch_backend(NO_DISPLAY)
 
 
 def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], name: str) -> tuple[Header, list[Array]]:

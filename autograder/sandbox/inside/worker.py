@@ -20,7 +20,7 @@ from typing import Any
 
 from autograder.judging import limits
 from autograder.sandbox import clock, wire
-from autograder.sandbox.inside import confine, wipe
+from autograder.sandbox.inside import confine, disk, wipe
 from autograder.sandbox.wire import Header, WireClosedError, WireError
 
 HUGE = 2 << 20
@@ -36,6 +36,8 @@ def main(descriptor: int) -> None:
         control.set_inheritable(False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         config, _ = wire.receive(control, deadline=clock.now() + 30)
+        if config["tier"] == "bubblewrap":
+            config["limited"] = _limit_files(config)
         worker = Worker(control, config)
         worker.prepare()
         worker.serve()
@@ -75,6 +77,7 @@ class Worker:
         self._wipe()  # what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
         ready["disk"] = os.path.ismount(self.scratch[0])
+        ready["files"] = self.config.get("limited", ready["disk"])
         wire.send(self.control, ready, deadline=clock.now() + 10)
 
     def _preload(self) -> list[str]:
@@ -87,7 +90,7 @@ class Worker:
                 file.write(text)
 
         for name in (
-            *(f"autograder.workspace.in_cells.{module}" for module in ("check", "beside_check")),
+            *(f"autograder.workspace.in_cells.{module}" for module in ("check", "hint_status_solution")),
             *self.config["preload"],
         ):
             try:
@@ -105,9 +108,17 @@ class Worker:
         if self.tier == "landlock":
             confine.landlock(self.config["readable"], [*self.scratch, *DEVICES])
         if self.tier != "none":
-            confine.seccomp(metadata=self.tier == "landlock")
+            self._filter()
             self._prove()
         confine.hide_memory()
+
+    def _filter(self) -> None:
+        """Refuse most system calls, and hand over the descriptor at which the kernel tells of each refusal."""
+        listener = confine.seccomp(metadata=self.tier == "bubblewrap", listen=True)
+        fds = [] if listener is None else [listener]
+        wire.send(self.control, {"op": "filtered"}, deadline=clock.now() + 10, fds=fds)
+        if listener is not None:
+            os.close(listener)
 
     def _prove(self) -> None:
         """Try what must not work; raises ConfineError where it does. Nothing is assumed about the tool that confined us."""
@@ -116,6 +127,8 @@ class Worker:
             problems.append("it runs as root")
         if self.tier == "bubblewrap" and os.getpid() != 1:
             problems.append("it is not the first process of its own process namespace")
+        if left := disk.capabilities() if self.tier == "bubblewrap" else []:
+            problems.append(f"it has capabilities ({', '.join(left)})")
         for path in self.config["hidden"]:
             if _readable(path):
                 problems.append(f"it can read {path}")
@@ -198,6 +211,16 @@ class Worker:
                 os.utime(folder, (0, 0))
             if _marks(folder) != self.marks[folder]:  # a message to the next submission, or a door shut before it
                 raise OSError(f"expected {folder} as it was, but its mode or attributes were changed")
+
+
+def _limit_files(config: Header) -> bool:
+    """Whether the scratch folders hold no more files than they may; the rights that this takes are gone afterwards."""
+    try:
+        return disk.renew(
+            config["scratch"], config["limits"]["scratch_bytes"], config["limits"]["scratch_files"], config["readable"]
+        )
+    finally:
+        disk.give_up_capabilities()
 
 
 def _paths(folder: str) -> set[str]:
