@@ -259,7 +259,7 @@ def _confine(readable: Sequence[str]) -> None:
     with contextlib.suppress(OSError, AttributeError, KeyError):
         confine.landlock(readable, [])
     with contextlib.suppress(OSError, AttributeError, KeyError):
-        confine.seccomp(metadata=True)
+        confine.seccomp(metadata=False)
 
 
 def _exactly(channel: socket.socket, size: int) -> bytes:

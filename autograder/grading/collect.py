@@ -4,16 +4,21 @@
 writes it to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. What is not taken is named.
 
 Whose a notebook is, its outermost folder or file says, and nothing within. Understood are Moodle's
-`Ann Smith_4711_assignsubmission_file_/...`, Canvas's `smithann_late_4711_815_...`, `<assignment>-ann.zip` of `attn submit`, and a
-student's own folder or zip. The platform's id 4711 is looked up in the gradebook (`lms_user_id`); else the student is called
-`ann-smith-4711`. Who handed in something else than a notebook is refused, and their file laid in `submitted/` all the same.
+`Ann Smith_4711_assignsubmission_file_/...` and `..._onlinetext_/...` (what was typed into its box), Canvas's
+`smithann_late_4711_815_...` and `smithann_4711_text.html`, `<assignment>-ann.zip` of `attn submit`, and a student's own folder
+or zip. The platform's id 4711 is looked up in the class list and the gradebook (`lms_user_id`), then Moodle's name in the class
+list; else the student is called `ann-smith-4711`. The gradebook is told the name that Moodle gives and the id that Canvas gives.
+Moodle's number is no id: a student has another one in each assignment. Who handed in something else than a notebook is refused,
+and their file laid in `submitted/` all the same.
 """
 
+import logging
 import os
 import re
 import shutil
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,17 +30,22 @@ from traitlets import Unicode
 
 from autograder.authoring.course import CourseError
 from autograder.authoring.make_release import nbgrader_api
-from autograder.grading.gradebook import known_students
-from autograder.grading.intake import folded, is_ours
+from autograder.grading.find_notebook import folded, in_place_of_a_file, is_ours
+from autograder.grading.gradebook import enter_students, known_students
 from autograder.grading.ledger import bounded
+from autograder.grading.roster import folded_name
+from autograder.grading.roster import read as roster_of
+from autograder.grading.submitted import MARKED_LATE, handed_in
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_file_(?P<file>.*)")
-_CANVAS = re.compile(r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?P<attempt>\d+)_(?P<file>.+)", re.IGNORECASE)
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_(?P<file>.*)", re.DOTALL)
+_CANVAS = re.compile(  # a file has a number of its own, the text or link in its place has none
+    r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?:(?P<attempt>\d+)_|(?=(?:text|link)\.html$))(?P<file>.+)", re.IGNORECASE
+)
 MAX_NAME = 128  # characters of a student's id, in nbgrader's gradebook
 MAX_BESIDE = 20
-_LESSON = re.compile(r"\d\d[_ -][A-Za-z]\w+")  # as lessons are called
+_LESSON = re.compile(r"\d\d[a-z]?[_ -][A-Za-z]\w+")  # as lessons are called
 _COPY = re.compile(r"(?:-(?P<again>\d+)| ?\(\d+\))?\.ipynb$", re.IGNORECASE)  # what platforms and browsers put behind a name
 
 
@@ -49,6 +59,7 @@ class Hit:
     late: bool
     written: str = ""  # what says who this is, as it was: the platform's id, else the folder's name
     named: bool = True  # for the assignment
+    person: tuple[str, str] = ("", "")  # the full name and the platform's id, as far as the platform gives them
 
     @property
     def name(self) -> str:
@@ -60,11 +71,16 @@ class Hit:
 class Intake:
     """What came of a collection: notebooks by student, remarks about some, and a refusal for each other file.
 
-    `beside` are the other files of those students, and all that the others handed in, for their pages to speak of.
+    `beside` are the other files of those students, and all that the others handed in, for their pages to speak of. `scripts` are
+    the students of whom a script is taken in a notebook's place, `unchanged` those whose files were collected before.
     """
 
     taken: dict[str, Hit] = field(default_factory=dict)
+    scripts: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
     beside: dict[str, list[Hit]] = field(default_factory=dict)
+    late: dict[str, bool] = field(default_factory=dict)  # whether the platform marked it so
+    people: dict[str, tuple[str, str]] = field(default_factory=dict)  # full name and the platform's id
     remarks: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
 
@@ -81,24 +97,35 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
         raise CourseError(f"expected a file or a folder at {source}, found none. Download it from your learning platform.")
     api = nbgrader_api(root)
     extracted = root / "downloaded" / assignment / "extracted"
-    intake = survey(source, assignment, known_students(api.coursedir.db_url))
-    _keep_what_is_there(intake, root, assignment, force)
+    roster = roster_of(root)
+    known = {**known_students(api.coursedir.db_url), **roster.by_platform_id()}
+    intake = survey(source, assignment, known, roster.by_name())
+    _keep_what_is_there(intake, root, assignment, force, _clock(zone))
     write(intake, extracted, assignment, zone)
     if intake.taken:
         api.coursedir.assignment_id = assignment
         app = ZipCollectApp(coursedir=api.coursedir, parent=api, force=True, collector_plugin=SafeCollector)
+        app.log_level = logging.ERROR  # what was taken is said by whoever called
         app.init_plugins()
         app.process_extracted_files()
-    _lay_beside(intake, root, assignment, _clock(zone))
+    _lay_beside(intake, root, assignment, _clock(zone), force)
+    _note_lateness(intake, root, assignment)
+    enter_students(api, intake.people)
     return intake
 
 
-def survey(source: Path, assignment: str, known: Mapping[str, str]) -> Intake:
-    """Whose notebook of `assignment` is what in `source`; nothing is written. `known` maps platform ids to students."""
+def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mapping[str, str] | None = None) -> Intake:
+    """Whose notebook of `assignment` is what in `source`; nothing is written.
+
+    `known` maps platform ids to students, `names` those names of the class list to students that one of them alone has.
+    """
     intake = Intake()
     found: dict[str, list[Hit]] = {}
-    for item in read_all(source, _whose):
-        hit = item if isinstance(item, Refused) else _hit(item, assignment, known)
+    items = list(read_all(source, _whose))
+    shared = _shared_names(items)
+    names = {name: student for name, student in (names or {}).items() if name not in shared}
+    for item in items:
+        hit = item if isinstance(item, Refused) else _hit(item, assignment, known, names)
         if isinstance(hit, Refused):
             intake.refused.append(hit)
         else:
@@ -107,6 +134,9 @@ def survey(source: Path, assignment: str, known: Mapping[str, str]) -> Intake:
         if problem := _several_people(hits):
             intake.refused += [Refused(hit.file.path, problem) for hit in hits]
             continue
+        intake.late[hits[0].student] = max(hits, key=lambda hit: hit.order).late
+        if any(hits[0].person):
+            intake.people[hits[0].student] = hits[0].person
         notebooks = [hit for hit in hits if hit.name.lower().endswith(".ipynb")]
         others = [hit for hit in hits if not hit.name.lower().endswith(".ipynb")]
         if notebooks:
@@ -128,34 +158,78 @@ def told(intake: Intake) -> list[str]:
     return [line for each in lines.values() for line in bounded(each)]
 
 
+def summary(intake: Intake) -> str:
+    """How many students' work was taken and not, in one sentence."""
+    parts = []
+    if (taken := len(intake.taken) + len(intake.scripts)) or intake.refused or not intake.unchanged:
+        scripts = f" ({len(intake.scripts)} of them {'a script' if len(intake.scripts) == 1 else 'scripts'})"
+        parts += [f"{taken} taken{scripts if intake.scripts else ''}", f"{len({one.path for one in intake.refused})} refused"]
+    if intake.unchanged:
+        parts.append(f"{len(intake.unchanged)} already collected, unchanged")
+    return ", ".join(parts) + "."
+
+
 def _refuse(intake: Intake, hits: list[Hit]) -> None:
     """Say of a student without a notebook what there is in its place; a script may be read."""
     if scripts := [hit.file.path for hit in hits if hit.name.lower().endswith(TEXTS)]:
+        intake.scripts.append(hits[0].student)
         intake.remarks.append(f"{hits[0].student}: no notebook, but {scripts[0]}: `attn grade` reads what it can of it")
         return
-    intake.refused += [Refused(hit.file.path, f"{no_notebook(hit.name)}. Their page will say so") for hit in hits]
+    for hit in hits:
+        instead = in_place_of_a_file(hit.name)
+        reason = f"no file was handed in: {instead}" if instead else no_notebook(hit.name)
+        intake.refused.append(Refused(hit.file.path, f"{reason}. Their page will say so"))
 
 
-def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | None) -> None:
+def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | None, force: bool) -> None:
     """Write the other files into `submitted/`, under names of our own, where nothing else is in the way.
 
-    With a `clock`, who has no notebook handed in when the last of what may be read in its place was.
+    With a `clock`, who has no notebook handed in when the last of what may be read in its place was. `force` replaces what was
+    laid before, but no notebook.
     """
     for student, hits in intake.beside.items():
         folder = root / "submitted" / student / assignment
         there = folder.exists() and any(folder.iterdir())
-        if folder.is_symlink() or folder.parent.is_symlink() or (there and student not in intake.taken):
+        if folder.is_symlink() or folder.parent.is_symlink():
             continue
+        if there and student not in intake.taken:
+            if not force or os.path.lexists(folder / f"{assignment}.ipynb"):
+                continue
+            for path in folder.iterdir():
+                if path.is_file() or path.is_symlink():
+                    path.unlink()
         folder.mkdir(parents=True, exist_ok=True)
-        named = [(hit, re.sub(r"[^\w.-]+", "_", hit.name).strip("._")[-100:] or "file") for hit in hits]
-        laid = [(hit, name) for hit, name in named if not is_ours(name)][:MAX_BESIDE]
-        for hit, name in laid:
+        for name, data in (laid := _named(hits)).items():
             path = folder / name
             if not os.path.lexists(path):
-                path.write_bytes(hit.file.data)
+                path.write_bytes(data)
         if clock and laid and student not in intake.taken:
-            times = [hit.file.time for hit, name in laid if name.lower().endswith(TEXTS)] or [hit.file.time for hit, _ in laid]
-            (folder / "timestamp.txt").write_text(f"{_utc(max(times), clock):%Y-%m-%d %H:%M:%S} UTC\n")
+            (folder / "timestamp.txt").write_text(f"{_utc(_last(hits), clock):%Y-%m-%d %H:%M:%S} UTC\n")
+
+
+def _note_lateness(intake: Intake, root: Path, assignment: str) -> None:
+    """Remember by a file of whom the platform says that the work came late: its times are known only if they are asked for."""
+    for student, late in intake.late.items():
+        path = root / "submitted" / student / assignment / MARKED_LATE
+        if path.parent.is_symlink() or path.parent.parent.is_symlink() or not path.parent.is_dir():
+            continue
+        path.unlink(missing_ok=True)
+        if late:
+            path.write_text("The learning platform marked this late.\n", encoding="utf-8")
+
+
+def _named(hits: Sequence[Hit]) -> dict[str, bytes]:
+    """What is laid beside a notebook or in its place, under the names that it gets there."""
+    named = [(re.sub(r"[^\w.-]+", "_", hit.name).strip("._")[-100:] or "file", hit.file.data) for hit in hits]
+    laid: dict[str, bytes] = {}
+    for name, data in [(name, data) for name, data in named if not is_ours(name)][:MAX_BESIDE]:
+        laid.setdefault(name, data)
+    return laid
+
+
+def _last(hits: Sequence[Hit]) -> datetime:
+    """When the last of what may be read in a notebook's place was handed in, or else the last of all."""
+    return max([hit.file.time for hit in hits if hit.name.lower().endswith(TEXTS)] or [hit.file.time for hit in hits])
 
 
 def _several_people(hits: list[Hit]) -> str | None:
@@ -185,15 +259,25 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
         intake.remarks.append(f"{last.student}: marked late by the platform: {last.file.path}")
 
 
-def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused:
+def _shared_names(items: Sequence[File | Refused]) -> set[str]:
+    """The names that several people have in a download of Moodle's."""
+    found = {
+        match["id"]: folded_name(match["name"]) for item in items if (match := _MOODLE.fullmatch(item.path.partition("/")[0]))
+    }
+    return {name for name, number in Counter(found.values()).items() if number > 1}
+
+
+def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[str, str]) -> Hit | Refused:
     top, _, within = file.path.partition("/")
-    written = ""
+    written, person = "", ("", "")
     name, late, attempt = file.path.rpartition("/")[2], False, 0
     moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
-    if (moodle and canvas) or top.count("_assignsubmission_file_") > 1:
+    if (moodle and canvas) or top.count("_assignsubmission_") > 1:
         return Refused(file.path, "it bears the marks of two students or platforms. Whose is it? Rename it, or ask for it again")
     if match := moodle or canvas:
-        student, written = known.get(match["id"]) or f"{_slug(match['name'])}-{match['id']}", match["id"]
+        listed = known.get(match["id"]) or (names.get(folded_name(match["name"])) if moodle else None)
+        student, written = listed or f"{_slug(match['name'])}-{match['id']}", match["id"]
+        person = (match["name"], "") if moodle else ("", match["id"])
         groups = match.groupdict()
         late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
         name = name if within else match["file"]
@@ -207,17 +291,17 @@ def _hit(file: File, assignment: str, known: Mapping[str, str]) -> Hit | Refused
         return Refused(file.path, f"the name is too long for a folder. {how}")
     copied = _COPY.search(name)
     if copied is None:
-        return Hit(file, student, (file.time, 0, attempt), late, written)
+        return Hit(file, student, (file.time, 0, attempt), late, written, person=person)
     named = folded(assignment) in folded(name)
     if not named and (other := _LESSON.search(name)) and not folded(assignment).startswith(folded(other[0])):
         return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
-    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named)
+    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named, person)
 
 
 def _whose(top: str) -> str:
     """Whose the outermost folder or file `top` is, as its name says: a platform may put no folder round the files of one."""
     moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
-    if (moodle and canvas) or top.count("_assignsubmission_file_") > 1:
+    if (moodle and canvas) or top.count("_assignsubmission_") > 1:
         return "/"  # nobody's: `_hit` refuses them, and no one else is to pay for them
     match = moodle or canvas
     return f"/{match['id']}" if match else top
@@ -234,14 +318,45 @@ def _slug(name: str) -> str:
     return re.sub(r"([-_.])[-_.]+", r"\1", re.sub(r"[^A-Za-z0-9._@+-]+", "-", lowered)).strip("-_.")
 
 
-def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool) -> None:
+def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool, clock: ZoneInfo | None) -> None:
+    """Take no submission where there is one, unless `force`, and say so of those that are not `unchanged`."""
     for student in list(intake.taken):
         folder = root / "submitted" / student / assignment
         if folder.is_symlink() or folder.parent.is_symlink():
             intake.refused.append(Refused(intake.taken.pop(student).file.path, f"{folder} is a link: nothing is written there"))
         elif folder.exists() and any(folder.iterdir()) and not force:
-            said = f"{student} has a submission already: --force replaces it"
-            intake.refused.append(Refused(intake.taken.pop(student).file.path, said))
+            hit, beside = intake.taken.pop(student), intake.beside.get(student, [])
+            if _is_there(folder, {**_named(beside), f"{assignment}.ipynb": hit.file.data}, hit.file.time, clock):
+                intake.unchanged.append(student)
+            else:
+                said = f"{student} has a submission already: --force replaces it"
+                intake.refused.append(Refused(hit.file.path, said))
+    for student, hits in intake.beside.items():
+        folder = root / "submitted" / student / assignment
+        alone = not any(hit.name.lower().endswith(".ipynb") for hit in hits) and student not in {*intake.taken, *intake.unchanged}
+        if not alone or force or not folder.exists() or not any(folder.iterdir()):
+            continue
+        paths = [hit.file.path for hit in hits]
+        if (laid := _named(hits)) and _is_there(folder, laid, _last(hits), clock):
+            intake.refused = [each for each in intake.refused if each.path not in paths]
+            intake.unchanged.append(student)
+        elif student in intake.scripts:
+            script = next(path for path in paths if path.lower().endswith(TEXTS))
+            intake.refused.append(Refused(script, f"{student} has a submission already: --force replaces it"))
+            intake.remarks = [each for each in intake.remarks if each.partition(":")[0] != student]
+        intake.scripts = [each for each in intake.scripts if each != student]
+    intake.remarks = [each for each in intake.remarks if each.partition(":")[0] not in intake.unchanged]
+
+
+def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: ZoneInfo | None) -> bool:
+    """Whether `files` lie in `folder` as they are, handed in at `time` where a `clock` says which that was."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        return False
+    paths = {folder / name: data for name, data in files.items()}
+    if not all(path.is_file() and not path.is_symlink() and path.read_bytes() == data for path, data in paths.items()):
+        return False
+    known, _ = handed_in(folder / "timestamp.txt")
+    return clock is None or known == _utc(time, clock).replace(tzinfo=None, microsecond=0)
 
 
 def write(intake: Intake, extracted: Path, assignment: str, zone: str | None) -> None:
@@ -288,8 +403,10 @@ class SafeExtractor(ExtractorPlugin):  # type: ignore[misc]  # nbgrader ships no
         coursedir: Any = self.parent.coursedir
         inside = list(Path(archive_path).iterdir())
         source = inside[0] if len(inside) == 1 and inside[0].suffix == ".zip" else Path(archive_path)  # a platform's one download
-        intake = survey(source, coursedir.assignment_id, known_students(coursedir.db_url))
-        _keep_what_is_there(intake, Path(coursedir.root), coursedir.assignment_id, self.force)
+        roster = roster_of(Path(coursedir.root))
+        known = {**known_students(coursedir.db_url), **roster.by_platform_id()}
+        intake = survey(source, coursedir.assignment_id, known, roster.by_name())
+        _keep_what_is_there(intake, Path(coursedir.root), coursedir.assignment_id, self.force, _clock(self.zone or None))
         write(intake, Path(extracted_path), coursedir.assignment_id, self.zone or None)
         for line in told(intake):
             self.log.warning("%s", line)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,26 @@ from autograder.authoring.make_release import nbgrader_api
 from autograder.grading import bounded, ledger, rehearsal, submitted
 from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_release, tables_unwarned
 from autograder.grading.ledger import ClassReport, StudentRow
-from autograder.grading.marking.mark import Marked
-from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
+from autograder.grading.marking.hidden_draws import HiddenDraws
+from autograder.grading.marking.mark import CUT_BY_CLASS, CUT_BY_LOAD, Marked
+from autograder.grading.marking.scheme import (
+    MarkScheme,
+    make_hidden_draws,
+    make_mark_scheme,
+    points_of_cells,
+    read_release,
+)
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted import Job
-from autograder.grading.workers import Workers
-from autograder.grading.write_marks import Writer, place
+from autograder.grading.workers import Again, Workers
+from autograder.grading.write_results import DryWriter, Writer, place
 from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.roles import is_answer, is_grade
 from autograder.sandbox import Limits
 
 BATCH = 16  # outcomes for each commit: a disk takes its time over one
 Progress = Callable[[StudentRow, int, int], None]
+Postponed = dict[str, list[tuple[Job, Again]]]
 
 
 def grade_assignment(
@@ -44,41 +53,54 @@ def grade_assignment(
     workers: int | None = None,
     scheduler: str | None = None,
     limits: Limits | None = None,
+    dry_run: bool = False,
 ) -> ClassReport:
     """Grade the submissions of `assignment` in the course folder `root` into its gradebook; the whole class, as graded now.
 
     `feedback` writes pages too, `again` forgets what is graded. `workers` (default: one for each core) counts here, `scheduler`
     is a Dask cluster instead of this machine. `progress` is called with each new row, how many are done and how many there are.
+    `dry_run` marks and compares, but writes nothing: no gradebook, no pages, no notes of what is graded.
     Raises CourseError where there are no submissions, a named student has none, or the assignment was never released here;
     SandboxUnavailable where nothing isolates.
     """
     started = time.perf_counter()
     names = submitted.submitters(root, assignment, students)
     with tables_unwarned(), ExitStack() as stack:
-        stack.enter_context(ledger.alone(root, assignment))
-        restore_release(root, assignment)
+        if not dry_run:
+            stack.enter_context(ledger.alone(root, assignment))
+            restore_release(root, assignment)
         pool = Workers(stack, _released(root, assignment), limits or Limits(), unsafe, workers, scheduler)
-        if again or set(names) - {row.student for _, row, _ in ledger.entries(root, assignment)}:
+        before = {row.student: (key, row) for key, row, _ in ledger.entries(root, assignment)}
+        if again or set(names) - set(before):
             pool.start()  # at once, to import while we do, where somebody is surely not graded yet
             bounded.start()
-        api = nbgrader_api(root)
-        ensure_assignment(api, root, assignment)
-        book = stack.enter_context(Gradebook(api, assignment))
-        writer = Writer(root, api, assignment, book, feedback=feedback)
-        old = {} if again else writer.known()
+        writer: Writer | DryWriter = DryWriter(root)
+        old = before
+        if not dry_run:
+            api = nbgrader_api(root)
+            ensure_assignment(api, root, assignment)
+            book = stack.enter_context(Gradebook(api, assignment))
+            writer = Writer(root, api, assignment, book, feedback=feedback)
+            old = writer.known()
+        old = {} if again else old
         scheme = make_mark_scheme(root, assignment, limits)
         writer.points = scheme.hidden.points
+        if not dry_run:
+            book.set_points(points_of_cells(scheme))
         rows = {name: old[name][1] for name in names if name in old}
         rows |= {name: submitted.unnameable(name, writer.points) for name in names if not submitted.is_name(name)}
         jobs = (submitted.read(root, assignment, scheme, name) for name in names if submitted.is_name(name))
         left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
-        for name, row in _marked(pool, scheme, left, writer):
+        for name, row in _marked(pool, scheme, left, writer, make_hidden_draws(root, scheme)):
             rows[name] = row
             if progress is not None:
                 progress(row, len(writer.done), len(names))
     every = [rows[name] for name in names]
     report = ClassReport(assignment, ledger.tiers(every), list(scheme.hidden.exercises), every)
     report.seconds, report.graded_now, report.versions = time.perf_counter() - started, len(writer.done), ledger.versions()
+    graded = [rows[name] for name in writer.done if name in before]
+    report.changed = [change for row in graded for change in ledger.changes(before[row.student][1], row)]
+    report.dry, report.written = dry_run, any(is_grade(cell) and is_answer(cell) for cell in scheme.released.cells)
     return report
 
 
@@ -89,25 +111,30 @@ def _released(root: Path, assignment: str) -> Any:
         raise CourseError(f"expected a release of {assignment} in {root}/release, found none. Run `attn build`.") from None
 
 
-def write_feedback(root: Path, assignment: str) -> list[Path]:
+def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, int], None] | None = None) -> list[Path]:
     """Write everybody's feedback page anew, with the marks and comments that the gradebook holds now; the files written.
 
+    `progress` is called with each student, how many pages are written and how many there are.
     Raises CourseError where nobody is graded.
     """
     api = nbgrader_api(root)
     ensure_assignment(api, root, assignment)
     pages = Pages(_released(root, assignment), settings().contact)
     written = []
-    notes = {row.student: row.notes for _, row, _ in ledger.entries(root, assignment)}
+    known = {row.student: row for _, row, _ in ledger.entries(root, assignment)}
     with tables_unwarned(), Gradebook(api, assignment) as book:
         book.grades.settle_all()
-        for student in sorted(book.students()):
+        students = sorted(book.students())
+        for done, student in enumerate(students, 1):
             graded = place(api.coursedir, "autograded", student, assignment)
             if graded.exists():
                 marked = nbformat.read(graded, as_version=4)
-                page = pages.page(student, marked, book.marks(student), book.grade(student), notes.get(student, ()))
+                row = known.get(student, StudentRow(student, 0.0, 0.0))
+                page = pages.page(student, marked, book.marks(student), book.grade(student), row.notes, row.exercises)
                 written.append(place(api.coursedir, "feedback", student, assignment))
                 write_whole(written[-1], page)
+            if progress is not None:
+                progress(student, done, len(students))
     if not written:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
     return written
@@ -118,37 +145,61 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
     return asdict(graded)
 
 
-def _marked(pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writer) -> Iterator[tuple[str, StudentRow]]:
-    """Mark `jobs`, a few ahead of what is written, and write each as it comes, once the lesson itself is known to work."""
+def _marked(
+    pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writer | DryWriter, draws: HiddenDraws
+) -> Iterator[tuple[str, StudentRow]]:
+    """Mark `jobs`, a few ahead of what is written, and write each as it comes, once the lesson itself is known to work.
+
+    Those that others cut short are marked again at the end, with all of their seconds, and where the machine was too busy for
+    one, alone: what is written then is final.
+    """
     running: dict[Future[Marked], Job] = {}
     first: Future[list[str]] | None = None
+    postponed: Postponed = {CUT_BY_CLASS: [], CUT_BY_LOAD: []}
     try:
         for job in jobs:
             bounded.start()  # where only work that was handed in anew is graded, it is not running yet
             if not running and first is None and not rehearsal.is_known(writer.root, scheme):
                 first = pool.rehearse(scheme, settings().requires)
+            if job.handed.data is not None:
+                job = replace(job, handed=replace(job.handed, hidden=draws.of(job.student)))
             running[pool.mark(scheme, job.handed)] = job
             while len(running) >= pool.ahead:
-                _rehearsed(first, writer.root, scheme)
+                _rehearsed(first, writer, scheme)
                 first = None
-                yield from _write_done(running, writer)
-        _rehearsed(first, writer.root, scheme)
+                yield from _write_done(running, writer, postponed)
+        _rehearsed(first, writer, scheme)
         while running:
-            yield from _write_done(running, writer)
+            yield from _write_done(running, writer, postponed)
+        for job, again in postponed.pop(CUT_BY_CLASS):
+            running[pool.mark(scheme, job.handed, again)] = job
+        while running:
+            yield from _write_done(running, writer, postponed)
+        for job, again in postponed.pop(CUT_BY_LOAD):
+            running[pool.mark(scheme, job.handed, again, final=True)] = job
+            yield from _write_done(running, writer, postponed)
     finally:
         writer.flush()
 
 
-def _rehearsed(first: "Future[list[str]] | None", root: Path, scheme: MarkScheme) -> None:
+def _rehearsed(first: "Future[list[str]] | None", writer: Writer | DryWriter, scheme: MarkScheme) -> None:
     """Wait for the rehearsal, if there is one. Raises CourseError where the lesson itself does not work in the sandbox."""
     if first is not None:
-        rehearsal.refuse(root, scheme, first.result())
+        rehearsal.refuse(scheme, found := first.result())
+        if not found and isinstance(writer, Writer):
+            rehearsal.remember(writer.root, scheme)
 
 
-def _write_done(running: dict[Future[Marked], Job], writer: Writer) -> Iterator[tuple[str, StudentRow]]:
+def _write_done(
+    running: dict[Future[Marked], Job], writer: Writer | DryWriter, postponed: Postponed
+) -> Iterator[tuple[str, StudentRow]]:
+    """Write what is marked by now; what others cut short goes to `postponed`, where that has a place for it."""
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in finished:
         job = running.pop(future)
-        yield job.student, writer.write(job, future)
+        if future.exception() is None and (cut := future.result().cut) in postponed:
+            postponed[cut].append((job, Again(future.result().fixed)))
+        else:
+            yield job.student, writer.write(job, future)
     if len(writer.waiting) >= BATCH or not running:
         writer.flush()

@@ -7,7 +7,7 @@ class and is committed batch by batch; `tests/test_grade.py` holds its rows agai
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -72,6 +72,24 @@ def known_students(db_url: str) -> dict[str, str]:
         return {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
 
 
+def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
+    """Have the gradebook know `people`, their full name and the platform's id by student; what it knows already stays."""
+    from nbgrader import api as tables
+
+    if not people:
+        return
+    with tables_unwarned(), tables.Gradebook(api.coursedir.db_url, api.course_id) as gradebook:
+        known = {student.id: student for student in gradebook.students}
+        for student, (name, number) in people.items():
+            if (row := known.get(student)) is None:
+                gradebook.db.add(row := tables.Student(id=student))
+            if name and not (row.first_name or row.last_name):
+                first, _, row.last_name = name.rpartition(" ")
+                row.first_name = first or None
+            row.lms_user_id = row.lms_user_id or number or None
+        gradebook.db.commit()
+
+
 def restore_release(root: Path, assignment: str) -> None:
     """Put back the release that a run was ended over while nbgrader wrote it anew."""
     release, aside = root / "release" / assignment, _aside(root, assignment)
@@ -117,10 +135,11 @@ class Gradebook:
         rows = self._session.query(table.student_id).filter(table.assignment_id == self._assignment.id)
         return {row[0] for row in rows}
 
-    def put(self, student: str, notebook: Any, timestamp: Any | None) -> None:
+    def put(self, student: str, notebook: Any, timestamp: Any | None, before: Any | None = None) -> None:
         """Enter the outcome of `student`: marks and comments by the cells of the marked `notebook`; nothing is committed yet.
 
-        Manual marks stay, and ask for a second look, as after `nbgrader autograde`. Without a `timestamp` it is in time.
+        Manual marks stay. They ask for a second look where the student's answer is another one than in the notebook that was
+        marked `before`. Without a `timestamp` the submission is in time.
         """
         from nbgrader.utils import compute_checksum, determine_grade
 
@@ -136,13 +155,23 @@ class Gradebook:
             submission = self._new(student, marks, comments)
         else:
             (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
+            changed = _changed_answers(notebook, before)
             for grade in submitted.grades:
                 grade.auto_score = marks[grade.cell_id]
-                grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+                if grade.manual_score is None:
+                    grade.needs_manual_grade = grade.auto_score is None
+                elif self._names[grade.cell_id] in changed:
+                    grade.needs_manual_grade = True
             for said in submitted.comments:
                 said.auto_comment = comments[said.cell_id]
         submission.timestamp = timestamp
         self.grades.settle(self._assignment.name, student)
+
+    def set_points(self, points: Mapping[str, float]) -> None:
+        """Have the graded cells with these grade_ids be worth so many points; nothing is committed yet."""
+        for cell in self._notebook.grade_cells:
+            if cell.name in points and cell.max_score != points[cell.name]:
+                cell.max_score = points[cell.name]
 
     def commit(self) -> None:
         """Make all that was put lasting."""
@@ -198,3 +227,24 @@ class Gradebook:
             if each:
                 session.execute(insert(table), [{**row, "notebook_id": submitted.id} for row in each])
         return submission
+
+
+def _changed_answers(notebook: Any, before: Any | None) -> set[str]:
+    """The grade_ids of graded cells whose answer in `notebook` is another one than in `before`: their own text, or for a
+    check the answers between the check above it and itself."""
+    then = {name: source for name, source, _, _ in _answers(before["cells"] if before else [])}
+    changed, above = set(), False
+    for name, source, graded, answered in _answers(notebook["cells"]):
+        if answered:
+            above = above or then.get(name) != source
+        if graded:
+            changed |= {name} if above else set()
+            above = False
+    return changed
+
+
+def _answers(cells: Iterable[Any]) -> Iterator[tuple[str, str, bool, bool]]:
+    """Of each of nbgrader's cells: its grade_id, its source, whether it has points, whether a student writes in it."""
+    for cell in cells:
+        if (about := cell["metadata"].get("nbgrader")) is not None:
+            yield about["grade_id"], "".join(cell["source"]), about.get("grade", False), about.get("solution", False)

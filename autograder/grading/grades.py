@@ -37,6 +37,7 @@ class Grade:
     by_hand: tuple[str, ...] = ()  # cells that a person has marked
     cells: Mapping[str, float] = field(default_factory=dict)  # the marks of each cell, extra credit included
     submission: str = ""  # nbgrader's id of the submitted notebook, for formgrader's address
+    timed: bool = True  # where there is a due date: whether it is known when it was handed in
 
     @property
     def total(self) -> float:
@@ -90,6 +91,7 @@ class Grades:
                 tuple(sorted(row.name for row in rows if row.needs_manual_grade)),
                 tuple(sorted(row.name for row in rows if row.manual_score is not None)),
                 {row.name: row.score or 0.0 for row in rows}, rows[0].notebook_id if rows else "",
+                submission.assignment.duedate is None or submission.timestamp is not None,
             )  # fmt: skip
         return found
 
@@ -121,6 +123,8 @@ class Grades:
             if listed.name and not (student.first_name or student.last_name):
                 first, _, student.last_name = listed.name.rpartition(" ")
                 student.first_name = first or None
+            student.email = listed.email or student.email
+            student.lms_user_id = listed.lms_user_id or student.lms_user_id
         self._book.db.commit()
 
     def _submissions(self, assignment: str, student: str | None) -> list[Any]:

@@ -37,12 +37,17 @@ class ExerciseRow:
     misconception: str | None
     carried: tuple[str, ...] = ()  # the earlier answers whose references stood in for them
 
+    def named(self) -> list[str]:
+        """The ids of the course's own mistakes in the answer; one that the engine described itself (`~`) has no name."""
+        return [each for each in (self.misconception or "").split("+") if each and not each.startswith("~")]
+
 
 @dataclass
 class StudentRow:
     """One student: the autograded `score` of `points`, `flags` for a person to look at, `problem` where grading failed.
 
-    `notes` are those of the flags that the student is told: how the submission was read.
+    `notes` are those of the flags that the student is told: how the submission was read. `refused` has a 1 for
+    each system call that the sandbox refused, by name, however often that was. `marked_late` is what the learning platform says.
     """
 
     student: str
@@ -54,11 +59,44 @@ class StudentRow:
     problem: str | None = None
     seconds: float = 0.0
     tier: str = ""
+    refused: dict[str, int] = field(default_factory=dict)
+    marked_late: bool = False
+
+    @property
+    def remarks(self) -> list[str]:
+        """The problem, if there is one, then the flags that don't repeat it."""
+        if self.problem is None:
+            return self.flags
+        return [self.problem, *(flag for flag in self.flags if self.problem not in flag)]
+
+
+@dataclass(frozen=True)
+class Change:
+    """An exercise for which a student gets other points than in the run before."""
+
+    student: str
+    exercise: str
+    before: float
+    after: float
+
+
+def changes(before: StudentRow, after: StudentRow) -> list[Change]:
+    """What a student who was graded before gets otherwise now, exercise by exercise."""
+    found = []
+    for name in dict.fromkeys([*before.exercises, *after.exercises]):
+        was, now = (row.exercises[name].score if name in row.exercises else 0.0 for row in (before, after))
+        if was != now:
+            found.append(Change(after.student, name, was, now))
+    return found
 
 
 @dataclass
 class ClassReport:
-    """A graded class. `tier` names every isolation that was used, `graded_now` how many rows are not from an earlier run."""
+    """A graded class. `tier` names every isolation that was used, `graded_now` how many rows are not from an earlier run.
+
+    `changed` lists the marks that differ from those of the run before. `dry` says that nothing of it was written, `written`
+    that the assignment has answers that a person grades.
+    """
 
     assignment: str
     tier: str
@@ -67,6 +105,9 @@ class ClassReport:
     seconds: float = 0.0
     graded_now: int = 0
     versions: dict[str, str] = field(default_factory=dict)
+    changed: list[Change] = field(default_factory=list)
+    dry: bool = False
+    written: bool = True
 
 
 def key(kit_digest: str, content: bytes, timestamp: str) -> str:

@@ -41,20 +41,24 @@ def problems(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes, requires: tu
     if found:
         return found
     short = [(name, report) for name, report in marked.reports.items() if report.score < report.points]
-    patient = [(name, report) for name, report in short if "does not finish" not in report.headline]  # the machine may be busy
+    patient = [(name, report) for name, report in short if not report.unfinished]  # the machine may be busy
     return [
         f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}" for name, report in patient
     ]
 
 
-def refuse(root: Path, scheme: MarkScheme, found: list[str]) -> None:
-    """Remember that all is well with `scheme`; raises CourseError, for the instructor, where it is not."""
+def refuse(scheme: MarkScheme, found: list[str]) -> None:
+    """Raises CourseError, for the instructor, where something was `found`."""
     if found:
         raise CourseError(
             f"{scheme.assignment}: expected the lesson with its own answers to get full marks in the sandbox, but "
             + "; ".join(found)
             + f". Nobody was graded. Give the sandbox what it lacks (`given` in {FILE}, or install it here), or mend the lesson."
         )
+
+
+def remember(root: Path, scheme: MarkScheme) -> None:
+    """Remember that all is well with `scheme`."""
     write_whole(_path(root, scheme), _key(scheme) + "\n")
 
 

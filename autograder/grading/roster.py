@@ -1,17 +1,20 @@
 """The class list, `students.csv` in the course folder: who is in which section, who marks them, and who has more time.
 
-    id,name,section,marker,extensions,extra_time,late_days
-    ada,Ada Lovelace,A,grace,01_soft_lookup=3 04_masking=1.5,,4
-    ben,Ben Ma,B,,,2,
+    id,name,email,lms_user_id,section,marker,extensions,extra_time,late_days
+    ada,Ada Lovelace,ada@example.org,4711,A,grace,01_soft_lookup=3 04_masking=1.5,,4
+    ben,Ben Ma,ben@example.org,4712,B,,,2,
 
-Only `id` is needed. `extensions` are days beyond one assignment's due date, `extra_time` days beyond every due date (an
-accommodation), `late_days` a budget of days that cost nothing, spent by due date. In: the file. Out: a `Roster`, or a
-CourseError that names every bad line with its column, what was expected and what stands there.
+Only `id` is needed. `lms_user_id` is the number that Canvas has for the student. `extensions` are days beyond one assignment's
+due date, `extra_time` days beyond every due date (an accommodation), `late_days` a budget of days that cost nothing, spent by
+due date. In: the file. Out: a `Roster`, or a CourseError that names every bad line with its column, what was expected and what
+stands there.
 """
 
 import csv
 import io
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +23,7 @@ from typing import Any
 from autograder.authoring.course import CourseError, did_you_mean
 
 FILE = "students.csv"
-COLUMNS = ("id", "name", "section", "marker", "extensions", "extra_time", "late_days")
+COLUMNS = ("id", "name", "email", "lms_user_id", "section", "marker", "extensions", "extra_time", "late_days")
 DAY = 86_400.0
 MAX_DAYS = 400.0
 
@@ -36,6 +39,8 @@ class Listed:
     extensions: Mapping[str, float] = field(default_factory=dict)
     extra_time: float = 0.0
     late_days: int = 0
+    email: str = ""
+    lms_user_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,25 @@ class Roster:
         """The seconds beyond the due date of `assignment` before `student` is late."""
         listed = self.of(student)
         return DAY * (listed.extensions.get(assignment, 0.0) + listed.extra_time)
+
+    def by_platform_id(self) -> dict[str, str]:
+        """Student ids by the learning platform's, as far as the list has these."""
+        return {listed.lms_user_id: listed.id for listed in self.students.values() if listed.lms_user_id}
+
+    def by_name(self) -> dict[str, str]:
+        """Student ids by `folded_name`, of everybody whose name no other student on the list has."""
+        names = Counter(folded_name(listed.name) for listed in self.students.values())
+        return {name: listed.id for listed in self.students.values() if names[name := folded_name(listed.name)] == 1 and name}
+
+
+def folded_name(name: str) -> str:
+    """A person's name as names are compared.
+
+    >>> folded_name("O'Neil, Zoë"), folded_name("zoë  oneil")
+    ('zoë oneil', 'zoë oneil')
+    """
+    last, comma, first = unicodedata.normalize("NFC", name).partition(",")
+    return " ".join(re.sub(r"[^\w\s]", "", f"{first} {last}" if comma else last).casefold().split())
 
 
 def read(root: Path, assignments: Collection[str] | None = None) -> Roster:
@@ -99,6 +123,10 @@ def parse(text: str, assignments: Collection[str] = ()) -> Roster:
             wrong.append(f"expected {len(columns)} values, got {len(row)}. A value with a comma stands in quotation marks")
         if found.id in first:
             wrong.append(f"column id: expected each student once, got {found.id!r} again (first in line {first[found.id]})")
+        if (number := found.lms_user_id) and number in (known := Roster(students).by_platform_id()):
+            wrong.append(
+                f"column lms_user_id: expected a number of each student's own, got that of {known[number]!r} again: {number}"
+            )
         problems += [f"line {line}, {text}" for text in wrong]
         first.setdefault(found.id, line)
         students[found.id] = found
@@ -148,7 +176,11 @@ def _listed(row: Mapping[str, str], assignments: Collection[str]) -> tuple[Liste
     if not re.fullmatch(r"\d{1,3}", late):
         wrong.append(f"column late_days: expected a whole number of days, from 0 to 999, got {late!r}")
         late = "0"
-    texts: dict[str, Any] = {key: row.get(key, "") for key in ("name", "section", "marker")}
+    if (email := row.get("email", "")) and not re.fullmatch(r"[^@\s]+@[^@\s]+", email):
+        wrong.append(f"column email: expected an address such as ada@example.org, got {email[:60]!r}")
+    if (number_there := row.get("lms_user_id", "")) and not re.fullmatch(r"[\w.-]{1,128}", number_there):
+        wrong.append(f"column lms_user_id: expected the platform's number for the student, got {number_there[:40]!r}")
+    texts: dict[str, Any] = {key: row.get(key, "") for key in ("name", "section", "marker", "email", "lms_user_id")}
     return Listed(name, **texts, extensions=extensions, extra_time=extra or 0.0, late_days=int(late)), wrong
 
 

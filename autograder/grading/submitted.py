@@ -9,13 +9,14 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.authoring.course import CourseError, did_you_mean
-from autograder.grading import intake, ledger
+from autograder.grading import find_notebook, ledger
 from autograder.grading.ledger import StudentRow
-from autograder.grading.marking.handed_in import Handed
+from autograder.grading.marking.read_submission import Handed
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.submission import UnreadableError, load
 
 _ZONE = re.compile(r"[+-]?\d{1,6}|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}")
+MARKED_LATE = ".late"  # a file that `attn collect` lays beside what the learning platform marked late
 MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and most systems end at 255
 
 
@@ -29,6 +30,7 @@ class Job:
     timestamp: datetime | None
     note: str
     key: str
+    marked_late: bool = False
 
 
 def is_name(student: str) -> bool:
@@ -49,13 +51,15 @@ def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
     folder = root / "submitted" / student / assignment
     known = {path.name for path in (root / "release" / assignment).iterdir()}
     try:
-        handed = intake.read_folder(folder, assignment, known)
+        handed = find_notebook.read_folder(folder, assignment, known)
         problem = handed.unreadable if handed.data is None and not os.path.lexists(folder / f"{assignment}.ipynb") else None
     except OSError as error:  # as where whoever copied it kept rights that the grader has not
         problem = f"the folder could not be read: {error.strerror}. Give the grader the right to read it, and grade again"
         handed = Handed(None, problem)
     timestamp, note = handed_in(folder / "timestamp.txt")
-    return Job(student, handed, problem, timestamp, note, ledger.key(scheme.digest, handed.content(), str(timestamp)))
+    late = os.path.lexists(folder / MARKED_LATE)
+    key = ledger.key(scheme.digest, handed.content(), f"{timestamp}{' late' if late else ''}")
+    return Job(student, handed, problem, timestamp, note, key, late)
 
 
 def handed_in(path: Path) -> tuple[datetime | None, str]:

@@ -9,13 +9,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from autograder import __version__
 from autograder.authoring.course import CourseError
 from autograder.grading import rehearsal
-from autograder.grading.marking.handed_in import Handed
-from autograder.grading.marking.mark import Marked, mark
+from autograder.grading.marking.mark import Fixed, Marked, mark
+from autograder.grading.marking.read_submission import Handed
 from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
 from autograder.sandbox import Limits, Purse, Sandbox, choose_tier, likely_tier
 from autograder.sandbox.budget import PURSE_S
@@ -23,17 +24,37 @@ from autograder.sandbox.budget import PURSE_S
 RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
 CONNECT_S = 10.0
 
+
+@dataclass(frozen=True)
+class Again:
+    """A submission that others cut short is marked again, from what was `fixed` by then."""
+
+    fixed: Fixed | None
+
+
 _mine = threading.local()  # each thread's sandbox, and what it was set up for
 _all: list[Sandbox] = []
 # one core is left to the process that makes the scheme meanwhile, so that the first mark comes sooner
 _warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
-def work(scheme: MarkScheme, unsafe: bool, handed: Handed, purse: Purse | None = None) -> Marked:
-    """Mark one submission in this thread's sandbox, which stays warm for the next; `purse` is its class's, on this machine."""
+def work(
+    scheme: MarkScheme,
+    unsafe: bool,
+    handed: Handed,
+    purse: Purse | None = None,
+    again: "Again | None" = None,
+    final: bool = False,
+) -> Marked:
+    """Mark one submission in this thread's sandbox, which stays warm for the next; `purse` is its class's, on this machine.
+
+    One that is marked `again` has a new sandbox: files, process numbers and counters of the one that it knew are gone with it.
+    """
     if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
         warm_up(scheme.setup, tier)
-    return mark(scheme, _mine.sandbox, handed, purse)
+    if again is not None:
+        _mine.sandbox.close()  # the next submission starts another
+    return mark(scheme, _mine.sandbox, handed, purse, again.fixed if again is not None else None, final=final)
 
 
 def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
@@ -122,9 +143,10 @@ class Workers:
         if self._executor is None and self._scheduler is None:
             self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
 
-    def mark(self, scheme: MarkScheme, handed: Handed) -> "Future[Marked]":
-        """Have a submission marked."""
-        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, self._purse)
+    def mark(self, scheme: MarkScheme, handed: Handed, again: Again | None = None, *, final: bool = False) -> "Future[Marked]":
+        """Have a submission marked. One that is marked `again` has all of its seconds; no other marking follows a `final` one."""
+        purse = self._purse if again is None else None
+        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, purse, again, final)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
         """Have the lesson's own answers marked: see `autograder.grading.rehearsal`."""

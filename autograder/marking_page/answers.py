@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from autograder.grading import bounded
+from autograder.notebooks import pictures
 from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.submission import MAX_PROSE
 from autograder.plugins.sanitise import clean
@@ -62,7 +63,7 @@ def _read(path: Path, _modified: int) -> Mapping[str, Answer]:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         about = cell.get("metadata", {}).get("nbgrader", {})
         if about.get("solution") and about.get("grade") and isinstance(about.get("grade_id"), str):
-            said, pasted = _text(cell.get("source")), _pictures(cell.get("attachments"))
+            said, pasted = pictures.without(_text(cell.get("source"))), _pictures(cell.get("attachments"))
             found[about["grade_id"]] = Answer(said, pasted, cell.get("cell_type") == "code")
     return found
 
@@ -138,8 +139,8 @@ def _shown(answer: Answer) -> str:
     task = bounded.Task("coloured" if answer.code else "answer", answer.text)
     made = bounded.read([task]).get(task)
     text = clean(made) if isinstance(made, str) else f"<pre>{html.escape(answer.text)}</pre>"
-    pictures = [
+    drawn = [
         f'<p><img alt="pasted picture {number}" src="data:image/png;base64,{html.escape(data)}"></p>'
         for number, data in enumerate(answer.pictures, 1)
     ]
-    return text + "".join(pictures)
+    return text + "".join(drawn)

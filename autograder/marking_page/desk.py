@@ -42,14 +42,15 @@ class Desk:
         return self.questions[name]
 
     def overview(self, marker: str) -> list[dict[str, Any]]:
-        """Each question with how many answers there are, how many wait, and the mean of the marks."""
+        """Each question with how many answers there are, how many wait, and the mean of the marks once a person has given one."""
         rows = self._theirs(marker, self.store.rows())
         found = []
         for question in self.questions.values():
             own = [row for row in rows if row.question == question.name]
             marks = [mark for row in own if (mark := row.score if row.score is not None else row.automatic) is not None]
             waiting = sum(row.waiting for row in own)
-            mean = sum(marks) / len(marks) if marks else None
+            by_hand = any(row.score is not None for row in own)  # before that, only blanks have a mark
+            mean = sum(marks) / len(marks) if by_hand else None
             found.append({"question": question, "answers": len(own), "waiting": waiting, "mean": mean})
         return found
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 _WORDS = {"half a": 0.5, "a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "one and a half": 1.5}
 _NUMBER = r"(?:\d+(?:\.\d+)?|[Oo]ne and a half|[Hh]alf a|[Oo]ne|[Tt]wo|[Tt]hree|[Ff]our)"
-# "1 point for …", "half a point for …", "One point: …"; a lower "half of it where …" belongs to the item before it
-_ITEM = re.compile(rf"(?:^|(?<=[.;,)] )|(?<=and )|(?<=\n))({_NUMBER})\s+points?(?=\s+(?:for|each|if|to)\b|:)")
+# "1 point for …", "Give half a point for …", "One point: …"; a lower "half of it where …" belongs to the item before it
+_ITEM = re.compile(rf"(?:^|(?<=[.;,)] )|(?<=and )|(?<=[Gg]ive )|(?<=\n))({_NUMBER})\s+points?(?=\s+(?:for|each|if|to)\b|:)")
 _EACH = re.compile(r"^(?:for )?each\b")
 
 
@@ -28,6 +28,8 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
     [Item(text='the weights', points=1.0), Item(text='(b)', points=0.5), Item(text='(c)', points=0.5)]
     >>> items("Half a point for each part, with its reason.", 1.0, parts=2)
     [Item(text='(a): each part, with its reason', points=0.5), Item(text='(b): each part, with its reason', points=0.5)]
+    >>> items("Give 1 point for the bound and half a point for its proof.", 1.5)
+    [Item(text='the bound', points=1.0), Item(text='its proof', points=0.5)]
     >>> items("As you see fit.", 2.0)
     [Item(text='As you see fit', points=2.0)]
     """
@@ -62,4 +64,4 @@ def _value(word: str) -> float:
 
 
 def _tidied(text: str) -> str:
-    return re.sub(r"[\s.,;]*(?:\band)?\s*$", "", text)
+    return re.sub(r"[\s.,;]*(?:\band)?[\s.]*(?:\b[Gg]ive)?\s*$", "", text)

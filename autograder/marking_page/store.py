@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autograder.grading.grades import Grades
-from autograder.grading.write_marks import place
+from autograder.grading.write_results import place
 from autograder.marking_page import answers
 from autograder.marking_page.answers import Answer
 

@@ -6,15 +6,16 @@ Values cannot prove how they were computed, and a name can be reached in many wa
 import ast
 import re
 import threading
-import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from autograder.grading.marking.disguised_text import disguises
 from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.scopes import KEPT, may_parse, scopes
+from autograder.notebooks.scopes import KEPT, may_parse, scopes, statements, texts_of
 
 if TYPE_CHECKING:  # it brings NumPy, and the reader of texts (`bounded`) starts without
     from autograder.judging.records import ExerciseRecord
@@ -22,41 +23,63 @@ if TYPE_CHECKING:  # it brings NumPy, and the reader of texts (`bounded`) starts
 _LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
 # what does the same work under another name
 _ALSO = {
-    "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian", "functional"}),
+    "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian"}),
     "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
     "jacobian": frozenset({"vjp", "jacrev", "jacfwd"}),
     "MultiheadAttention": _LAYERS,
     "scaled_dot_product_attention": _LAYERS | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention"},
 }
+_UNPICKLES = "=unpickles"  # among the names of a text: it makes objects of bytes, and so finds them by name
+_PICKLES = frozenset({"pickle", "_pickle", "cPickle", "cloudpickle", "dill"})
+_LOADS = frozenset({"load", "loads", "Unpickler", "*"})
 _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
 _BUILDS |= {"get_ipython", "run_cell", "runpy", "run_path", "open", "write_text", "marshal", "FunctionType", "CodeType"}
-_BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__"}
+_BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__", "builtins"}
+_BUILDS |= {"getmembers", "getmembers_static", "getattr_static", "pydoc", "resolve_name", "CompilationUnit", "_jit_get_operation"}
+_BUILDS |= {"get_testing_overrides", "get_overridable_functions", "get_ignored_functions", _UNPICKLES}
 # ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
 _INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
+_METHODS = frozenset({"eval", "compile", "open"})  # those of a model, of `re` and `torch`, of a path
+_MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "time", "timeit", "pip", "pylab"})
+_OWNERS = frozenset({"autograd"})  # modules that an import from them names
+# in what is no Python, IPython may still run this
+_IPYTHON = re.compile(r"\A\s*(?:>>> |In \[)|=[ \t]*[!%]|^[ \t]*(?:[%!?]|[,;/][A-Za-z_]|[\w.*]+\?{1,2}[ \t]*$)", re.MULTILINE)
+# `x[...] =`, `x.y =` and `x.append(`: what is behind the name may be another afterwards
+# A bracket may hold any, so the chain is one bracket from the first to a last and not one after another: that has one reading.
+CHANGES = re.compile(
+    r"^[ \t]*(\w+)(?:(?:\.\w+)*\[[^\n]*\](?:\.\w+)*|(?:\.\w+)+)[ \t]*(?:[-+*/@|&^%]|//|\*\*)?=(?!=)|^[ \t]*(\w+)\.\w+\(",
+    re.MULTILINE,
+)
 _LIBRARIES = frozenset({"np", "numpy", "torch", "F", "nn", "math", "builtins", "check", "warnings"})  # as lessons call them
 _PATCHED = "=library"  # among the names of a text: it puts something in a library's place, or runs text
 _HARMLESS = frozenset({"matplotlib", "plt", "backends", "rcParams"})
 _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
-_REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-# Cyrillic, Armenian, Cherokee; of Greek what looks like a Latin letter and stands for nothing in mathematics
-_LOOKS_LATIN = re.compile("[\u0400-\u058f\u13a0-\u13ffΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳϹͿ]")
 
 
-def flags(exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Collection[str] = ()) -> list[str]:
-    """A flag for each name that an exercise forbids: in its answer, the learner's own cells and `modules`, what it leans on."""
-    records = [record for record in exercises.values() if record.forbid]
+def flags(
+    exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Collection[str] = (), released: Collection[str] = ()
+) -> list[str]:
+    """Say which forbidden names an answer, or what it leans on, uses, and which cells a person should read with care.
+
+    `modules` are the texts of files beside the notebook. Cells whose text is in `released` are the lesson's own, and nothing
+    that they do is the learner's.
+    """
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
-    own = [*modules, *(cell.source for cell in code if cell.id.startswith("extra-"))]
-    others = Bindings(cell.source for cell in code if records)
+    code = [cell for cell in code if grade_id(cell) or cell.source not in released]
+    records = [record for record in exercises.values() if record.forbid]
+    offered = {name for text in modules for name in bindings(text)[0]}
+    texts = dict.fromkeys([*modules, *(cell.source for cell in code)]) if records else ()
+    parts = [part for text in texts for part in _parts(text, offered)]
+    own = [*modules, *(cell.source for cell in code if not grade_id(cell))]
     found = []
     for record in records:
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
-        helpers = [source for answer in answers for source in others.leaned_on(answer, exercises)]
-        named = {name for source in [*own, *answers, *helpers] for name in uses(source, record.forbid)}
-        found += [f"{record.id} names {name}: see whether it was the exercise" for name in record.forbid if name in named]
-        if not named and any(builds_names(source) for source in [*own, *answers, *helpers]):
-            found.append(f"{record.id} may build a name at run time: see whether it is one that the exercise forbids")
+        used = [part.names for part in _needed(record.id, answers, parts, exercises)]
+        named = [name for name in record.forbid if any(_names_it(name, each) for each in used)]
+        found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in named]
+        if not named and any(builds_names(source) for source in [*own, *answers]):
+            found.append(f"{record.id} may build a name at run time: check whether it is one that the exercise forbids")
     found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and is_answer(cell)]
     found += [f"a written answer holds {what}: read it with care" for text in prose if (what := disguises(text, prose=True))]
@@ -64,6 +87,59 @@ def flags(exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Col
     if any(reaches_inward(source) for source in [*modules, *(cell.source for cell in code)]):
         found.append("a cell reaches into what runs it: whether inputs were changed or copied is not certain here")
     return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A statement of a cell: the global names that it sets or changes, those that it may read, and every name in it."""
+
+    text: str
+    sets: frozenset[str]
+    reads: frozenset[str]
+    names: frozenset[str]
+
+
+def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
+    """The statements of `source`; all of it as one where its statements are not known, and none where it cannot run.
+
+    `attributes` are names that it may read from a module, behind a dot.
+
+    >>> [sorted(part.sets) for part in _parts("import math\\ndef f(x): return math.exp(x)\\nprint(f(1))")]
+    [['math'], ['f'], []]
+    """
+    every, (bound, read) = names(source), bindings(source)
+    try:
+        found = statements(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [_Part(source, frozenset(bound), frozenset(read), frozenset(every))] if bound or every else []
+    parts, read = [], read.union(attributes)
+    for one, text in zip(found, texts_of(source, found), strict=True):
+        words = set(re.findall(r"\w+", normalised("NFKC", text)))
+        words |= set(re.findall(r"\w+", re.sub(r"\\.", " ", text))) if "\\" in text else set()  # the name in b"\nsoftmax"
+        changed = {name for pair in CHANGES.findall(text) for name in pair if name}
+        sets = {*one.names, *(changed - _LIBRARIES - _HARMLESS), *(bound & words if "global" in words else ())}
+        parts.append(_Part(text, frozenset(sets), frozenset(words & read), frozenset(every & words)))
+    return parts
+
+
+def _needed(exercise: str, answers: Collection[str], parts: Sequence[_Part], apart: Collection[str]) -> list[_Part]:
+    """The statements that the answer to `exercise` is made of, itself or by way of names that others set.
+
+    A test below an answer is no part of it: nothing that the answer reads comes from there. Other exercises are looked at on
+    their own, so a name in `apart` leads no further.
+    """
+    setting: dict[str, list[_Part]] = {}
+    for part in parts:
+        for name in part.sets:
+            setting.setdefault(name, []).append(part)
+    found = dict.fromkeys(setting.get(exercise) or [part for text in answers for part in _parts(text)])
+    asked, new = {*apart}, list(found)
+    while new:
+        wanted = {name for part in new for name in part.reads} - asked
+        asked |= wanted
+        new = [part for part in dict.fromkeys(part for name in wanted for part in setting.get(name, ())) if part not in found]
+        found |= dict.fromkeys(new)
+    return list(found)
 
 
 def builds_names(source: str) -> bool:
@@ -87,31 +163,6 @@ def reaches_inward(source: str) -> bool:
     return bool(seen & _INWARD) or _PATCHED in seen or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
-def disguises(source: str, *, prose: bool = False) -> str | None:
-    """What a person would read otherwise than Python does: marks that reorder or hide text, letters that look like others.
-
-    >>> disguises("def f(x): return x"), disguises("σ = 1  # сумма")
-    (None, None)
-    >>> disguises("s\u043eftmax = 1")
-    'letters of two alphabets in one word'
-    >>> disguises("The s\u03bfftmax of \u211d", prose=True), disguises("\u211d and \ufb01", prose=True)
-    ('letters of two alphabets in one word', None)
-    """
-    if _REORDERS.search(source.replace("\u200d", "") if prose else source):  # U+200D joins what makes one emoji
-        return "characters that reorder or hide text"
-    if source.isascii():
-        return None
-    for word in set(re.findall(r"\w+", source)):
-        if word.isascii():
-            continue
-        if re.search("[A-Za-z]", word) and _LOOKS_LATIN.search(word):
-            return "letters of two alphabets in one word"
-        letters = [c for c in word if not c.isascii() and unicodedata.category(c)[0] == "L"]  # x² is no disguise
-        if not prose and any(unicodedata.normalize("NFKC", c).isascii() for c in letters):
-            return "letters that Python reads as plain ones"
-    return None
-
-
 def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     """Those of `forbidden` that `source` names: as a dotted path, by its last part, as an import, or inside a string.
 
@@ -121,13 +172,13 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     ['F.softmax']
     """
     seen = names(source)
-    found = []
-    for name in forbidden:
-        last = re.findall(r"\w+", name)[-1]
-        inner = f"_{last}_"  # PyTorch's own parts of a built-in: _scaled_dot_product_attention_math
-        if last in seen or _ALSO.get(last, frozenset()) & seen or any(word.startswith(inner) for word in seen):
-            found.append(name)
-    return found
+    return [name for name in forbidden if _names_it(name, seen)]
+
+
+def _names_it(forbidden: str, seen: Collection[str]) -> bool:
+    last = re.findall(r"\w+", forbidden)[-1]
+    inner = f"_{last}_"  # PyTorch's own parts of a built-in: _scaled_dot_product_attention_math
+    return last in seen or not _ALSO.get(last, frozenset()).isdisjoint(seen) or any(word.startswith(inner) for word in seen)
 
 
 class Bindings:
@@ -159,11 +210,12 @@ class Bindings:
 
 
 def bindings(source: str) -> tuple[set[str], set[str]]:
-    """The global names that `source` sets and reads; where it is no Python, each word may be either."""
+    """The global names that `source` sets and reads; where it is no plain Python and may run all the same, any word is both."""
     try:
         return scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _words(source), _words(source)
+        found = names(source)
+        return found, set(found)
 
 
 def _words(source: str) -> set[str]:
@@ -190,7 +242,11 @@ def forget() -> None:
 
 
 def names(source: str) -> set[str]:
-    """Every name in `source`; where it is no Python, or too slow to read, every word."""
+    """Every name in `source`: none where Python refuses it, every word where only IPython may run it or it is too slow to read.
+
+    >>> names("import math\\nmath.exp("), sorted(names("%precision 3\\nexp(x)"))
+    (set(), ['3', 'exp', 'precision', 'x'])
+    """
     known = getattr(_told, "known", {})
     if source in known:
         found = known[source]
@@ -198,7 +254,9 @@ def names(source: str) -> set[str]:
     try:
         may_parse(source)
         return set(_parsed(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
+    except SyntaxError:
+        return _words(source) if source[:1].isspace() or _IPYTHON.search(source) else set()
+    except (ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
         return _words(source)
 
 
@@ -208,16 +266,63 @@ def _parsed(source: str) -> frozenset[str]:
         warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
         tree = ast.parse(source)
     seen: set[str] = set()
+    plain = _plain_calls(tree)
     for node in ast.walk(tree):
+        if node in plain:
+            continue
         if isinstance(node, ast.Attribute):
-            seen.add(node.attr)
+            if node.attr not in _METHODS or _root(node.value) in ("", "builtins", "__builtins__"):
+                seen.add(node.attr)
         elif isinstance(node, ast.Name):
             seen.add(node.id)
         elif isinstance(node, ast.alias):
             seen.add(node.name.rpartition(".")[2])
+        elif isinstance(node, ast.ImportFrom):
+            seen |= _OWNERS.intersection((node.module or "").split("."))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             seen.add(node.value)  # getattr(F, "softmax")
+        elif isinstance(node, ast.Constant) and (path := _path_in(node.value)):
+            seen |= set(re.findall(r"\w+", path)) - _BUILDS - _INWARD - {"sys", "modules"}
+        elif isinstance(node, ast.MatchClass):  # case object(softmax=f)
+            seen |= set(node.kwd_attrs)
+    seen |= {_UNPICKLES} if _unpickles(tree) else set()
     return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
+
+
+def _path_in(value: object) -> str:
+    """The text of a constant that may lead to a name: bytes, or a dotted path such as "torch.nn.functional:softmax"."""
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return value if isinstance(value, str) and ("." in value or ":" in value) and not re.search(r"\s", value) else ""
+
+
+def _unpickles(tree: ast.AST) -> bool:
+    """Whether the program loads pickled bytes: to import `pickle` alone, or to write with it, is no matter."""
+    modules = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name in _PICKLES}
+        if isinstance(node, ast.ImportFrom) and node.module in _PICKLES and not _LOADS.isdisjoint(a.name for a in node.names):
+            return True
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in _LOADS and _root(node.value) in modules | _PICKLES
+        for node in ast.walk(tree)
+    )
+
+
+def _plain_calls(tree: ast.AST) -> set[ast.AST]:
+    """The names of functions that could build a name and are called on one that is written out, as in `getattr(x, "T")`."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and texts:
+            found.add(node.func)
+        shell = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "run_line_magic" else None
+        if isinstance(shell, ast.Call) and texts[:1] and texts[0] in _MAGICS:  # as scripts spell `%matplotlib inline`
+            found.add(shell.func)
+    return found
 
 
 def _patches(tree: ast.AST) -> bool:

@@ -13,7 +13,8 @@ import math
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,19 +23,27 @@ import nbformat
 from autograder import sandbox as box
 from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.phrase import next_step, say
 from autograder.grading.marking import forbidden_names, verdicts
-from autograder.grading.marking.follow_through import carried, failing_below, with_references
+from autograder.grading.marking.credit import credit_for
+from autograder.grading.marking.follow_through import carried, failing_below, only_calls, with_references
 from autograder.grading.marking.forbidden_names import Bindings
-from autograder.grading.marking.handed_in import Handed, Imports, draw, forget, read_ahead, read_anew, show, without_absent
+from autograder.grading.marking.misspelt_names import as_meant
 from autograder.grading.marking.needed_cells import to_run
+from autograder.grading.marking.read_submission import Handed, Imports, draw, forget, read_ahead, read_anew, show, without_absent
 from autograder.grading.marking.scheme import MarkScheme
+from autograder.judging import fingerprint
+from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import Result
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.notebooks.submission import rebuild
-from autograder.sandbox import untrusted
 
 LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change, and for an answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
+CUT_BY_CLASS, CUT_BY_LOAD = "the class", "other work on this machine"
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)", re.MULTILINE)
+MAX_KEPT = 1 << 20  # bytes of results of an exercise that are kept until a submission is marked again
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
 
 
@@ -47,20 +56,39 @@ class Marked:
     flags: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # those of the flags that the student is told
     broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
+    refused: Counter[str] = field(default_factory=Counter)  # system calls that the sandbox refused, by name
     tier: str = ""
     seconds: float = 0.0
+    cut: str = ""  # what cut it short that is no fault of its own, so that it must be marked again: CUT_BY_CLASS or CUT_BY_LOAD
+    fixed: "Fixed | None" = None  # of one that was cut: what stays as it is when it is marked again
 
 
-def mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed | bytes, purse: box.Purse | None = None) -> Marked:
-    """Mark what was `handed` in; bytes are those of a notebook. `purse` holds what its class may still take of time."""
+def mark(
+    scheme: MarkScheme,
+    sandbox: box.Sandbox,
+    handed: Handed | bytes,
+    purse: box.Purse | None = None,
+    fixed: "Fixed | None" = None,
+    *,
+    final: bool = True,
+) -> Marked:
+    """Mark what was `handed` in; bytes are those of a notebook. `purse` holds what its class may still take of time.
+
+    One that is not `final` ends where others cut it short. Whoever marks a class marks it again, without a purse and from what
+    was `fixed` by then.
+    """
     handed = Handed(handed) if isinstance(handed, bytes) else handed
     try:
-        return _mark(scheme, sandbox, handed, purse)
+        return _mark(scheme, sandbox, handed, purse, fixed or Fixed(), final=final)
     finally:
         forget()
+        fingerprint._weights.cache_clear()  # it keeps numbers for each length of a result, and a learner chooses the lengths
 
 
-def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.Purse | None) -> Marked:
+def _mark(
+    scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.Purse | None, fixed: "Fixed", *, final: bool
+) -> Marked:
+    scheme = replace(scheme, own=handed.hidden)
     started = time.perf_counter()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # `told` is for the learner too
@@ -68,8 +96,13 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
     files = handed.modules()
     flags = read_ahead(cells, ours, [data.decode("utf-8", "replace") for data in files.values()])
     drawn: dict[str, tuple[str, ...]] | None = None
-    budget, shown = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s), Shown()
+    budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
+
+    def cut() -> str:
+        short = budget.spent and whole_s < scheme.limits.budget_s
+        return CUT_BY_LOAD if budget.starved else CUT_BY_CLASS if short else ""
+
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
@@ -78,17 +111,36 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
         drawn = draw(rebuilt.pictures) if drawn is None else drawn
         told += show(rebuilt, drawn)
         marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.label)
-        _run_and_mark(scheme, sandbox, marked, budget, shown, files, last=attempt == ATTEMPTS - 1)
-        if sandbox.lost == lost:
+        last = attempt == ATTEMPTS - 1
+
+        def again(lost: int = lost, last: bool = last) -> bool:
+            """Whether what was asked last is to be asked again, here or in another marking."""
+            return (sandbox.lost != lost and not last) or (not final and cut() != "")
+
+        _run_and_mark(scheme, sandbox, marked, budget, fixed, files, again)
+        if sandbox.lost == lost or (not final and cut()):
             break
     else:
         marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
-    if budget.spent:
-        marked.notes.append(f"it took the {whole_s:.0f} s that a submission has: what came later was not asked")
-        if whole_s < scheme.limits.budget_s:
-            marked.flags.append(
-                "others had used up the time of the class: `attn grade --again --student` gives it all of its own"
-            )
+    marked.refused.update(fixed.refused)
+    marked.cut = cut()
+    if marked.cut and not final:
+        marked.fixed = fixed.small()
+    if marked.cut == CUT_BY_LOAD:
+        marked.flags.append(
+            "something ran out of time only because other programs had the processors: grade it again when this machine does "
+            "less, with `attn grade --again --student`"
+        )
+    elif marked.cut == CUT_BY_CLASS:
+        marked.flags.append(
+            f"it had {whole_s:.0f} of the {scheme.limits.budget_s:.0f} s of a submission, because others had used what the class "
+            "shares: grade it again with `attn grade --again --student`"
+        )
+    elif budget.spent:
+        marked.notes.append(
+            f"it used the {whole_s:.0f} s of its own that a submission has, so what came later was not asked. Other work on the "
+            "machine is not counted"
+        )
     if purse is not None:
         purse.take_back(budget)
     marked.notes = list(dict.fromkeys(marked.notes))
@@ -98,16 +150,49 @@ def _mark(scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.P
 
 
 @dataclass
-class Shown:
-    """All that a student will see of their submission's own words, fixed before the first hidden input enters the sandbox.
+class Fixed:
+    """What is fixed of a submission's marks and words, however often its sandbox is lost or it is marked again.
 
-    Where the sandbox was lost after that, the submission runs again, and could print what it was asked; the first run's stays.
+    A submission can carry a message from one run to the next (by the time, by counters of the kernel), so no run earns or shows
+    anything once an earlier one has seen what it must not know. Three steps are each fixed as a whole, and never asked again:
+    all that a student will see of their own words, before the first hidden input enters the sandbox; what each answer earns by
+    itself, before the first reference does; and what it earns with a reference in an earlier one's place, one after another.
     """
 
-    outputs: list[Any] | None = None
+    shown: dict[str, tuple[list[Any], str]] | None = None  # the outputs of each cell, by its id, and how it ended
     visible: Mapping[str, Result] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)  # answers that ask for a module that is not there
+    found: Mapping[str, verdicts.Verdict] | None = None
+    reports: dict[str, Report] = field(default_factory=dict)  # in the place of `found`, where it is marked again
     flags: list[str] = field(default_factory=list)
-    ends: list[str] = field(default_factory=list)  # how each cell ended
+    carried: dict[str, Report] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def brief(self, name: str) -> Report:
+        """What the answer to `name` earns by itself, at once."""
+        assert self.found is not None
+        return self.reports[name] if name in self.reports else self.found[name].report(explain=False)
+
+    def own(self, name: str) -> Report:
+        """The same, and which mistake it was."""
+        assert self.found is not None
+        return self.reports[name] if name in self.reports else self.found[name].report()
+
+    def small(self) -> "Fixed":
+        """The same without large arrays, to be kept until everybody else is marked."""
+        if self.found is None:
+            return replace(self, visible={name: _small(result) for name, result in self.visible.items()})
+        return replace(self, visible={}, found={}, reports={name: self.own(name) for name in [*self.reports, *self.found]})
+
+
+def _small(result: Result) -> Result:
+    if result.passed:  # then it is not shown
+        return replace(result, cases=[])
+    if sum(case.observation.nbytes for case in result.cases) <= MAX_KEPT:
+        return result
+    large = Observation(failure=Failure("raised", "OutputTooLarge"))
+    return verdicts.judged_from(result.exercise, [large] * len(result.cases))
 
 
 def _run_and_mark(
@@ -115,44 +200,88 @@ def _run_and_mark(
     sandbox: box.Sandbox,
     marked: Marked,
     budget: box.Budget,
-    shown: Shown,
+    fixed: Fixed,
     files: Mapping[str, bytes],
-    *,
-    last: bool,
+    again: Callable[[], bool],
 ) -> None:
-    notebook, lost = marked.notebook, sandbox.lost
+    """Go on from what is `fixed`, step by step, as far as nothing has to be asked `again`."""
+    notebook = marked.notebook
     run = to_run(scheme.released, notebook)
-    cells, absent = _cells(run, files)
+    texts, spelt = as_meant(
+        {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)},
+        scheme.hidden.exercises,
+        [cell.source for cell in run if not is_answer(cell)],
+    )
+    marked.notes += spelt
+    cells, absent = _cells(run, files, texts)
     marked.notes += absent
     checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
-    with sandbox.submission(cells, files, budget=budget) as submission:
-        if shown.outputs is None:
-            outputs = [[nbformat.from_dict(output) for output in done.outputs] for done in submission.outputs]
-            ends = [done.status for done in submission.outputs]
-            flags = [f"a cell {_ENDS[status]}" for status in ends if status in _ENDS]
-            # All that may be shown is gathered before the first hidden input enters the sandbox: exercises can reach one
-            # another there, through files or shared memory, and one would be shown what another was asked.
-            visible = verdicts.on_visible(scheme, submission, list(checks))
-            if sandbox.lost != lost and not last:
-                return  # no hidden input was asked yet: all of it is done again
-            shown.outputs, shown.visible, shown.flags, shown.ends = outputs, visible, flags, ends
-        for cell, outputs, end in zip(run, shown.outputs, shown.ends, strict=True):
-            cell.outputs = copy.deepcopy(outputs)
-            if end == "error" and grade_id(cell) and not is_answer(cell):
-                marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
-        marked.notes += shown.flags
-        found = verdicts.on_hidden(scheme, submission, shown.visible)
-    marked.reports = _follow_through(scheme, sandbox, run, marked, found, budget, files)
+    if fixed.found is None:
+        with sandbox.submission(cells, files, budget=budget) as submission:
+            if fixed.shown is None:
+                shown = {
+                    done.id: ([nbformat.from_dict(output) for output in done.outputs], done.status) for done in submission.outputs
+                }
+                # exercises can reach one another in the sandbox, through files or shared memory, and one would be shown what
+                # another was asked
+                visible = verdicts.on_visible(scheme, submission, list(checks))
+                if again():
+                    return
+                fixed.shown, fixed.visible = shown, visible
+                fixed.notes = [f"a cell {_ENDS[status]}" for _, status in shown.values() if status in _ENDS]
+            found = verdicts.on_hidden(scheme, submission, fixed.visible, scheme.own)
+        fixed.refused.update(submission.refused)
+        if again():
+            return
+        odd = [name for name, verdict in found.items() if verdict.own_alone]
+        fixed.flags = [
+            f"{name} is wrong only on inputs that were drawn for this student: see how it gets its results" for name in odd
+        ]
+        fixed.lacking = [name for name, result in fixed.visible.items() if verdicts.lacks_module(result)]
+        fixed.found = found
+    for cell in run:
+        outputs, end = (fixed.shown or {}).get(cell.id, ([], "not run"))
+        cell.outputs = copy.deepcopy(outputs)
+        if end == "error" and grade_id(cell) and not is_answer(cell):
+            marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
+    marked.notes += fixed.notes
+    marked.flags += fixed.flags
+    _follow_through(scheme, sandbox, run, fixed, budget, files, texts, again)
+    if again():
+        return
+    for name, report in fixed.carried.items():
+        if report.carried:
+            marked.flags.append(f"{name}: {report.score:g} points with the reference's {', '.join(report.carried)}")
+    marked.reports = {
+        name: fixed.carried[name] if name in fixed.carried and fixed.carried[name].carried else fixed.own(name)
+        for name in [*fixed.reports, *fixed.found]
+    }
     _quote(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
+    answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
+    passed = [name for name, report in marked.reports.items() if report.score > 0 and name in answers]
+    marked.notes += [said for name in passed if (said := verdicts.renamed(scheme.hidden.exercises[name], answers[name]))]
+    stopped = {str(grade_id(cell)) for cell in run if is_answer(cell) and _error(cell).startswith("ModuleNotFoundError")}
+    lacking = [name for name in marked.reports if name in stopped or name in fixed.lacking]
+    short = [name for name in lacking if marked.reports[name].score < marked.reports[name].points]
+    marked.notes += [_lacks(name, answers.get(name, ""), files) for name in short]
     modules = [data.decode("utf-8", "replace") for data in files.values()]
-    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook, modules)
+    lesson = {cell.source for cell in scheme.released.cells if grade_id(cell) is None}
+    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook, modules, lesson)
 
 
 def _error(cell: Any) -> str:
     said = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
     return re.sub(r"\s+", " ", said)  # in one line, wherever it is said
+
+
+def _lacks(name: str, source: str, files: Mapping[str, bytes]) -> str:
+    """What to say of an answer that stops because it asks for a module and gets none: it may be right where the module is."""
+    imports = Imports(files)
+    asked = [module for found in _IMPORT.finditer(source) for module in map(str.strip, found[1].split(","))]
+    module = next((repr(each) for each in asked if not imports.has(each)), "a module")
+    return f"{name!r} imports {module}, which the grader doesn't have: the answer may be right, so a person should look at it"
 
 
 def _quote(run: Sequence[Any], marked: Marked) -> None:
@@ -163,52 +292,61 @@ def _quote(run: Sequence[Any], marked: Marked) -> None:
         if report is None or report.status != "todo" or not (error := _error(cell)) or error.startswith("NotImplementedError"):
             continue
         kind, _, message = error.partition(": ")
-        headline = f"`{name}` is not there, because its cell stopped: {message[:200] or kind}"
-        advice = f"The cell ended with {kind}, so nothing that it defines further down is there. Mend that first."
-        marked.reports[name] = replace(report, status="fail", headline=headline, advice=advice, hints=())
+        said = fact("report.cell_stopped", name=name, type=kind, message=message[:200] or kind)
+        marked.reports[name] = replace(report, status="fail", headline=say(said), advice=next_step(said), hints=())
 
 
 def _follow_through(
     scheme: MarkScheme,
     sandbox: box.Sandbox,
     run: Sequence[Any],
-    marked: Marked,
-    found: Mapping[str, verdicts.Verdict],
+    fixed: Fixed,
     budget: box.Budget,
     files: Mapping[str, bytes],
-) -> dict[str, Report]:
-    """The reports; what fails only because an earlier answer does is asked again, with the reference in that one's place."""
-    records, reports = scheme.hidden.exercises, {name: verdict.report(explain=False) for name, verdict in found.items()}
+    texts: Mapping[str, str],
+    again: Callable[[], bool],
+) -> None:
+    """Ask again what fails only because an earlier answer does, with the reference in that one's place, in the lesson's order.
+
+    No reference enters the sandbox before the answer that it stands in for has all that it may get: an answer is asked with those
+    of earlier ones only, and what is fixed is not asked again.
+    """
+    assert fixed.found is not None
+    records, reports = scheme.hidden.exercises, {name: fixed.brief(name) for name in [*fixed.reports, *fixed.found]}
     leaning, imports = Bindings(cell.source for cell in run), Imports(files)
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
-    failing = [name for name, report in reports.items() if report.score < report.points and not records[name].choices]
-    if scheme.follow_through == "none":
-        failing = []
-    for name in failing:
+    failing = [
+        name for name in records if name in reports and reports[name].score < reports[name].points and not records[name].choices
+    ]
+    for name in failing if scheme.follow_through != "none" else ():
         below = failing_below(name, answers, leaning, failing, list(records), scheme.references)
-        if not below or budget.spent:
+        if name in fixed.carried or not below or budget.spent or only_calls(answers[name], below):
             continue
         cells = with_references(run, below, scheme.references)
-        cells = [box.Cell(cell.id, without_absent(cell.source, imports)[0]) for cell in cells]
+        meant = {cell.id: texts.get(str(grade_id(cell))) for cell in run if is_answer(cell) and grade_id(cell) not in below}
+        cells = [box.Cell(cell.id, without_absent(meant.get(cell.id) or cell.source, imports)[0]) for cell in cells]
         with sandbox.submission(cells, files, budget=budget) as submission:
-            record = records[name]
+            record = scheme.own.get(name, records[name])
             seen = submission.observe_all([verdicts.question(record)], apart=True)[name]
-        result = verdicts.judged_from(record, [untrusted.clean_hidden(one) for one in seen])
-        reports[name] = carried(reports[name], record, result.score, below, scheme.follow_through)
-        if reports[name].carried:
-            marked.flags.append(f"{name}: {reports[name].score:g} points with the reference's {', '.join(below)}")
-    return {name: report if report.carried else found[name].report() for name, report in reports.items()}
+        fixed.refused.update(submission.refused)
+        if again():
+            return
+        result = verdicts.judged_hidden(record, seen)
+        credit = credit_for(result, scheme.shares.get(name, {}))
+        score = max(result.score, credit.points if credit is not None else 0.0)
+        fixed.carried[name] = carried(reports[name], record, score, below, scheme.follow_through)
 
 
-def _cells(run: Sequence[Any], files: Mapping[str, bytes]) -> tuple[list[box.Cell], list[str]]:
-    """As the sandbox takes them, and what is to be said of imports that are not there.
+def _cells(run: Sequence[Any], files: Mapping[str, bytes], texts: Mapping[str, str]) -> tuple[list[box.Cell], list[str]]:
+    """As the sandbox takes them, and what is to be said of imports that are not there; `texts` stand in for answers.
 
     A locked cell is short work, unless it calls an answer that loops; so is an answer, which only defines.
     """
     cells, told, imports = [], [], Imports(files)
     for cell in run:
         own = bool(grade_id(cell)) and not is_answer(cell)
-        source, absent = (cell.source, []) if own else without_absent(cell.source, imports)
+        text = texts.get(str(grade_id(cell)), cell.source) if is_answer(cell) else cell.source
+        source, absent = (text, []) if own else without_absent(text, imports)
         name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
         told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
         cells.append(box.Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))

@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from autograder.grading.marking.forbidden_names import CHANGES
+from autograder.notebooks.released import plain
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import scopes
 
@@ -17,7 +19,6 @@ from autograder.notebooks.scopes import scopes
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
 _NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
 _IPYTHON = re.compile(r"=[ \t]*[!%]|^[ \t]*%", re.MULTILINE)  # in what is no Python, this may still run
-_CHANGES = re.compile(r"^[ \t]*(\w+)(?:\[[^\n]*\]|\.\w+)+[ \t]*(?:[-+*/@|&^%]|//|\*\*)?=(?!=)|^[ \t]*(\w+)\.\w+\(", re.MULTILINE)
 
 
 def to_run(released: Any, notebook: Any) -> list[Any]:
@@ -26,7 +27,7 @@ def to_run(released: Any, notebook: Any) -> list[Any]:
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
     shown, given, theirs = set(), [], []
     for cell in code:
-        if original.get(cell.id) == cell.source:
+        if cell.id in original and plain(original[cell.id]) == plain(cell.source):  # some editors change the ends of lines
             shown.add(cell.id)
         elif grade_id(cell) and not is_answer(cell):
             given.append(cell.source)
@@ -92,4 +93,4 @@ def _bound(source: str) -> set[str]:
 
 def _changed(source: str) -> set[str]:
     """The names whose objects `source` seems to change in place."""
-    return {name for pair in _CHANGES.findall(source) for name in pair if name}
+    return {name for pair in CHANGES.findall(source) for name in pair if name}

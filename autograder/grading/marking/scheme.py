@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ from autograder.authoring.course import CourseError, find_lesson, given_folders,
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.grading.marking.follow_through import Policy
-from autograder.judging import pack
+from autograder.grading.marking.hidden_draws import HiddenDraws
+from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
+from autograder.packs import make_pack, pack_file
 
 SECRET_FILE = ".secret"
 MIN_SECRET = 32
@@ -69,24 +71,38 @@ class MarkScheme:
 
     assignment: str
     released: Any
-    visible: pack.Pack
-    hidden: pack.Pack
+    visible: pack_file.Pack
+    hidden: pack_file.Pack
     limits: box.Limits
     given: tuple[str, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)  # the source of each exercise's reference
     follow_through: Policy = "full"
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # see `credit`
+    own: Mapping[str, ExerciseRecord] = field(default_factory=dict)  # the hidden tests of the student who is marked
 
     @cached_property
     def digest(self) -> str:
         """A hash of all that marks depend on, the grader's version included: equal schemes give equal marks."""
-        parts = [__version__, json.dumps(self.released, sort_keys=True), json.dumps(asdict(self.limits), sort_keys=True)]
+        parts = [
+            __version__,
+            "hidden inputs for each student",
+            json.dumps(self.released, sort_keys=True),
+            json.dumps(asdict(self.limits), sort_keys=True),
+        ]
         parts += [json.dumps(dict(self.references), sort_keys=True), self.follow_through]
+        parts += [json.dumps({name: dict(each) for name, each in self.shares.items()}, sort_keys=True)]
         return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
 
     @cached_property
     def setup(self) -> "Setup":
         """What its sandboxes must have ready."""
         return setup_for(self.released, self.limits, self.given)
+
+
+def points_of_cells(scheme: MarkScheme) -> dict[str, float]:
+    """The points of each graded cell of an exercise, by grade_id."""
+    exercises = scheme.hidden.exercises
+    return {str(grade_id(cell)): exercises[name].points for cell in scheme.released.cells if (name := exercise_of(cell))}
 
 
 def read_release(root: Path, assignment: str) -> Any:
@@ -109,8 +125,8 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
     """The scheme for `assignment` of the course at `root`."""
     lesson = find_lesson(assignment)
-    hidden = lesson.pack(seed=pack.seed_from(secret(root), lesson.slug))
-    visible = pack.load(root / "release" / assignment / f"{lesson.slug}{pack.SUFFIX}")
+    hidden = lesson.pack(seed=make_pack.seed_from(secret(root), lesson.slug))
+    visible = pack_file.load(root / "release" / assignment / f"{lesson.slug}{pack_file.SUFFIX}")
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     released = read_release(root, assignment)
     if gone := [name for cell in released.cells if (name := exercise_of(cell)) and name not in hidden.exercises]:
@@ -118,8 +134,19 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
             f"expected a release of {assignment} as the course declares it, found a check of {gone[0]!r}, which it does not. "
             f"Run `attn build {assignment}`, or go back to the version that was released."
         )
-    found = released, visible, hidden, limits or box.Limits(), given_paths(), references
-    return MarkScheme(assignment, *found, settings().follow_through)
+    points = {name: record.points for name, record in hidden.exercises.items()}
+    for cell in released.cells:  # a course may set other points than those with which the notebook was released
+        if (name := exercise_of(cell)) and grade_id(cell):
+            cell.metadata["nbgrader"]["points"] = points[name]
+    known = {name: replace(each, points=points.get(name, each.points)) for name, each in visible.exercises.items()}
+    found = released, replace(visible, exercises=known), hidden, limits or box.Limits(), given_paths(), references
+    return MarkScheme(assignment, *found, settings().follow_through, lesson.shares())
+
+
+def make_hidden_draws(root: Path, scheme: MarkScheme) -> HiddenDraws:
+    """What draws the hidden inputs of each student who is marked by `scheme` in the course at `root`."""
+    lesson = find_lesson(scheme.assignment)
+    return HiddenDraws(lesson.slug, lesson.exercises(), secret(root), scheme.hidden, scheme.shares)
 
 
 def given_paths() -> tuple[str, ...]:

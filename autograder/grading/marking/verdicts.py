@@ -1,11 +1,14 @@
 """What the sandbox is asked about each exercise, and the verdicts on what it answers: visible probes first, then hidden ones."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autograder import sandbox as box
+from autograder.diagnosis import hidden
 from autograder.diagnosis.attempt import explained, judge_missing
 from autograder.diagnosis.explain import Report, make_report
+from autograder.grading.marking.credit import Credit, credit_for, said
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
@@ -33,31 +36,93 @@ class Verdict:
     """What an answer gets, and the probes that are shown for it: hidden ones only where all visible ones pass."""
 
     result: Result
-    reveal: bool = True
+    hidden: bool = False
+    credit: Credit | None = None
+    common: Result | None = None  # on the hidden probes of the class, where those of the student's own fail
+
+    @property
+    def own_alone(self) -> bool:
+        """Whether only the inputs that were drawn for this student show that the answer is wrong."""
+        return self.common is not None and self.common.passed
 
     def report(self, *, explain: bool = True) -> Report:
         """The report; without `explain` it leaves out which mistake it was, which takes longest to find."""
-        return make_report(explained(self.result) if explain else self.result, reveal=self.reveal)
+        made = self._report(explain=explain)
+        if self.credit is None or self.credit.points <= made.score:
+            return made
+        advice = f"{made.advice} {said(self.credit, made.points)}".strip()
+        return replace(made, status="part", score=self.credit.points, advice=advice)
+
+    def _report(self, *, explain: bool) -> Report:
+        result = explained(self.result) if explain and self.common is None else self.result
+        if not self.hidden:
+            return make_report(result)
+        found = hidden.findings(result)
+        if explain and self.common is not None:
+            found = hidden.with_mistakes_of(found, hidden.findings(explained(self.common)))
+        return hidden.report(result.exercise, found)
 
 
-def on_hidden(scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result]) -> dict[str, Verdict]:
-    """The verdict on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown."""
-    asked = {name: scheme.hidden.exercises[name] for name, result in visible.items() if not _settled(result)}
+def on_hidden(
+    scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result], own: Mapping[str, ExerciseRecord]
+) -> dict[str, Verdict]:
+    """The verdict on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown.
+
+    The score comes from `own`, the student's. An answer that fails there alone is also asked what the whole class is asked,
+    because only for those inputs it is known what each listed mistake gives.
+    """
+    asked = {name: own.get(name, scheme.hidden.exercises[name]) for name, result in visible.items() if not _settled(result)}
     seen = submission.observe_all([question(record) for record in asked.values()], apart=True)
     found = {name: Verdict(result) for name, result in visible.items()}
-    for name, record in asked.items():
-        hidden = judged_from(record, [untrusted.clean_hidden(one) for one in seen[name]])
-        if hidden.passed or visible[name].passed:
-            found[name] = Verdict(hidden, reveal=False)
+    results = {name: judged_hidden(record, seen[name]) for name, record in asked.items()}
+    unexplained = [name for name, result in results.items() if name in own and visible[name].passed and not _explained(result)]
+    common = {name: scheme.hidden.exercises[name] for name in unexplained if not submission.budget.spent}
+    seen = submission.observe_all([question(record) for record in common.values()], apart=True)
+    for name, result in results.items():
+        credit = credit_for(result, scheme.shares.get(name, {}))
+        if result.passed or visible[name].passed:
+            shared = judged_hidden(common[name], seen[name]) if name in common else None
+            found[name] = Verdict(result, hidden=True, credit=credit, common=shared)
         else:
-            found[name] = Verdict(replace(visible[name], score=hidden.score))
+            found[name] = Verdict(replace(visible[name], score=result.score), credit=credit)
     return found
+
+
+def judged_hidden(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
+    """The verdict on what was seen of hidden probes, not yet explained."""
+    pairs = zip(seen, record.cases, strict=False)  # a process that ended leaves the last ones out
+    return judged_from(record, [untrusted.clean_hidden(one, case, behaviour=bool(record.behaviour)) for one, case in pairs])
+
+
+def renamed(record: ExerciseRecord, source: str) -> str | None:
+    """What to say of an answer whose parameters have other names than ours: it was called by position.
+
+    The text is all that is read here: what a sandboxed function says of itself is not believed.
+    """
+    found = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
+    asked = list(record.cases[0].probe.inputs.items()) if found and record.cases else []
+    theirs = [part.partition(":")[0].strip() for part in found[1].split(",")] if found else []
+    if len(theirs) != len(asked) or theirs == asked or not all(name.isidentifier() for name in theirs):
+        return None
+    theirs_said, ours_said = ", ".join(theirs), ", ".join(asked)
+    return f"{record.id} was called by position, since its parameters are {theirs_said} where the lesson has {ours_said}"
+
+
+def lacks_module(visible: Result) -> bool:
+    """Whether an answer failed because it asked for a module that is not installed here."""
+    seen = [case.observation.failure for case in visible.cases if not case.passed]
+    return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in seen)
 
 
 def _settled(visible: Result) -> bool:
     """Whether the hidden probes would only say the same as the visible ones, and take as long."""
     ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
     return bool(visible.exercise.choices) or (ended and visible.score == 0)
+
+
+def _explained(result: Result) -> bool:
+    """Whether asking for more would say no more about an answer: it is right, or it does not come to an end."""
+    return result.passed or (result.failure is not None and result.failure.kind in ("timeout", "crashed"))
 
 
 def question(record: ExerciseRecord) -> box.Question:
@@ -76,4 +141,6 @@ def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
 
 
 def _plain_text(tree: EncodedValue | None) -> str | None:
+    if tree is not None and tree.entries is not None and len(tree.entries) == 1:  # ["b"]
+        tree = tree.entries[0]
     return tree.content if tree is not None and isinstance(tree.content, str) else None

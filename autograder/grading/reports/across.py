@@ -29,8 +29,8 @@ def across(root: Path, earlier: Sequence[Path] = ()) -> list[Across]:
         for folder in sorted((term / ledger.FOLDER).glob("*/")):
             for _, row, _ in ledger.entries(term, folder.name):
                 for state in row.exercises.values():
-                    if state.misconception and not state.carried and state.status in ("fail", "part"):
-                        for mistake in state.misconception.split("+"):
+                    if not state.carried and state.status in ("fail", "part"):
+                        for mistake in state.named():
                             who.setdefault(mistake, {}).setdefault(f"{label}{folder.name}", set()).add(row.student)
     found = []
     for mistake, places in who.items():

@@ -100,7 +100,10 @@ class View:
     passed: list[Passed]
     waiting: dict[str, list[str]]
     late: dict[str, Facts]
+    marked_late: list[str]  # by the learning platform, though no time of submission says so
+    untimed: int  # how many submissions there are of which nobody knows whether they came before the due date
     slowest: list[tuple[str, float]]
+    refused: dict[str, list[str]]  # system calls that the sandbox refused, and to whom
     rows: list[StudentRow]
     facts: dict[str, Facts] = field(default_factory=dict)
 
@@ -139,7 +142,12 @@ def view(
         passed=_passed(graded.exercises, rows, found),
         waiting={name: list(grade.waiting) for name, grade in grades.items() if grade.waiting},
         late={name: facts[name] for name, grade in grades.items() if grade.late_s > 0},
+        marked_late=[
+            row.student for row in rows if row.marked_late and not ((known := grades.get(row.student)) and known.late_s > 0)
+        ],
+        untimed=sum(not grade.timed for grade in grades.values()),
         slowest=slowest,
+        refused=_refused(rows),
         rows=rows,
         facts=facts,
     )
@@ -165,8 +173,9 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tupl
             if state.carried:
                 spoiled.setdefault(name, []).append(row.student)
             elif state.status in ("fail", "part"):
-                for held in (state.misconception or "").split("+"):  # two at once count as each
-                    who.setdefault((name, held or None), []).append(row.student)
+                names: list[str | None] = [*state.named()] or [None]  # two at once count as each
+                for held in names:
+                    who.setdefault((name, held), []).append(row.student)
     found = []
     for (name, known), students in who.items():
         exercise = exercises.get(name)
@@ -179,6 +188,15 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tupl
     ]
     carried.sort(key=lambda each: (-len(each.students), each.exercise))
     return [each for each in found if each.id], [each for each in found if not each.id], carried
+
+
+def _refused(rows: Sequence[StudentRow]) -> dict[str, list[str]]:
+    """Who made each system call that the sandbox refused; those of the most students first."""
+    who: dict[str, list[str]] = {}
+    for row in rows:
+        for name in row.refused:
+            who.setdefault(name, []).append(row.student)
+    return dict(sorted(who.items(), key=lambda pair: (-len(pair[1]), pair[0])))
 
 
 def _sections(rows: Sequence[StudentRow], facts: Mapping[str, Facts], present: set[str]) -> list[Section]:
@@ -203,14 +221,13 @@ def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
     found = []
     for row in rows:
         states = [state.status for state in row.exercises.values()]
-        reasons: list[tuple[int, str]] = [(0, row.problem)] if row.problem else []
-        reasons += [(1, flag) for flag in row.flags]
+        reasons = [(0 if remark == row.problem else 1, remark) for remark in row.remarks]
         if states and all(status == "todo" for status in states):
-            reasons.append((2, "handed in without a start on any exercise"))
+            reasons.append((2, "no exercise was started"))
         elif row.points and row.score < FEW * row.points and not row.problem:
             wrong = sum(status in ("fail", "part") for status in states)
             idle = sum(status == "todo" for status in states)
-            reasons.append((3, f"{row.score:g} of {row.points:g} points: {wrong} wrong, {idle} not started"))
+            reasons.append((3, f"{row.score:g} of {row.points:g} points by the checks: {wrong} wrong, {idle} not started"))
         if reasons:
             found.append(Needy(row.student, [text for _, text in reasons], min(rank for rank, _ in reasons)))
     score = {row.student: row.score for row in rows}

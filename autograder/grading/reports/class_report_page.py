@@ -5,7 +5,6 @@ from urllib.parse import quote, urlsplit
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import SYMBOL, WORD
-from autograder.grading.ledger import StudentRow
 from autograder.grading.reports.class_report import View, score
 from autograder.grading.reports.templates import template
 from autograder.notebooks.html_page import POLICY
@@ -44,7 +43,6 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         link=link,
         full_name=full_name,
         score=score,
-        remarks=_remarks,
         duration=_duration,
         symbol=SYMBOL,
         word=WORD,
@@ -56,10 +54,6 @@ def _bins(shown: View) -> list[int]:
     """How many students are in each tenth of the points."""
     counted = Counter(min(BINS - 1, int(BINS * total / shown.points)) if shown.points else 0 for total in shown.scores)
     return [counted[i] for i in range(BINS)]
-
-
-def _remarks(row: StudentRow) -> str:
-    return "; ".join([*([row.problem] if row.problem else []), *row.flags])
 
 
 def _duration(seconds: float) -> str:

@@ -41,10 +41,10 @@ def table(shown: View) -> str:
         grade = facts.grade or Grade(row.student, shown.assignment, row.score, points=row.points)
         made: list[str | float | None] = [row.student, facts.name, facts.section, facts.marker, "yes", grade.total, grade.points]
         made += [grade.marks, grade.extra, grade.late_s / 3600, grade.penalty, " ".join(grade.waiting)]
-        made.append("; ".join([*([row.problem] if row.problem else []), *row.flags]))
+        made.append("; ".join(row.remarks))
         for name in exercises:
             state = row.exercises.get(name)
-            said = f"given {', '.join(state.carried)}" if state and state.carried else state and state.misconception
+            said = f"given {', '.join(state.carried)}" if state and state.carried else state and " + ".join(state.named())
             made += [state.score if state else None, said or (state.status if state and state.status != "pass" else "")]
         rows.append(made)
     text = io.StringIO(newline="")

@@ -1,12 +1,17 @@
 """What a student gets back: their notebook as one page, with panels, marks and comments. Nothing in it is live.
 
+It begins with five lines (marks, what went wrong, what was carried forward, what to look at next, how to ask), then the table of
+marks, then the student's own cells with their panels. The lesson's own text is folded.
+
 Pages of our own, not nbconvert's: student content is escaped here, cell by cell, and the lesson's text, which is the
 same for everybody, is made into HTML once for the class.
 """
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,6 +20,7 @@ from markupsafe import Markup
 from autograder.grading import bounded
 from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
+from autograder.grading.ledger import ExerciseRow
 from autograder.grading.reports.templates import template
 from autograder.notebooks import pictures
 from autograder.notebooks.html_page import POLICY, coloured, document, markdown
@@ -22,12 +28,14 @@ from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer,
 
 MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
 MAX_LETTER = 1500  # characters: some mail programs cut a longer one
+MOST_WRONG = 3  # answers named in the summary; the table names them all
 Marks = Mapping[str, Mark]
+States = Mapping[str, ExerciseRow]
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the table of marks: the cell's `id`, what it is called, its mark as `shown`."""
+    """A line of the table of marks: the cell's `id`, its title as `label`, its mark as `shown`, what the grader knows of it."""
 
     id: str
     label: str
@@ -35,6 +43,27 @@ class _Row:
     points: float
     lost: bool
     waits: bool
+    exercise: str = ""
+    state: ExerciseRow | None = None
+    comment: str = ""
+
+    @property
+    def says(self) -> str:
+        """What went wrong, in the panel's words; nothing for a right answer."""
+        return self.state.headline if self.state and self.lost else ""
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """The first lines of the page: `wrong` and `more` answers below their points, `carried` ones, and where to begin."""
+
+    wrong: Sequence[_Row]
+    more: int
+    idle: int
+    carried: Sequence[tuple[_Row, str]]  # with the titles of the earlier answers that were replaced
+    begin: _Row | None
+    because: str
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +75,8 @@ class _Part:
     pictures: Sequence[str] = ()
     outputs: Sequence[Any] = ()
     comment: str | None = ""
+    folded: bool = False
+    heading: str = ""
 
 
 class Pages:
@@ -55,14 +86,20 @@ class Pages:
         """`contact` is the address for requests to look at a mark again."""
         self._contact = contact
         self._given = {cell.source for cell in released.cells}
+        self._titles = titles(released)
         self._text = functools.cache(functools.partial(markdown, trusted=True))
         self._code = functools.cache(coloured)
         self._title = next(
             (c.source.splitlines()[0].lstrip("# ") for c in released.cells if c.source.startswith("# ")), "Feedback"
         )
 
-    def page(self, student: str, notebook: Any, marks: Marks, grade: Grade, notes: Sequence[str] = ()) -> str:
-        """The page for `student`: the marked `notebook`, `marks` by grade_id, the `grade` they come to, `notes` on reading."""
+    def page(
+        self, student: str, notebook: Any, marks: Marks, grade: Grade, notes: Sequence[str] = (), states: States | None = None
+    ) -> str:
+        """The page for `student`: the marked `notebook`, `marks` by grade_id, the `grade` they come to, `notes` on reading.
+
+        `states` say how each exercise went; without them the summary names no mistake.
+        """
         wanted, prose = [], 0
         for cell in notebook.cells:
             if cell.source not in self._given:
@@ -70,17 +107,20 @@ class Pages:
                 if cell.cell_type == "code" or prose <= MAX_PROSE:
                     wanted.append(_task(cell))
         made = bounded.read(wanted)
-        rows = [_row(cell, marks, grade) for cell in notebook.cells if is_grade(cell)]
+        rows = [_row(cell, marks, grade, self._titles, states or {}) for cell in notebook.cells if is_grade(cell)]
+        parts = [self._part(cell, marks, made) for cell in notebook.cells]
         body = template("feedback.html").render(
             title=self._title,
             student=student,
             rows=rows,
+            brief=_summary(rows),
             grade=grade,
             late=lateness(grade),
             letter=_letter(self._contact, self._title, student, [row for row in rows if row.lost]),
+            lost=any(row.lost for row in rows),
             notes=notes,
             crowded=len(made) < len(set(wanted)),
-            cells=[self._part(cell, marks, made) for cell in notebook.cells],
+            groups=[(folded, list(found)) for folded, found in groupby(parts, key=lambda part: part.folded)],
         )
         return document(f"{self._title}: {student}", body, policy=POLICY)
 
@@ -89,11 +129,12 @@ class Pages:
         text, comment = self._made(cell, made), marks.get(name, Mark()).comment if is_answer(cell) else ""
         if cell.cell_type == "markdown":
             drawn = [kinds["image/png"] for kinds in cell.get("attachments", {}).values() if "image/png" in kinds]
-            return _Part(name, text, drawn, comment=comment)
+            ours = cell.source in self._given and not is_answer(cell)
+            return _Part(name, text, drawn, comment=comment, folded=ours, heading=_heading(cell.source) if ours else "")
         if exercise_of(cell):  # the grader's own output of a grade cell: the only HTML that is shown as such
             panels = (str(output.get("data", {}).get("text/html", "")) for output in cell.outputs)
             return _Part(name, Markup("").join(map(Markup, panels)))
-        return _Part("", text, outputs=cell.outputs, comment=comment)
+        return _Part("", text, outputs=cell.outputs, comment=comment, folded=cell.source in self._given and not is_answer(cell))
 
     def _made(self, cell: Any, made: Mapping[bounded.Task, str]) -> Markup:
         """The cell's source as HTML: a learner's as the reader of texts made it in time, else as plain text."""
@@ -109,17 +150,60 @@ def _task(cell: Any) -> bounded.Task:
     return bounded.Task(kind, pictures.without(cell.source) if "attachments" in cell else str(cell.source))
 
 
-def _row(cell: Any, marks: Marks, grade: Grade) -> _Row:
+def titles(released: Any) -> dict[str, str]:
+    """What each graded cell of the `released` notebook is called, by grade_id: the heading above it."""
+    found, heading = {}, ""
+    for cell in released.cells:
+        if cell.cell_type == "markdown":
+            heading = _heading(cell.source) or heading
+        if is_grade(cell):
+            name = str(grade_id(cell))
+            plain = heading.removeprefix("Exercise ")
+            foretold = heading == plain and (exercise_of(cell) or "").startswith("predict")
+            found[name] = f"Prediction: {plain}" if foretold else plain or exercise_of(cell) or name
+    return found
+
+
+def _heading(source: str) -> str:
+    """The last heading in a Markdown cell, without code marks; "" where there is none."""
+    found = re.findall(r"^#{1,6} +(.+)$", source, re.MULTILINE)
+    return found[-1].replace("`", "").strip() if found else ""
+
+
+def _summary(rows: Sequence[_Row]) -> _Summary:
+    """What the page says first about `rows`."""
+    by_name = {row.exercise: row for row in rows if row.exercise}
+    carried = [
+        (row, " and ".join(by_name[name].label if name in by_name else name for name in row.state.carried))
+        for row in rows
+        if row.state and row.state.carried
+    ]
+    lost = [row for row in rows if row.lost]
+    started = [row for row in lost if row.state is None or row.state.status != "todo"]
+    wrong = [row for row in started if not (row.state and row.state.carried)]
+    spoilt = {name for row, _ in carried if row.state for name in row.state.carried}
+    begin = next((row for row in wrong if row.exercise in spoilt), next(iter([*wrong, *lost]), None))
+    users = [row.label for row, _ in carried if begin and row.state and begin.exercise in row.state.carried]
+    waiting = sum(row.waits for row in rows)
+    return _Summary(
+        wrong[:MOST_WRONG], len(wrong[MOST_WRONG:]), len(lost) - len(started), carried, begin, " and ".join(users), waiting
+    )
+
+
+def _row(cell: Any, marks: Marks, grade: Grade, names: Mapping[str, str], states: States) -> _Row:
     name, points = str(grade_id(cell)), float(grader(cell)["points"])
+    exercise = exercise_of(cell) or ""
     found = marks.get(name, Mark())
     score = found.automatic if found.by_hand is None else found.by_hand
-    shown = "waits for a person" if score is None else f"{score:g}"
-    shown += " (a second look is due)" if score is not None and name in grade.waiting else ""
-    return _Row(name, exercise_of(cell) or name, shown, points, score is not None and score < points, score is None)
+    shown = "not graded yet" if score is None else f"{score:g}"
+    shown += " (will be looked at again)" if score is not None and name in grade.waiting else ""
+    lost = score is not None and score < points
+    label, state = names.get(name) or exercise or name, states.get(exercise)
+    return _Row(name, label, shown, points, lost, score is None, exercise, state, found.comment if is_answer(cell) else "")
 
 
 def _letter(contact: str, title: str, student: str, lost: Sequence[_Row]) -> str:
-    """The address of a letter begun, for who thinks that a mark is wrong: which are below their points, and room to say why."""
+    """The address of a letter to ask for another look: it lists the marks below their points, with room to say why."""
     if not contact or not lost:
         return ""
     asked = (f"{row.label} ({row.shown.split()[0]} of {row.points:g}): " for row in lost)

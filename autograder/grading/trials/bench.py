@@ -4,6 +4,7 @@ Each runs as a user would run it, in a process of its own, start-up included. Th
 """
 
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -78,14 +79,15 @@ def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank.
 
-    No follow-through: plain nbgrader knows none, and both are to do the same work and come to the same scores.
+    Neither follow-through nor partial credit: plain nbgrader knows neither, and both are to do the same work and come to the
+    same scores.
     """
     twin.make(root, [lesson])
     (root / FILE).unlink()
-    kept = [
-        line for line in (course_root() / FILE).read_text(encoding="utf-8").splitlines() if not line.startswith("follow_through")
-    ]
-    (root / FILE).write_text("\n".join(['follow_through = "none"', *kept]) + "\n", encoding="utf-8")
+    own = (course_root() / FILE).read_text(encoding="utf-8")
+    own = re.sub(r"^follow_through.*\n|^\[keeps\]\n[^\[]*", "", own, flags=re.MULTILINE)
+    nothing = [f'"{key}" = 0' for key in sorted(_keys(lesson))]
+    (root / FILE).write_text("\n".join(['follow_through = "none"', own, "[keeps]", *nothing, ""]), encoding="utf-8")
     api = nbgrader_api(root)
     outcome = api.generate_assignment(lesson.name, force=True, create=True)
     if not outcome["success"]:
@@ -95,6 +97,15 @@ def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     for number in range(students):
         notebook = read_release(root, lesson.name) if number % 20 == 19 else kinds[number % len(kinds)]
         demo.submit(root, lesson, f"student{number:04d}", notebook)
+
+
+def _keys(lesson: Lesson) -> set[str]:
+    """The keys of `[keeps]` for which a wrong answer of the lesson would keep a share."""
+    return {
+        f"{lesson.name}.{exercise}{name if name.startswith('[') else f'.{name}'}"
+        for exercise, shares in lesson.shares().items()
+        for name in shares
+    }
 
 
 def _notebook(root: Path, lesson: Lesson, exercises: Sequence[Exercise], number: int) -> Any:

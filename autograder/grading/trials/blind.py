@@ -12,7 +12,7 @@ The file is a Python script in cells; the first line of each says what it is:
     # %% masking.masked_sdpa wrong double public: softmax over queries, and the mask inverted
 
 Whether a name that was said is the truth is for a person to read; the command counts what needs no judgement.
-What `check` finds by changing the learner's own code (`diagnosis.mending`) is not among it: the sandbox only answers probes.
+What `check` finds by changing the learner's own code (`diagnosis.repair`) is not among it: the sandbox only answers probes.
 """
 
 import re
@@ -113,9 +113,9 @@ def _told(answer: Labelled, report: Report) -> Told:
         outcome = "full marks"
     elif report.known:
         outcome = "named for certain"
-    elif "looks as if you" in report.headline:
+    elif report.hedged:
         outcome = "named with a hedge"
-    elif "in none of the ways" in report.headline or report.headline == "Wrong on a hidden test.":
+    elif report.unknown:
         outcome = "no help"
     else:
         outcome = "told what is off"

@@ -24,9 +24,9 @@ from autograder.grading.ledger import ClassReport
 from autograder.grading.marking.follow_through import SHARE
 from autograder.grading.marking.scheme import read_release, secret
 from autograder.grading.trials import twin
-from autograder.judging import pack
 from autograder.judging.exercise import Exercise, Misconception
 from autograder.notebooks.roles import grade_id, is_answer
+from autograder.packs import make_pack
 
 _PASTEABLE = {"np", "torch", "math", "F"}
 
@@ -110,8 +110,8 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) 
     for cell in notebook.cells:
         if cell.cell_type == "code" and (is_answer(cell) or grade_id(cell) == "setup"):
             exec(cell.source, namespace)  # our own text, written a few lines above
-    seed = pack.seed_from(secret(root), lesson.slug)
-    records = {exercise.id: pack.make_record(lesson.slug, exercise, seed) for exercise in exercises}
+    seed = make_pack.seed_from(secret(root), lesson.slug)
+    records = {exercise.id: make_pack.make_record(lesson.slug, exercise, seed) for exercise in exercises}
     scores = {name: grade_here(record, namespace[name]).score for name, record in records.items()}
     failing = [name for name, record in records.items() if scores[name] < record.points]
     sources = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}

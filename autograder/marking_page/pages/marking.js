@@ -4,6 +4,7 @@ const $ = id => document.getElementById(id);
 const main = $("question"), most = Number(main.dataset.points), base = `/question/${main.dataset.name}`;
 const rubric = [...document.querySelectorAll("#rubric button")];
 let groups = [], comments = [], current = null, given = [], undo = [], saving = false, touched = false;
+let finished = false;  // nothing waits any more: the answer that is still shown takes no more keys
 let seen = {};  // the versions of the marks that the form shows: what is fetched later does not count as seen
 
 async function ask(path, body) {
@@ -36,7 +37,7 @@ function taken(state) {
   const left = groups.flatMap(each => each.members).filter(member => member.waiting).length;
   const every = groups.flatMap(each => each.members).length;
   document.body.dataset.waiting = left;
-  $("state").textContent = left ? `${left} of ${every} wait` : `all ${every} are marked`;
+  $("state").textContent = left ? `${left} of ${every} to grade` : `all ${every} are graded`;
   $("comments").replaceChildren(...comments.map((text, at) => {
     const made = element("button", text.length > 90 ? `${text.slice(0, 89)}…` : text, {type: "button", title: text});
     if (at < 9) made.prepend(element("kbd", `⇧${at + 1}`), " ");
@@ -45,14 +46,14 @@ function taken(state) {
   }));
   if (!one) return;
   const names = one.members.slice(0, 4).map(who).join(", ") + (one.members.length > 4 ? ", …" : "");
-  const how = one.members.length > 1 ? `${one.members.length} answers say this (${names})` : names;
-  const again = one.members.some(member => member.waiting && member.score !== null) ? ": graded again, a second look is due" : "";
+  const how = one.members.length > 1 ? `${one.members.length} identical answers (${names})` : names;
+  const again = one.members.some(member => member.waiting && member.score !== null) ? ": submitted again, please check the mark" : "";
   const scores = one.members.map(member => number(member.score ?? member.automatic));
   const kinds = [...new Set(scores)].map(score => `${score} (${scores.filter(each => each === score).length})`);
   $("place").textContent = how + again + (kinds.length > 1 ? `; marks so far: ${kinds.join(", ")}` : "");
   const changed = one.members.find(member => seen[member.id] !== undefined && seen[member.id] !== member.version);
-  $("busy").textContent = changed && !saving ? `${changed.by || "somebody"} has marked this meanwhile`
-    : one.busy ? `${one.busy} looks at it too` : "";
+  $("busy").textContent = changed && !saving ? `${changed.by || "somebody"} has graded this meanwhile`
+    : one.busy ? `${one.busy} is looking at it too` : "";
   $("like").replaceChildren(...(one.like.length ? [element("span", "Like this: ")] : []), ...one.like.map(group).filter(Boolean).map(like => {
     const made = element("button", `${who(like.members[0])}: ${number(like.members[0].score ?? like.members[0].automatic)}`, {type: "button"});
     made.onclick = () => show(like.id);
@@ -63,6 +64,7 @@ function taken(state) {
 async function show(id) {
   if (!group(id)) return;
   current = id;
+  finished = false;
   $("conflict").hidden = true;
   $("text").textContent = "…";
   fill(group(id));
@@ -102,11 +104,13 @@ function summed() {
 }
 
 function press(at) {
+  if (saving) return;  // a key typed now is meant for the next answer
   given[at] = {0: 1, 1: 0.5, 0.5: 0}[given[at]];
   summed();
 }
 
 function all(share) {
+  if (saving) return;
   given = rubric.map(() => share);
   summed();
 }
@@ -185,8 +189,9 @@ async function next() {
   if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
   if (answer.group === null) {
     const others = groups.some(one => waiting(one) && one.busy);
-    $("said").textContent = others ? "the rest is being looked at by others" : "nothing waits here any more";
+    $("said").textContent = others ? "others are grading the rest" : "every answer here is graded";
     if (current === null && groups.length) await show(groups[0].id);
+    finished = true;
     return;
   }
   if (!group(answer.group)) taken(await ask("/state"));
@@ -203,15 +208,15 @@ async function back() {
     if (!now) continue;
     const answer = await ask("/mark", {seen: {[now.id]: last.after[now.id]}, score: old.score, comment: old.comment, given: old.given});
     taken(answer);
-    if (answer.status === 409) $("said").textContent = "not taken back: another has marked it meanwhile";
-    else $("said").textContent = "taken back";
+    if (answer.status === 409) $("said").textContent = "not undone: somebody else has graded it since";
+    else $("said").textContent = "undone";
   }
   if (group(last.group)) fill(group(last.group));
 }
 
 function beside(step) {
   const at = groups.findIndex(one => one.id === current);
-  const to = groups[at + step];
+  const to = groups[at + step] || (finished ? groups[at] : null);
   if (to) show(to.id);
 }
 
@@ -229,6 +234,7 @@ document.addEventListener("keydown", event => {
   if (event.key === "Escape") return event.target.blur();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); return $("form").requestSubmit(); }
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (finished && !touched && !["u", "m", "ArrowLeft", "ArrowRight"].includes(event.key)) return undefined;
   const digit = /^Digit([1-9])$/.exec(event.code);
   if (digit && event.shiftKey) { event.preventDefault(); return reuse(Number(digit[1]) - 1); }
   const held = ["BUTTON", "A", "SUMMARY"].includes(event.target.tagName);

@@ -43,22 +43,12 @@ class Writer:
 
     def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
         """Write the outcome of `job`; what could not be graded becomes a row that says why."""
-        try:
-            marked = future.result()
-        except Exception as error:  # a lost cluster worker, a sandbox that no longer starts: the others go on
-            row = StudentRow(job.student, 0.0, self.points, problem=f"not graded: {str(error)[:300]}. Grade again.")
+        row, marked = row_of(job, future, self.points)
+        if marked is None:
             self.done.append(job.student)
             return row
-        row = StudentRow(job.student, 0.0, self.points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
-        row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
-        row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
-        for name, report in marked.reports.items():
-            row.exercises[name] = ExerciseRow(
-                report.score, report.points, report.status, report.headline, report.recorded, report.carried
-            )
-        row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
         notebook, _ = self._limit.preprocess(marked.notebook, {})
-        self.book.put(job.student, notebook, job.timestamp)
+        self.book.put(job.student, notebook, job.timestamp, _read(self._path("autograded", job.student)))
         mode = 0o664 if self._coursedir.groupshared else 0o444
         # in one line: nbformat's indented form takes ten times as long, most of what this process does for a student
         text = json.dumps(notebook, ensure_ascii=False, sort_keys=True)
@@ -66,7 +56,7 @@ class Writer:
         if self._pages is not None:
             try:
                 page = self._pages.page(
-                    job.student, notebook, self.book.marks(job.student), self.book.grade(job.student), row.notes
+                    job.student, notebook, self.book.marks(job.student), self.book.grade(job.student), row.notes, row.exercises
                 )
                 write_whole(self._path("feedback", job.student), page)
             except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on
@@ -84,6 +74,51 @@ class Writer:
 
     def _path(self, kind: str, student: str) -> Path:
         return place(self._coursedir, kind, student, self.assignment)
+
+
+class DryWriter:
+    """Takes the place of a `Writer` in a dry run: it makes the rows and writes nothing."""
+
+    def __init__(self, root: Path):
+        self.root, self.points = root, 0.0
+        self.waiting: list[tuple[str, StudentRow]] = []
+        self.done: list[str] = []
+
+    def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
+        """Make the row of `job`."""
+        row, _ = row_of(job, future, self.points)
+        self.done.append(job.student)
+        return row
+
+    def flush(self) -> None:
+        """Write nothing."""
+
+
+def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRow, Marked | None]:
+    """The row of `job`, with what was marked; None where it could not be graded, and then the row says why."""
+    try:
+        marked = future.result()
+    except Exception as error:  # a lost cluster worker, a sandbox that no longer starts: the others go on
+        return StudentRow(job.student, 0.0, points, problem=f"not graded: {str(error)[:300]}. Grade again."), None
+    row = StudentRow(job.student, 0.0, points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
+    # how often a call was refused is a number of the student's choice, and could spell a hidden input
+    row.refused, row.marked_late = dict.fromkeys(marked.refused, 1), job.marked_late
+    row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
+    row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
+    for name, report in marked.reports.items():
+        row.exercises[name] = ExerciseRow(
+            report.score, report.points, report.status, report.headline, report.recorded, report.carried
+        )
+    row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
+    return row, marked
+
+
+def _read(path: Path) -> Any | None:
+    """The notebook that was marked before; None where there is none to be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def place(coursedir: Any, kind: str, student: str, assignment: str) -> Path:

@@ -16,6 +16,7 @@ import nbformat
 
 from autograder.grading import bounded
 from autograder.grading.marking import forbidden_names
+from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import pictures, scopes
 from autograder.notebooks.archives import shown
 from autograder.notebooks.matching import unfenced
@@ -31,13 +32,15 @@ MAX_IMPORTS = 200  # different modules of a submission that are looked for
 @dataclass(frozen=True)
 class Handed:
     """What was handed in: the bytes of the notebook (None where it could not be read: `unreadable` says why), or of a `script`
-    in its place, the other files beside it, and `notes` on how it was found."""
+    in its place, the other files beside it, and `notes` on how it was found. `hidden` are the hidden tests of who handed it in;
+    of an exercise that has none there, those of the class count."""
 
     data: bytes | None
     unreadable: str = ""
     script: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    hidden: Mapping[str, ExerciseRecord] = field(default_factory=dict)
 
     def content(self) -> bytes:
         """All of it on which marks depend, for a hash."""
@@ -111,12 +114,22 @@ def _as_code(text: str) -> set[str]:
 
 
 def draw(pasted: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The pictures of each answer, drawn again by a child that may fail; those that could not be are left out."""
+    """The pictures of each answer, drawn again by a child that may fail.
+
+    Those that could not be are left out, and so are those that would make the page larger than `pictures.MAX_SHOWN_TOGETHER`.
+    """
     tasks = [bounded.Task("picture", one) for each in pasted.values() for one in each]
     found = bounded.read(tasks) if tasks else {}
-    return {
-        name: tuple(made for one in each if (made := found.get(bounded.Task("picture", one)))) for name, each in pasted.items()
-    }
+    left, drawn = pictures.MAX_SHOWN_TOGETHER, dict[str, tuple[str, ...]]()
+    for name, each in pasted.items():
+        kept = []
+        for one in each:
+            made = found.get(bounded.Task("picture", one))
+            if made and len(made) <= left:
+                kept.append(made)
+                left -= len(made)
+        drawn[name] = tuple(kept)
+    return drawn
 
 
 def show(rebuilt: Rebuilt, drawn: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -126,7 +139,8 @@ def show(rebuilt: Rebuilt, drawn: Mapping[str, tuple[str, ...]]) -> list[str]:
             cell.source = pictures.shown(cell.source, len(encoded))
             cell.attachments = nbformat.from_dict(pictures.attachments(encoded))
     lost = [name for name, each in rebuilt.pictures.items() if len(each) > len(drawn.get(name, ()))]
-    return [f"a picture in {name!r} could not be read: PNG and JPEG can be" for name in lost]
+    most = f"{pictures.MAX_SHOWN_TOGETHER >> 20} MiB of them in all"
+    return [f"a picture in {name!r} is not shown: PNG and JPEG can be, and {most}" for name in lost]
 
 
 class Imports:

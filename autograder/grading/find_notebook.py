@@ -1,8 +1,8 @@
 """Which of the files in a student's folder is the submission, what lies beside it, and what is to be said of both.
 
 In: `submitted/<student>/<assignment>/`, as any platform, browser or student left it. Out: a `Handed`. The notebook is looked for
-under its own name, then under names that copies and downloads get, then by what is in it; then a script. Of several the later
-is read. What is neither gets no marks, and the reason, which the student's page tells too.
+under its own name, then under names that copies and downloads get, then by what is in it; then a script; then in a zip that
+nobody unpacked. Of several the later is read. What is neither gets no marks, and the reason, which the student's page tells too.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from autograder.grading.marking.handed_in import MAX_FILE_BYTES, MAX_FILES, Handed
-from autograder.notebooks.archives import shown
+from autograder.grading.marking.read_submission import MAX_FILE_BYTES, MAX_FILES, Handed
+from autograder.notebooks.archives import File, read_all, shown
 from autograder.notebooks.submission import UnreadableError, load
 
 MAX_SEEN = 200  # files of a folder that are looked at
@@ -30,7 +30,7 @@ REASONS = {
     ".doc": "it is a document of an office program",
     ".odt": "it is a document of an office program",
     ".md": "it is text, not a notebook",
-    ".zip": "it is an archive that was not unpacked",
+    ".zip": "it is an archive with no notebook in it that can be read",
     ".7z": "it is an archive that is not opened here: send a .zip",
     ".rar": "it is an archive that is not opened here: send a .zip",
     ".gz": "it is an archive that is not opened here: send a .zip",
@@ -41,6 +41,17 @@ REASONS = {
     ".jpeg": "it is a picture of the work",
     ".heic": "it is a picture of the work",
 }
+TYPED = "it is text typed into the platform's box"
+_CANVAS = r"(?:[^_]+_(?:late_)?\d+_(?:\d+_)?)?"  # what Canvas puts before a name
+_TYPED = re.compile(rf"onlinetext\.html?|{_CANVAS}text\.html", re.IGNORECASE)
+_LINKED = re.compile(rf"{_CANVAS}link\.html", re.IGNORECASE)
+
+
+def in_place_of_a_file(name: str) -> str | None:
+    """What Moodle and Canvas lay beside or in place of a student's files: the text that was typed, or the page of a link."""
+    if _TYPED.fullmatch(name):
+        return TYPED
+    return REASONS[".url"] if _LINKED.fullmatch(name) else None
 
 
 def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
@@ -63,10 +74,12 @@ def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> H
         chosen = max(named, key=lambda path: (path.stat().st_size, path.name))
         note = f"read from the script {shown(chosen.name)}, answers to questions in words are not in it: expected {expected}"
         return _notebook(chosen, paths, (note, *closed), script=True)
+    if handed := _in_archive(paths, assignment, closed):
+        return handed
     if not paths:
         return Handed(None, f"expected {expected}, found no file. {_HOW}", notes=closed)
     first = max(paths, key=lambda path: path.suffix.lower() in REASONS)
-    reason = REASONS.get(first.suffix.lower(), "it is no notebook")
+    reason = in_place_of_a_file(first.name) or REASONS.get(first.suffix.lower(), "it is no notebook")
     return Handed(
         None, f"expected {expected}, found {shown(first.name)}: {reason}. {_HOW}", files=_beside(paths, first), notes=closed
     )
@@ -78,6 +91,28 @@ def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: 
         return Handed(load(path), script=script, files=files, notes=notes)
     except UnreadableError as error:
         return Handed(None, str(error), files=files, notes=notes)
+
+
+def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> Handed | None:
+    """What the latest zip among `paths` with a notebook holds, the modules beside it included; None where none has one."""
+    zips = [path for path in paths if path.suffix.lower() == ".zip"]
+    for archive in sorted(zips, key=lambda path: (_time(path), path.name), reverse=True):
+        files = [file for file in read_all(archive, lambda _: "") if isinstance(file, File)]
+        notebooks = [file for file in files if file.path.lower().endswith(".ipynb")]
+        named = [file for file in notebooks if folded(assignment) in folded(Path(file.path).name)] or notebooks
+        if not named:
+            continue
+        chosen = max(named, key=lambda file: (file.time, file.path))
+        others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
+        note = f"read from {shown(chosen.path)} in {shown(archive.name)}{others}: expected {assignment}.ipynb"
+        beside = dict[str, bytes]()
+        for file in files[:MAX_SEEN]:
+            name = Path(file.path).name
+            if file is not chosen and name not in beside and not is_ours(name):
+                runs = name.endswith(".py") and len(beside) < MAX_FILES and len(file.data) <= MAX_FILE_BYTES
+                beside[name] = file.data if runs else b""
+        return Handed(chosen.data, files=beside, notes=(note, *notes))
+    return None
 
 
 def is_ours(name: str) -> bool:

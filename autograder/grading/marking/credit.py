@@ -1,0 +1,255 @@
+"""Partial credit: what a wrong answer keeps of an exercise's points.
+
+In: the verdict on hidden probes, and the shares that the course sets for the exercise (`authoring.shares`). Out: the share
+that the answer keeps, with the reason, or None. A share is kept for a named mistake that explains every case, for
+outputs that are right in every case, and for a slip in the form of a right answer.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autograder.authoring.shares import (
+    AS_ARRAY,
+    AS_LIST,
+    CHANGED_INPUTS,
+    EXTRA_AXES,
+    NAMED_MISTAKE,
+    NO_GRADIENTS,
+    OTHER_ORDER,
+)
+from autograder.diagnosis.finding import Fact, fact
+from autograder.diagnosis.known_mistakes import alone, named
+from autograder.diagnosis.outcome import Case, same_value, values
+from autograder.diagnosis.phrase import say
+from autograder.judging.exercise import Tolerance
+from autograder.judging.judge import judge
+from autograder.judging.observation import Observation
+from autograder.judging.records import CaseRecord, ExerciseRecord, Result
+from autograder.judging.values import ArrayNode, Container, EncodedValue, PlainNode
+
+Shares = Mapping[str, float]
+MOST_OUTPUTS = 4  # of which all orders are tried
+
+
+@dataclass(frozen=True)
+class Credit:
+    """The points that a wrong answer keeps, and what it keeps them for."""
+
+    points: float
+    reason: Fact
+
+
+def credit_for(result: Result, shares: Shares) -> Credit | None:
+    """The credit of the answer judged in `result`; None where it gets no more than the cases give.
+
+    A share that is set for the named mistake decides alone, so a teacher can also set it to 0.
+    """
+    if result.passed or not shares or not result.cases or result.exercise.choices:
+        return None
+    found = _named_share(result, shares)
+    share, reason = found or max(_slip_share(result, shares), _outputs_share(result, shares), key=_share_of)
+    points = round(share * result.exercise.points, 2)
+    return Credit(points, reason) if points > result.score else None
+
+
+def _share_of(found: tuple[float, Fact]) -> float:
+    return found[0]
+
+
+def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
+    """The share of a known mistake that explains every case: its own, or else that of any named mistake where it is not 0."""
+    cases: list[Case] = [(_speechless(record), seen) for record, seen in zip(result.exercise.cases, result.cases, strict=True)]
+    anyone = shares.get(NAMED_MISTAKE, 0.0)
+    found = [
+        known for known in alone(result.exercise, cases) if known.id in shares or (anyone and known in result.exercise.known)
+    ]
+    # a name that rests on exceptions alone is enough where another case shows that the answer works
+    works = any(seen.passed and record.edge == 0 for record, seen in cases)
+    found = [known for known in found if works or named(cases, known).certain]
+    if not found:
+        return None
+    return max(shares.get(known.id, anyone) for known in found), fact("credit.named")  # where two fit, the kinder one
+
+
+def _speechless(record: CaseRecord) -> CaseRecord:
+    """The case without the messages of its mistakes' exceptions: what comes from hidden probes has none either."""
+    mistakes = {
+        name: seen if seen.failure is None else replace(seen, failure=replace(seen.failure, message=""))
+        for name, seen in record.mistakes.items()
+    }
+    return replace(record, mistakes=mistakes)
+
+
+def _outputs_share(result: Result, shares: Shares) -> tuple[float, Fact]:
+    """The sum of the shares of all outputs that are right, less what edge cases decide in which one of them is wrong."""
+    kept = {path: share * _right_part(path, result) for path, share in shares.items() if path.startswith("[")}
+    right = [path for path, share in kept.items() if share > 0]
+    return sum(kept.values()), fact("credit.outputs", count=len(right), paths=tuple(right))
+
+
+def _right_part(path: str, result: Result) -> float:
+    """How much of the output at `path` is right: nothing where a core case has it wrong or does not show it."""
+    shown, lost = False, 0.0
+    for record, seen in zip(result.exercise.cases, result.cases, strict=True):
+        want = {name: value for name, value in values(record.expected).items() if name.startswith(path)}
+        got, tolerance = values(seen.observation), result.exercise.tolerance
+        right = all(name in got and same_value(value, got[name], tolerance) for name, value in want.items())
+        if record.edge == 0 and (not right or not (want or seen.passed)):
+            return 0.0
+        lost += 0.0 if right else record.edge
+        shown = shown or bool(want)
+    return max(0.0, 1.0 - lost) if shown else 0.0
+
+
+def _slip_share(result: Result, shares: Shares) -> tuple[float, Fact]:
+    """The largest share of a slip without which the answer is right, or right but for edge cases."""
+    found = [(shares[slip] * _part_without(undo, result), _REASON[slip]) for slip, undo in _UNDO.items() if shares.get(slip)]
+    return max(found, default=(0.0, fact("credit.named")), key=_share_of)
+
+
+Change = Callable[[ArrayNode | PlainNode, EncodedValue], EncodedValue]
+Undo = Callable[[CaseRecord, Observation], tuple[CaseRecord, Observation]]
+
+
+def _part_without(undo: Undo, result: Result) -> float:
+    """The part of the points that the cases give once `undo` has taken the slip out of those that fail."""
+    exercise = result.exercise
+    if exercise.behaviour:
+        return 0.0
+    pairs = [
+        (record, one.observation) if one.passed or one.observation.failure is not None else undo(record, one.observation)
+        for record, one in zip(exercise.cases, result.cases, strict=True)
+    ]
+    again: ExerciseRecord = replace(exercise, cases=[record for record, _ in pairs])
+    return judge(again, [seen for _, seen in pairs]).score / exercise.points
+
+
+def _without_gradients(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+    expected = replace(record.expected, grads={})
+    return replace(record, expected=expected), replace(seen, grads={})
+
+
+def _inputs_restored(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+    return record, replace(seen, mutated=())
+
+
+def _as_arrays(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+    return _reshaped(record, seen, _listed)
+
+
+def _squeezed(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+    return _reshaped(record, seen, _without_axes)
+
+
+def _reshaped(record: CaseRecord, seen: Observation, change: Change) -> tuple[CaseRecord, Observation]:
+    """The case with `change` made in what was returned; gradients of a value that was changed are not compared."""
+    made = _matched(record.expected.value, seen.value, change)
+    if made is None or seen.value is None or [*map(id, made.flat())] == [*map(id, seen.value.flat())]:
+        return record, seen
+    record, seen = _without_gradients(record, seen)
+    return record, replace(seen, value=made)
+
+
+def _as_numbers(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+    return _reshaped(record, seen, _plain)
+
+
+def _reordered(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+    """The outputs in the order in which they are right; gradients of outputs that were moved are not compared."""
+    value = seen.value
+    if value is None or value.entries is None or not 2 <= len(value.entries) <= MOST_OUTPUTS:
+        return record, seen
+    want = values(record.expected)
+    for entries in itertools.permutations(value.entries):
+        moved = replace(seen, value=Container(entries, value.kind or "tuple"))
+        got = values(moved)
+        if got.keys() == want.keys() and all(same_value(part, got[path], Tolerance()) for path, part in want.items()):
+            return _without_gradients(record, moved)
+    return record, seen
+
+
+def _matched(want: EncodedValue | None, got: EncodedValue | None, change: Change) -> EncodedValue | None:
+    """`got` with `change` made wherever an array is wanted."""
+    if want is None or got is None:
+        return got
+    if isinstance(want, ArrayNode | PlainNode):
+        return change(want, got)
+    if want.entries is not None and got.entries is not None and len(want.entries) == len(got.entries):
+        parts = [_matched(one, two, change) for one, two in zip(want.entries, got.entries, strict=True)]
+        return Container(tuple(part for part in parts if part is not None), got.kind or "tuple")
+    return got
+
+
+def _listed(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
+    """The numbers of a list as an array, where they have the wanted shape."""
+    if (
+        isinstance(want, PlainNode)
+        or got.entries is None
+        or not all(isinstance(leaf, PlainNode | ArrayNode) for leaf in got.flat())
+    ):
+        return got
+    try:
+        made = np.asarray(_nested(got), dtype=want.content.dtype)
+    except (TypeError, ValueError, OverflowError):
+        return got  # rows of different lengths, or no numbers
+    return ArrayNode(made, want.kind)
+
+
+def _nested(value: EncodedValue) -> object:
+    return [_nested(entry) for entry in value.entries] if value.entries is not None else value.content
+
+
+def _plain(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
+    """The number in an array without axes, or with axes of length 1, where a plain number is wanted."""
+    if not isinstance(want, PlainNode) or not isinstance(got, ArrayNode) or got.content.size != 1:
+        return got
+    if type(want.content) not in (int, float) or got.content.dtype.kind not in "iuf":
+        return got
+    number = got.content.item()
+    whole = isinstance(want.content, int) and float(number).is_integer()
+    return PlainNode(int(number) if whole else number)
+
+
+def _without_axes(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
+    """An array without the axes of length 1 that it has more than the wanted one."""
+    if (
+        isinstance(want, PlainNode)
+        or not isinstance(got, ArrayNode)
+        or got.content.ndim <= want.content.ndim
+        or got.content.size != want.content.size
+    ):
+        return got
+    trimmed = [length for length in got.content.shape if length != 1]
+    if trimmed != [length for length in want.content.shape if length != 1]:
+        return got
+    return ArrayNode(got.content.reshape(want.content.shape), got.kind)
+
+
+_UNDO: dict[str, Undo] = {
+    AS_LIST: _as_arrays,
+    AS_ARRAY: _as_numbers,
+    EXTRA_AXES: _squeezed,
+    NO_GRADIENTS: _without_gradients,
+    CHANGED_INPUTS: _inputs_restored,
+    OTHER_ORDER: _reordered,
+}
+_REASON = {
+    AS_LIST: fact("credit.as_list"),
+    AS_ARRAY: fact("credit.as_array"),
+    EXTRA_AXES: fact("credit.extra_axes"),
+    NO_GRADIENTS: fact("credit.no_gradients"),
+    CHANGED_INPUTS: fact("credit.changed_inputs"),
+    OTHER_ORDER: fact("credit.other_order"),
+}
+
+
+def said(credit: Credit, points: float) -> str:
+    """The sentence on the student's page.
+
+    >>> said(Credit(1, fact("credit.outputs", count=1, paths=("[0]",))), 2)
+    'You get 1 of 2 points, because output `[0]` is right.'
+    """
+    return say(fact("credit", points=credit.points, of=points, reason=credit.reason))

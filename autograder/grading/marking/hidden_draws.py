@@ -1,0 +1,64 @@
+"""Hidden inputs for one student: drawn from the course's secret, the lesson and the student's name.
+
+In: a lesson's exercises and its hidden pack, which is the class's. Out: the same records with cases of the student's own. What
+somebody learns of their inputs is worth nothing to others, and whoever is graded again is asked the same. Expected outputs
+come from the reference, here, in the trusted process. Which mistake an answer made is looked up in the class's pack, since
+running every listed mistake for every student would take longer than grading does.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from autograder.judging.exercise import Exercise
+from autograder.judging.records import CaseRecord, ExerciseRecord
+from autograder.packs import make_pack, pack_file
+
+SLOW = 0.25  # an exercise whose author has the build try less than this part of the programs near it has a slow reference
+POOL = 8  # draws for a class of the cases of a slow one; each case of a student is one of them
+Shares = Mapping[str, Mapping[str, float]]
+TRIES = 3  # seeds that are tried where the reference cannot answer what was drawn
+
+
+class HiddenDraws:
+    """The hidden cases of each student, for the `exercises` of `lesson`; `common` is the pack that all share.
+
+    `shares` says for which mistakes an answer keeps points (`credit`): those are looked for on the student's own inputs.
+    """
+
+    def __init__(
+        self, lesson: str, exercises: Sequence[Exercise], secret: str, common: pack_file.Pack, shares: Shares | None = None
+    ):
+        self._lesson, self._secret, self._common = lesson, secret, common
+        # what a draw needs of them: without most mistakes, which take most of the time
+        self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in exercises if each.cases]
+        self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
+
+    def of(self, student: str) -> dict[str, ExerciseRecord]:
+        """The records by which `student` is marked."""
+        return {each.id: replace(self._common.exercises[each.id], cases=self._cases(each, student)) for each in self._exercises}
+
+    def _cases(self, exercise: Exercise, student: str) -> list[CaseRecord]:
+        if exercise.search >= SLOW:
+            return self._drawn(exercise, f"student\0{student}")
+        picks = hashlib.sha256(f"{self._secret}\0{self._lesson}\0{exercise.id}\0{student}".encode()).digest()
+        return [self._pooled(exercise, picks[place % len(picks)] % POOL)[place] for place, _ in enumerate(exercise.cases)]
+
+    def _pooled(self, exercise: Exercise, number: int) -> list[CaseRecord]:
+        key = (exercise.id, number)
+        if key not in self._pool:
+            self._pool[key] = self._drawn(exercise, f"pool\0{number}")
+        return self._pool[key]
+
+    def _drawn(self, exercise: Exercise, whose: str) -> list[CaseRecord]:
+        for attempt in range(TRIES):
+            seed = make_pack.seed_from(self._secret, f"{self._lesson}\0{whose}\0{attempt}")
+            try:
+                return make_pack.make_record(self._lesson, exercise, seed, naming="listed").cases
+            except ValueError:  # the reference cannot answer it: `attn build` would have refused this seed
+                continue
+        return self._common.exercises[exercise.id].cases
+
+
+def _with_mistakes(exercise: Exercise, kept: Collection[str]) -> Exercise:
+    return replace(exercise, misconceptions=tuple(each for each in exercise.misconceptions if each.id in kept))

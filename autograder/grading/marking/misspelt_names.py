@@ -1,0 +1,91 @@
+"""Answers that are right but for how they are spelt: run as they are meant, with a note that says so.
+
+In: the text of each answer. Out: the text to run in its place, where that differs, and the notes. A name that is misspelt is
+set beside the right one, a letter without quotation marks gets them, and an unfinished line below a whole function is left
+out. What the student handed in stays as it is in the notebook. Texts are parsed by a child that may fail (`bounded`).
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from autograder.grading import bounded
+from autograder.judging.records import ExerciseRecord
+from autograder.notebooks import scopes
+
+NEARLY = 0.75  # how near a name has to be: `softmax_jac` to `softmax_jacobian`, `gausian` to `gaussian`
+MAX_NAMES = 200  # different ones that are set beside the right one, which takes a while for each
+MAX_CUTS = 5  # places at which an unfinished end may begin that are tried
+_SETS = re.compile(r"^(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)|^(\w+)[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
+_MERGED = re.compile(r"^(?:<{7}|={7}|>{7})", re.MULTILINE)
+
+
+def as_meant(
+    answers: Mapping[str, str], exercises: Mapping[str, ExerciseRecord], elsewhere: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """The texts to run for those of `answers` that need another, and what to say; `elsewhere` are the other cells' texts."""
+    texts, notes = dict[str, str](), list[str]()
+    others = {name for text in elsewhere for name in set_names(text)}
+    for name, source in answers.items():
+        if (record := exercises.get(name)) is None:
+            continue
+        if record.choices:
+            found = _quoted(name, source, record.choices)
+        else:
+            found = _finished(name, source) or (None if name in others else _renamed(name, source, exercises))
+        if found is not None:
+            texts[name], note = found
+            notes.append(note)
+    return texts, notes
+
+
+def set_names(source: str) -> list[str]:
+    """The names that lines at the left margin of `source` define.
+
+    >>> set_names("def f(x):\\n    y = 1\\nz = 2\\nz == 3")
+    ['f', 'z']
+    """
+    return [one or two for one, two in _SETS.findall(source)]
+
+
+def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str] | None:
+    """A prediction with quotation marks around its letter."""
+    bare = re.compile(rf"^({re.escape(name)}[ \t]*=[ \t]*)([A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?(#[^\n]*)?$", re.MULTILINE)
+    found = bare.findall(source)
+    if len(found) != 1 or found[0][1].lower() not in {choice.lower() for choice in choices}:
+        return None
+    letter = found[0][1]
+    return bare.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} = {letter} was read as "{letter}"'
+
+
+def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, str] | None:
+    """A function under a name that is nearly the right one."""
+    defined = set_names(source)
+    if name in defined:
+        return None
+    others = [each for each in dict.fromkeys(defined) if each not in exercises][:MAX_NAMES]
+    near = get_close_matches(name, others, n=1, cutoff=NEARLY)
+    if not near:
+        return None
+    return f"{source}\n\n\n{name} = {near[0]}\n", f"the answer to {name!r} is called {near[0]!r}, and was read as {name!r}"
+
+
+def _finished(name: str, source: str) -> tuple[str, str] | None:
+    """A whole function without the unfinished lines that follow it."""
+    if set_names(source).count(name) != 1 or _MERGED.search(source):  # of two versions, which one is meant is not known
+        return None
+    try:
+        scopes.statements(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    else:
+        return None
+    lines = source.split("\n")
+    starts = [number for number, line in enumerate(lines) if number and re.match(r"[^\s#)\]}]", line)]
+    cut = [(number, "\n".join(lines[:number]).rstrip()) for number in reversed(starts[-MAX_CUTS:])]
+    cut = [(number, text) for number, text in cut if name in set_names(text)]
+    parsed = bounded.read([bounded.Task("statements", text) for _, text in cut]) if cut else {}
+    for number, text in cut:
+        if parsed.get(bounded.Task("statements", text)) is not None:
+            return text, f"the answer to {name!r} was read up to line {number}: what follows is not finished"
+    return None
