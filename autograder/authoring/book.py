@@ -13,45 +13,81 @@ import io
 import json
 import logging
 import re
+import shutil
 import tempfile
+import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
+from autograder.authoring import site_docs
 from autograder.authoring.course import CourseError, Lesson, course_root, lessons, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.authoring.workload import COMPARE
 from autograder.diagnosis.panel import HINT
-from autograder.judging import pack
 from autograder.judging.records import ExerciseRecord
+from autograder.notebooks import lesson_names
 from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
+from autograder.packs import pack_file
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What another module adds to the pages: a folder of static files, style sheets and module scripts in it by name, and markup.
+
+    `exercise` gets a lesson, an answer cell, and the cell's task and hints as MyST text, and returns what stands on the page
+    instead. `given` does the same for a given cell, with its code and what it printed or showed. `intro` returns what stands
+    below a lesson's title. `live` names the lessons whose exercises are answered on their pages.
+    """
+
+    static: Path
+    styles: tuple[str, ...]
+    scripts: tuple[str, ...]
+    exercise: Callable[[Lesson, Any, Sequence[str]], str]
+    intro: Callable[[Lesson], str]
+    given: Callable[[Lesson, Any, Sequence[str]], str] = lambda _lesson, _cell, parts: "\n\n".join(parts)
+    live: frozenset[str] = frozenset()
+
 
 NEEDS = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo", "sphinx_copybutton": "sphinx-copybutton"}
 FENCE = "`" * 8  # longer than any run of backticks in a lesson
 _STATIC = Path(__file__).with_name("book_static")
-_LESSON = re.compile(r"\]\((?:\.\./)?(\d\d_\w+)/\1\.ipynb(?:#[^)]*)?\)")
+_LESSON = re.compile(r"\]\((?:\.\./)?(\d\d[a-z]?_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
 _COMPARE = re.compile(rf" · \*{re.escape(COMPARE)}\*.*$", re.MULTILINE)  # the model answer stands on the page
+# `<!-- in the browser: … -->` above a paragraph that speaks of JupyterLab: a live page says this instead of the paragraph
+_FOR_SITE = re.compile(r"<!-- in the browser:((?:[^-]|-(?!->))*)-->\n(?:.+\n)*.+")
+_MINUTES = re.compile(r"^\*About (\d+) minutes", re.MULTILINE)  # below a lesson's title
 _CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _COLUMNS = re.compile(r"\S {2,}\S|^ {2,}\S|\[\[", re.MULTILINE)
 _SCROLLED = '<div class="output" tabindex="0" role="group" aria-label="output">'
+CARD = "card.png"  # the picture of the site that other sites show beside a link to it
+_SHORT, _DESCRIBED = 60, 200  # characters: of a paragraph that describes nothing, and of a description
 PAGE_WIDTH = 92  # characters of code on a page of the book
 _SHOWN = "shown"  # in a wheel's course: the outputs of each lesson's cells, without answers (see hatch_build.py)
 
 
 def chapters() -> tuple[Lesson, ...]:
     """The lessons that can be read: all of a clone's; else what is released."""
-    found = sorted((course_root() / "release").glob("[0-9][0-9]_*/*.ipynb"))
-    return lessons() or tuple(Lesson(int(path.stem[:2]), path.stem[3:], path) for path in found)
+    released = [folder / f"{folder.name}.ipynb" for folder in lesson_names.folders(course_root() / "release")]
+    named = [(lesson_names.parse(path.stem), path) for path in released]
+    return lessons() or tuple(Lesson(name.chapter, name.slug, path, name.workshop) for name, path in named if name)
 
 
-def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
-    """Write the site into `folder`; its pages, the start page last. Raises CourseError for a lesson that was never built,
-    and where the packages that make the site are missing."""
+def build(
+    lessons: Sequence[Lesson], folder: Path, additions: Additions | None = None, *, repository: str = "", address: str = ""
+) -> list[Path]:
+    """Write the site into `folder`; its pages, the start page last.
+
+    `repository` is the address that links to files of the repository lead to, `address` the one at which the site will be
+    published: cards of other sites show its picture. Raises CourseError for a lesson that was never built, and where the packages
+    that make the site are missing.
+    """
     missing = [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise CourseError(
@@ -62,9 +98,10 @@ def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "source"
         source.mkdir()
-        for lesson in lessons:
-            (source / f"{lesson.name}.md").write_text(_page(lesson), encoding="utf-8")
         names = [lesson.name for lesson in lessons]
+        for lesson in lessons:
+            text = _page(lesson, additions) + _workshops(lesson, names)
+            (source / f"{lesson.name}.md").write_text(text, encoding="utf-8")
         linked = {name for path in sorted(source.glob("*.md")) for name in _BESIDE.findall(path.read_text(encoding="utf-8"))}
         for name in sorted(linked):  # pages of the course that lessons lead to, such as an appendix
             text = (course_root() / f"{name}.md").read_text(encoding="utf-8")
@@ -73,21 +110,33 @@ def build(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
         for path in source.glob("*.md"):
             path.write_text(_BESIDE.sub(r"](\1.md", path.read_text(encoding="utf-8")), encoding="utf-8")
         answers = (course_root() / "source").is_dir()
-        (source / "index.md").write_text(_index(names, title, answers=answers), encoding="utf-8")
-        _sphinx(source, folder, Path(scratch) / "doctrees", title)
+        docs = course_root().parent / "docs"
+        about = site_docs.pages(docs, repository)
+        for picture in site_docs.pictures(docs):
+            shutil.copyfile(picture, source / picture.name)
+        for name, text in about.items():
+            (source / f"{name}.md").write_text(text, encoding="utf-8")
+        live = additions.live if additions else frozenset[str]()
+        entries = {lesson.name: _entry(lesson, live) for lesson in lessons}
+        (source / "index.md").write_text(
+            _index(names, title, entries, answers=answers, live=additions is not None, about=site_docs.in_order(about)),
+            encoding="utf-8",
+        )
+        _sphinx(source, folder, Path(scratch) / "doctrees", title, additions, address)
+        names += about
     for name in (*names, "index"):  # the corner of a table that has row names is no header of anything
         page = folder / f"{name}.html"
         page.write_text(page.read_text(encoding="utf-8").replace(_CORNER, "<td></td>"), encoding="utf-8")
     return [folder / f"{name}.html" for name in (*names, "index")]
 
 
-def _sphinx(source: Path, folder: Path, doctrees: Path, title: str) -> None:
+def _sphinx(source: Path, folder: Path, doctrees: Path, title: str, additions: Additions | None, address: str) -> None:
     """Run Sphinx on MyST text; what it warns of is an error, and its last words are ours."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     said = io.StringIO()
-    configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title).items())
+    configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title, additions, address).items())
     (source / "conf.py").write_text(configuration, encoding="utf-8")
     with warnings.catch_warnings(), patch_docutils(str(source)), docutils_namespace():  # nothing stays behind
         warnings.simplefilter("ignore")  # what its extensions will have to change one day is no fault of a lesson
@@ -98,20 +147,23 @@ def _sphinx(source: Path, folder: Path, doctrees: Path, title: str) -> None:
         raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{wrong[:2000]}")
 
 
-def _settings(title: str) -> dict[str, Any]:
+def _settings(title: str, additions: Additions | None, address: str) -> dict[str, Any]:
+    added = additions or Additions(_STATIC, (), (), lambda *_: "", lambda _: "")
     return {
         "project": title,
         "html_title": title,
         "language": settings().language,
+        "html_baseurl": address,
         "extensions": ["myst_parser", "sphinx_copybutton", "autograder.authoring.book"],
         "myst_enable_extensions": ["dollarmath", "amsmath"],
         "myst_heading_anchors": 3,
         "html_math_renderer": "mathml",
         "html_theme": "furo",
         "html_theme_options": {"navigation_with_keys": True},
-        "html_static_path": [str(_STATIC)],
-        "html_css_files": ["book.css"],
-        "html_js_files": ["book.js"],
+        "html_static_path": [str(path) for path in dict.fromkeys((_STATIC, added.static))],
+        "html_favicon": str(_STATIC / "favicon.svg"),
+        "html_css_files": ["katex/katex.min.css", "book.css", *added.styles],
+        "html_js_files": ["katex/katex.min.js", "book.js", *((name, {"type": "module"}) for name in added.scripts)],
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_sphinx": False,
@@ -125,9 +177,49 @@ def _settings(title: str) -> dict[str, Any]:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Called by Sphinx, to which this module is an extension too: formulas become MathML."""
+    """Called by Sphinx, to which this module is an extension too: formulas become MathML, which KaTeX draws where scripts run."""
     app.add_html_math_renderer("mathml", (_inline_maths, None), (_display_maths, None))
+    app.connect("html-page-context", _lead_along_the_core_path)
+    app.connect("html-page-context", _describe)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _lead_along_the_core_path(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Make the page before and after a core notebook's those of the cores around it; Sphinx would go through all workshops."""
+    name = lesson_names.parse(page)
+    if name is None or name.workshop:
+        return
+    core = sorted(other for other in app.env.found_docs if lesson_names.parse(other) and not lesson_names.is_workshop(other))
+    at = core.index(page)
+    for word, place in (("prev", at - 1), ("next", at + 1)):
+        if 0 <= place < len(core):
+            title = html.escape(app.env.titles[core[place]].astext())
+            context[word] = {"link": app.builder.get_relative_uri(page, core[place]), "title": title}
+
+
+def _describe(app: Any, page: str, _template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Give the page a description and a card, for search engines and for those who share its address."""
+    from docutils import nodes
+
+    paragraphs = [node.astext() for node in doctree.findall(nodes.paragraph)] if doctree is not None else []
+    text: str = " ".join(next((text for text in paragraphs if len(text) > _SHORT), settings().title).split())
+    title = re.sub(r"<[^>]+>", "", context.get("title", "")) or settings().title
+    context["metatags"] = context.get("metatags", "") + card_tags(title, shortened(text), page, app.config.html_baseurl)
+
+
+def shortened(text: str) -> str:
+    """The beginning of `text`, at most as long as search engines show."""
+    return text if len(text) <= _DESCRIBED else text[:_DESCRIBED].rsplit(" ", 1)[0] + "…"
+
+
+def card_tags(title: str, text: str, page: str, address: str) -> str:
+    """The `meta` elements that describe a page. A picture and an address need to know where the site is published."""
+    where = address.rstrip("/")
+    said = {"og:type": "website", "og:title": title, "og:description": text, "og:site_name": settings().title}
+    if where:
+        said |= {"og:url": f"{where}/{page}.html", "og:image": f"{where}/{CARD}", "twitter:card": "summary_large_image"}
+    tags = [f'<meta property="{name}" content="{html.escape(html.unescape(value), quote=True)}">' for name, value in said.items()]
+    return f'<meta name="description" content="{html.escape(text, quote=True)}">' + "".join(tags)
 
 
 def _inline_maths(writer: Any, node: Any) -> None:
@@ -142,30 +234,69 @@ def _put_maths(writer: Any, node: Any, display: str) -> None:
     from docutils.nodes import SkipNode
     from latex2mathml.converter import convert
 
-    made = convert(node.astext(), display=display)
+    made, tex = convert(node.astext(), display=display), html.escape(node.astext(), quote=True)
     # a keyboard can scroll a formula that is wider than the page
     writer.body.append(
-        f'<div class="formula" tabindex="0" role="group" aria-label="formula">{made}</div>' if display == "block" else made
+        f'<div class="formula" tabindex="0" role="group" aria-label="formula" data-tex="{tex}">{made}</div>'
+        if display == "block"
+        else f'<span class="tex" data-tex="{tex}">{made}</span>'
     )
     raise SkipNode
 
 
-def _index(names: Sequence[str], title: str, *, answers: bool) -> str:
-    """The start page, with the table of contents."""
-    contents = "\n".join(names)
+def _entry(lesson: Lesson, live: Collection[str] = ()) -> str:
+    """What the start page says of the lesson: a link to it, its minutes, whether it is one of `live`, and its question."""
+    path = course_root() / "release" / lesson.name / f"{lesson.name}.ipynb"
+    notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cells": [], "metadata": {}}
+    stated = (_MINUTES.search("".join(cell["source"])) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    minutes = next((f" · {found[1]} min" for found in stated if found), "")
+    question = notebook["metadata"].get("attn", {}).get("question", "")
+    here = " · runs in the browser" if lesson.name in live else ""
+    return f"**[]({lesson.name}.md)**{minutes}{here}" + (f"\\\n  {question}" if question else "")
+
+
+def _index(
+    names: Sequence[str], title: str, entries: Mapping[str, str], *, answers: bool, live: bool, about: Sequence[str]
+) -> str:
+    """The start page, with the table of contents: the core path, each chapter's workshops indented below its core notebook.
+
+    `entries` is what the page says of each lesson, by name. `live` says that exercises which need only NumPy run on their pages.
+    """
+    with_core = {
+        lesson_names.chapter_of(name) for name in names if lesson_names.parse(name) and not lesson_names.is_workshop(name)
+    }
+    below = {name for name in names if _is_below(name, with_core)}
+    contents, listed = "\n".join(name for name in names if name not in below), "\n".join(about)
+    items = [textwrap.indent(f"- {entries.get(name, f'[]({name}.md)')}", "  " if name in below else "") for name in names]
+    shown = "\n".join(items)
     folded = (
         "Drawing code, hints and solutions are folded: try an exercise first."
         if answers
         else "Drawing code and hints are folded."
     )
     return (
-        f"# {title}\n\nThe executed lessons, to be read without a kernel or a network. {folded} "
-        "`attn lab` opens the same lessons to work in.\n\n"
-        f"```{{toctree}}\n:maxdepth: 1\n\n{contents}\n```\n"
+        f"# {title}\n\nYou can read every lesson here with its results. {folded} "
+        + ("Where a lesson runs in the browser, you can answer its exercises on its page. " if live else "")
+        + f"To work in {'the others' if live else 'the lessons'} on your own machine, open them with `attn lab`."
+        + (" The core path is a complete course; the indented pages are workshops to choose from." if below else "")
+        + f"\n\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{contents}\n```\n\n{shown}\n"
+        + (f"\n```{{toctree}}\n:caption: About the course\n:titlesonly:\n\n{listed}\n```\n" if about else "")
     )
 
 
-def _page(lesson: Lesson) -> str:
+def _is_below(name: str, with_core: Collection[str]) -> bool:
+    """Whether the page is that of a workshop, which stands below its chapter's core notebook where there is one."""
+    return bool(lesson_names.parse(name)) and lesson_names.is_workshop(name) and lesson_names.chapter_of(name) in with_core
+
+
+def _workshops(lesson: Lesson, names: Sequence[str]) -> str:
+    """The end of a core notebook's page: links to the workshops of its chapter."""
+    beside = [] if lesson.workshop else lesson_names.workshops_beside(names, lesson.name)
+    listed = "\n".join(beside)
+    return f"\n**Workshops of this chapter**\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n" if beside else ""
+
+
+def _page(lesson: Lesson, additions: Additions | None) -> str:
     """The lesson as MyST text."""
     source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
     shown = course_root() / _SHOWN / f"{lesson.name}.json"
@@ -173,15 +304,26 @@ def _page(lesson: Lesson) -> str:
         source = course_root() / "release" / lesson.name / source.name
     if not source.exists():
         raise CourseError(f"expected {source}, found none. Run `attn build {lesson.name}`.")
-    probes = source.parent / f"{lesson.slug}{pack.SUFFIX}"
-    records = pack.load(probes).exercises if probes.exists() else {}
+    probes = source.parent / f"{lesson.slug}{pack_file.SUFFIX}"
+    records = pack_file.load(probes).exercises if probes.exists() else {}
     text = source.read_text(encoding="utf-8")
     if shown.exists():
         text = _filled(text, json.loads(shown.read_text(encoding="utf-8")))
     cells = nbformat.reads(text, as_version=4).cells
-    parts = [_cell(cell, records, solved=not shown.exists()) for cell in cells]
+
+    def around(cell: Any, task: Sequence[str]) -> str:
+        return additions.exercise(lesson, cell, task) if additions else "\n\n".join(task)
+
+    def beside(cell: Any, parts: Sequence[str]) -> str:
+        return additions.given(lesson, cell, parts) if additions else "\n\n".join(parts)
+
+    parts = [_cell(cell, records, around, beside, solved=not shown.exists()) for cell in cells]
     text = "\n\n".join(part for part in parts if part)
-    return re.sub(r"^# +", f"# {lesson.number:02d} ", text, count=1, flags=re.MULTILINE) + "\n"
+    if additions and lesson.name in additions.live:
+        text = _FOR_SITE.sub(lambda match: match[1].strip(), text)
+    if additions and (intro := additions.intro(lesson)):
+        text = re.sub(r"^# .+$", lambda title: f"{title[0]}\n\n{intro}", text, count=1, flags=re.MULTILINE)
+    return re.sub(r"^# +", f"# {lesson.label} ", text, count=1, flags=re.MULTILINE) + "\n"
 
 
 def _filled(released: str, shown: dict[str, list[Any]]) -> str:
@@ -195,13 +337,21 @@ def _filled(released: str, shown: dict[str, list[Any]]) -> str:
     return json.dumps(notebook)
 
 
-def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str:
-    """A cell as MyST text; `solved` where it holds the reference's answers."""
+def _cell(
+    cell: Any,
+    records: dict[str, ExerciseRecord],
+    around: Callable[[Any, Sequence[str]], str],
+    beside: Callable[[Any, Sequence[str]], str],
+    *,
+    solved: bool,
+) -> str:
+    """A cell as MyST text. `around` puts an exercise's task and hints together, `beside` a given cell's code and outputs;
+    `solved`: it holds the reference's answers."""
     if cell.cell_type == "markdown":
         text = _COMPARE.sub("", _LESSON.sub(r"](\1.md)", cell.source))
         if not is_answer(cell):
             return text
-        return _folded("Model answer", text, "solution") if solved else ""
+        return "\n\n".join(filter(None, [around(cell, []), _folded("Model answer", text, "solution") if solved else ""]))
     if cell.cell_type != "code":
         return ""
     name = grade_id(cell)
@@ -211,18 +361,18 @@ def _cell(cell: Any, records: dict[str, ExerciseRecord], *, solved: bool) -> str
             _folded(f"Hint {i}: {HINT[i - 1].lower()}", hint, "hint") for i, hint in enumerate(record.hints if record else (), 1)
         ]
         if not solved:
-            return "\n\n".join([_code(cell.source), *hints])
+            return around(cell, [_code(cell.source), *hints])
         lines = [line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END)]
         solution = _folded("Solution", _code("\n".join(lines)), "solution")
-        return "\n\n".join([*_task(injected(cell)), *hints, solution, *_outputs(cell)])
+        return "\n\n".join([around(cell, [*_task(injected(cell)), *hints]), solution, *_outputs(cell)])
     if exercise_of(cell):
         said = "\n\n".join([_code(cell.source), *_outputs(cell)])
-        return _folded("What the check says to this solution", said, "check") if solved else ""
+        return _folded("What the check says about this solution", said, "check") if solved else ""
     code = _code(cell.source)
     if is_figure(cell):
         drawn = any(kind != "text/plain" for output in cell.get("outputs", []) for kind in output.get("data", {}))
-        code = _folded("Code of the figure" if drawn else "Code", code, "figure")
-    return "\n\n".join([code, *_outputs(cell)])
+        return "\n\n".join([_folded("Code of the figure" if drawn else "Code", code, "figure"), *_outputs(cell)])
+    return beside(cell, [code, *_outputs(cell)])
 
 
 def _task(source: str) -> list[str]:

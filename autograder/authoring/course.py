@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import types
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,10 +18,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder.judging import pack
+from autograder.authoring import shares
 from autograder.judging.exercise import Exercise
+from autograder.notebooks import lesson_names
+from autograder.notebooks.lesson_names import LessonName
+from autograder.notebooks.roles import CHECK
+from autograder.packs import make_pack, pack_file
 
 if TYPE_CHECKING:
+    from autograder.authoring.front_matter import FrontMatter
     from autograder.authoring.settings import Settings
 
 FILE = "course.toml"
@@ -28,6 +34,8 @@ MANY = 16  # of names, in a message
 # in a lesson, a link to a page of the course, which stands beside the lesson's folder
 BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
 INSTALLED = "autograder.courses"  # entry points: a distribution names the package that holds its course, or stands in it
+# a cell of a lesson's text that is exactly a check, as `roles.exercise_of` reads it
+_CHECK_CELL = re.compile(rf"{CHECK.pattern}(?=\s*^(?:```|~~~))", re.MULTILINE)
 PACKAGE = "course"  # the name under which exercises import one another, wherever the folder is and whatever it is called
 
 
@@ -41,15 +49,28 @@ class CourseError(Exception):
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson: `slug` is the file name everywhere, `name` the assignment (`01_soft_lookup`)."""
+    """One notebook of the course: the core of chapter `number`, or with a letter `workshop` one of its workshops.
+
+    `slug` is the file name everywhere, `name` the assignment (`01_soft_lookup`, `03b_two_matrices`), `label` its short name.
+    """
 
     number: int
     slug: str
     path: Path
+    workshop: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.number:02d}{self.workshop}"
 
     @property
     def name(self) -> str:
-        return f"{self.number:02d}_{self.slug}"
+        return f"{self.label}_{self.slug}"
+
+    @property
+    def parts(self) -> LessonName:
+        """The parts of its name."""
+        return LessonName(self.number, self.workshop, self.slug)
 
     @property
     def title(self) -> str:
@@ -59,37 +80,97 @@ class Lesson:
             raise CourseError(f"{self.path}: expected one '# Title' heading, got none. Add it to the first text cell.")
         return match.group(1).strip()
 
+    @property
+    def about(self) -> "FrontMatter":
+        """What the lesson's front matter states. Raises CourseError where it is wrong."""
+        from autograder.authoring import front_matter  # a learner's check needs none
+
+        try:
+            stated = front_matter.read(self.path)
+        except front_matter.FrontMatterError as error:
+            raise CourseError(str(error)) from None
+        if stated.kind and (stated.kind == "workshop") != bool(self.workshop):
+            wanted = "workshop" if self.workshop else "core"
+            raise CourseError(f"{self.path}: expected `kind: {wanted}` for the name {self.label}, got `kind: {stated.kind}`.")
+        return stated
+
+    @property
+    def exercises_slug(self) -> str:
+        """The slug of the module that declares its exercises: its own where it has one, else that of its chapter's core."""
+        if not self.workshop or _is_module(course_root() / "exercises", self.slug):
+            return self.slug
+        core = core_of(self.number)
+        if core is None:
+            raise CourseError(
+                f"lesson {self.name}: expected exercises in {course_root() / 'exercises' / self.slug}, or a core notebook "
+                f"{self.number:02d}_….md whose exercises it shares; found neither."
+            )
+        return core.slug
+
+    @property
+    def shares_exercises(self) -> bool:
+        """Whether its module declares exercises for several notebooks, of which this one has those that it checks."""
+        if self.exercises_slug != self.slug or self.about.kind:
+            return True
+        return not self.workshop and any(other.exercises_slug == self.slug for other in workshops_of(self.number))
+
+    @property
+    def checked(self) -> list[str]:
+        """The exercises that its check cells name, in order."""
+        return list(dict.fromkeys(_CHECK_CELL.findall(self.path.read_text(encoding="utf-8"))))
+
     def exercises(self) -> tuple[Exercise, ...]:
+        """The exercises of this notebook: all of its own module, or those of its chapter that its check cells name."""
+        declared = self.declared_exercises()
+        if self.shares_exercises:
+            known = {exercise.id: exercise for exercise in declared}
+            declared = tuple(known[name] for name in self.checked if name in known)
+        points = settings().points
+        return shares.with_points(self.parts, declared, points) if points else declared
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """What wrong answers keep of the points, by exercise and by mistake, slip or output.
+
+        Raises CourseError where course.toml names something that is not in the lesson.
+        """
+        declared, own = self.exercises(), settings()
+        try:
+            shares.check_names(self.parts, declared, own.points, own.keeps)
+        except shares.SharesError as error:
+            raise CourseError(f"{course_root() / FILE}: {error}") from None
+        return shares.shares_of(self.parts, declared, own.keeps)
+
+    def declared_exercises(self) -> tuple[Exercise, ...]:
         """`EXERCISES` of `exercises/<slug>.py` in the course folder, or of a package of that name."""
-        root = course_root()
-        _adopt(root)
-        name = f"{PACKAGE}.exercises.{self.slug}"
+        root, slug = course_root(), self.exercises_slug
+        adopt(root)
+        name = f"{PACKAGE}.exercises.{slug}"
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name not in (name, f"{PACKAGE}.exercises"):
                 raise
             raise CourseError(
-                f"lesson {self.name}: expected {root / 'exercises' / self.slug}.py, found none. Create it: see `attn new-lesson`."
+                f"lesson {self.name}: expected {root / 'exercises' / slug}.py, found none. Create it: see `attn new-lesson`."
             ) from None
         exercises: Sequence[Exercise] = module.EXERCISES
         return tuple(exercises)
 
-    def pack(self, *, seed: int = pack.VISIBLE_SEED, naming: pack.Naming | None = None) -> pack.Pack:
+    def pack(self, *, seed: int = make_pack.VISIBLE_SEED, naming: make_pack.Naming | None = None) -> pack_file.Pack:
         """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared.
 
         Only the visible pack, which is made once and explains, knows all that can be named (`naming` may say otherwise); a
         hidden one decides marks.
         """
-        naming = naming or ("near" if seed == pack.VISIBLE_SEED else "listed")
+        naming = naming or ("near" if seed == make_pack.VISIBLE_SEED else "listed")
         try:
-            made = pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
+            made = make_pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
         except ValueError as error:
             raise CourseError(str(error)) from None
         return made if settings().mend else made.without_mending
 
 
-def _adopt(root: Path) -> None:
+def adopt(root: Path) -> None:
     """Make this course's packages the ones that are imported: `course` is its folder, whatever that is called."""
     places = {PACKAGE: [str(root)], f"{PACKAGE}.exercises": [str(root / "exercises")]}
     for name, path in places.items():
@@ -206,23 +287,72 @@ def given_here() -> tuple[Path, ...]:
 
 
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons in order."""
+    """All lessons in order: each chapter's core, then its workshops."""
     found = []
-    for path in sorted((course_root() / "lessons").glob("*.md")):
-        match = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", path.stem)
-        if match is None:
-            raise CourseError(f"{path}: expected a name like 01_soft_lookup.md. Rename the file.")
-        found.append(Lesson(int(match[1]), match[2], path))
+    for path in sorted((course_root() / "lessons").glob("*.md"), key=lambda path: path.stem):
+        name = lesson_names.parse(path.stem)
+        if name is None:
+            raise CourseError(f"{path}: expected a name like 01_soft_lookup.md or 01b_a_river.md. Rename the file.")
+        found.append(Lesson(name.chapter, name.slug, path, name.workshop))
+    for label, count in Counter(lesson.label for lesson in found).items():
+        if count > 1:
+            twice = [lesson.path.name for lesson in found if lesson.label == label]
+            raise CourseError(f"expected one lesson {label}, found {' and '.join(twice)}. Rename one of them.")
     return tuple(found)
 
 
+def core_of(number: int) -> Lesson | None:
+    """The core of chapter `number`; None where the chapter has none."""
+    return next((lesson for lesson in lessons() if lesson.number == number and not lesson.workshop), None)
+
+
+def workshops_of(number: int) -> tuple[Lesson, ...]:
+    """The workshops of chapter `number`, in order."""
+    return tuple(lesson for lesson in lessons() if lesson.number == number and lesson.workshop)
+
+
+def shared_out(chapter: Sequence[Lesson]) -> list[str]:
+    """What is wrong with how the notebooks of one chapter share its exercises: one that none checks, or that two check."""
+    problems = []
+    by_module: dict[str, list[Lesson]] = {}
+    for lesson in chapter:
+        if lesson.shares_exercises:
+            by_module.setdefault(lesson.exercises_slug, []).append(lesson)
+    for slug, sharing in by_module.items():
+        where = f"course/exercises/{slug}"
+        for exercise in sharing[0].declared_exercises():
+            homes = [lesson.label for lesson in sharing if exercise.id in lesson.checked]
+            if not homes:
+                labels = ", ".join(lesson.label for lesson in sharing)
+                problems.append(
+                    f'{where}: `{exercise.id}` is asked in none of {labels}: add check("{exercise.id}"), or delete it'
+                )
+            elif len(homes) > 1:
+                problems.append(f"{where}: `{exercise.id}` is asked in {' and '.join(homes)}: keep it in one of them")
+    return problems
+
+
 def find_lesson(word: str) -> Lesson:
-    """The lesson named by its number, slug or full name; an unknown word suggests the nearest."""
+    """The lesson named by its label ("03b"), slug or full name; an unknown word suggests the nearest."""
     every = lessons()
     for lesson in every:
-        if word in (lesson.slug, lesson.name, str(lesson.number), f"{lesson.number:02d}"):
+        if lesson.parts.is_called(word):
             return lesson
     raise CourseError(f"expected a lesson, got {word!r}.{did_you_mean(word, [name for x in every for name in (x.slug, x.name)])}")
+
+
+def find_lessons(word: str) -> tuple[Lesson, ...]:
+    """The lesson that `word` names, or all notebooks of a chapter: `03*` (a shell may want it in quotes)."""
+    if not re.fullmatch(r"\d{1,2}\*", word):
+        return (find_lesson(word),)
+    found = tuple(lesson for lesson in lessons() if lesson.number == int(word[:-1]))
+    if not found:
+        raise CourseError(f"expected a chapter, got {word!r}: there is no lesson {word[:-1]}.")
+    return found
+
+
+def _is_module(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").exists() or (folder / name).is_dir()
 
 
 def did_you_mean(word: str, options: Sequence[str]) -> str:

@@ -4,20 +4,19 @@ Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. E
 `course/release` is generated here and can be made again.
 """
 
-import functools
-import hashlib
+import filecmp
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from autograder import judging
+from autograder.authoring import pack_digests, style
 from autograder.authoring.course import (
     BESIDE,
     CourseError,
@@ -26,12 +25,18 @@ from autograder.authoring.course import (
     given_folders,
     references_folder,
     search_path,
+    shared_out,
 )
+from autograder.authoring.course import lessons as all_lessons
+from autograder.authoring.digests import pack_digest, source_digest
+from autograder.authoring.lesson_links import broken_links, wrong_needs
+from autograder.authoring.pack_process import PackMakers
 from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import files_of, injected
-from autograder.judging import pack
+from autograder.authoring.reference_source import injected, origin_of
+from autograder.authoring.workload import minutes
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.grammars import spare_grammars
+from autograder.packs import pack_file
 
 # Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
 # its file browser, too few for this course's code).
@@ -39,33 +44,113 @@ LINE_LIMIT = 88
 
 
 def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
-    """Make source and release of `lessons`; yields a line for each step done. `again` executes unchanged lessons too."""
+    """Make packs, source notebooks and releases of `lessons`; yields a line before and after each step.
+
+    `again` executes unchanged lessons too. Everything of a lesson is made aside, and replaces what was there at its end: a build
+    that is interrupted leaves each lesson as it was, or as it shall be.
+    """
     root = course_root()
     for lesson in lessons:
-        if wide := wide_lines(lesson):
-            raise CourseError("\n".join(wide))
-        wanted = {"built_from": source_digest(lesson), "named_by": naming_digest()}
-        target = root / "source" / lesson.name / f"{lesson.name}.ipynb"
-        found = _made_from(target)
-        write_pack(lesson, target.parent, search=found != wanted)
-        if again or found.get("built_from") != wanted["built_from"]:
-            notebook = read_lesson(lesson)
-            _execute(notebook, target.parent)
-            notebook.metadata["attn"] = wanted
-            _write(notebook, target)
-            yield f"{lesson.name}: executed"
-        elif found != wanted or _plain(target) != _plain_cells(read_lesson(lesson)):  # the engine says or names something else
-            notebook = read_lesson(lesson)
-            _keep_outputs(notebook, nbformat.read(target, as_version=4))
-            notebook.metadata["attn"] = wanted
-            _write(notebook, target)
-            yield f"{lesson.name}: its text renewed"
-    api = nbgrader_api(root)
-    for lesson in lessons:
-        _generate(api, lesson.name)
-        yield f"{lesson.name}: released"
+        if wrong := wide_lines(lesson) + unstated(lesson):
+            raise CourseError("\n".join(wrong))
+    digests = {lesson.name: pack_digest(lesson) for lesson in lessons}
+    stale = [lesson for lesson in lessons if not _has_pack(lesson, root, digests[lesson.name])]
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=root) as folder, PackMakers(stale, Path(folder) / "packs") as makers:
+        aside = Path(folder)
+        api = nbgrader_api(aside, config=root / "nbgrader_config.py", gradebook=root / "gradebook.db") if lessons else None
+        for lesson in lessons:
+            source = aside / "source" / lesson.name
+            source.mkdir(parents=True)
+            if (root / "source" / lesson.name).is_dir():
+                shutil.copytree(root / "source" / lesson.name, source, dirs_exist_ok=True)
+            changes: dict[Path, Path | None] = {}
+            if lesson in stale:
+                yield f"{lesson.name}: making its pack"
+                made = shutil.copy(makers.wait(lesson), source)
+                entries = pack_digests.read(root)
+                before = entries.get(lesson.name)
+                entries[lesson.name] = pack_digests.entry_of(pack_file.load(Path(made)), digests[lesson.name])
+                for line in pack_digests.shrunken(before["near"] if before else {}, entries[lesson.name]["near"]):
+                    yield f"{lesson.name}: {line}"
+                write_whole(record := aside / pack_digests.FILE, pack_digests.text_of(entries))
+                changes[root / pack_digests.FILE] = record
+            yield from _renew_source(lesson, source / f"{lesson.name}.ipynb", again=again)
+            yield f"{lesson.name}: releasing it"
+            _generate(api, lesson.name)
+            changes |= _changed_files(lesson, aside, root)
+            replace_all(changes, aside / "replaced")
+            names = ", ".join(sorted(path.relative_to(root).as_posix() for path in changes))
+            yield f"{lesson.name}: wrote {names}" if names else f"{lesson.name}: nothing has changed"
     for page in _pages_beside(root):
         write_whole(page, (root / page.name).read_bytes())
+
+
+def write_packs(lessons: Sequence[Lesson], folder: Path) -> Iterator[str]:
+    """Make the packs of `lessons` anew in `folder`, and nothing else; yields a line for each."""
+    with PackMakers(lessons, folder) as makers:
+        for lesson in lessons:
+            yield str(makers.wait(lesson))
+
+
+def _has_pack(lesson: Lesson, root: Path, made_from: str) -> bool:
+    """Whether the lesson's pack is the one that its exercises and the engine would make now."""
+    path = root / "source" / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}"
+    entry = pack_digests.read(root).get(lesson.name)
+    return path.exists() and not pack_digests.problems_of(pack_file.load(path), entry, made_from)
+
+
+def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
+    """Write the source notebook, executed where what it shows may have changed."""
+    wanted, found = {"built_from": source_digest(lesson), **_about(lesson)}, _made_from(path)
+    if again or found.get("built_from") != wanted["built_from"]:
+        yield f"{lesson.name}: executing its cells"
+        notebook = read_lesson(lesson)
+        _execute(notebook, path.parent)
+    elif found != wanted or _plain(path) != _plain_cells(read_lesson(lesson)):  # the engine adds something else to the text
+        yield f"{lesson.name}: renewing its text"
+        notebook = read_lesson(lesson)
+        _keep_outputs(notebook, nbformat.read(path, as_version=4))
+    else:
+        return
+    notebook.metadata["attn"] = wanted
+    _write(notebook, path)
+
+
+def _changed_files(lesson: Lesson, aside: Path, root: Path) -> dict[Path, Path | None]:
+    """The files of the course that a lesson made `aside` changes, each with the file to take its place (None: it goes)."""
+    changes: dict[Path, Path | None] = {}
+    for kind in ("source", "release"):
+        made, there = aside / kind / lesson.name, root / kind / lesson.name
+        for path in sorted(made.iterdir()):
+            old = there / path.name
+            if path.is_file() and not (old.exists() and filecmp.cmp(path, old, shallow=False)):
+                changes[old] = path
+        if kind == "release" and there.is_dir():
+            changes |= {old: None for old in there.iterdir() if not (made / old.name).exists()}
+    return changes
+
+
+def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
+    """Put each file in its place, or none of them: what is raised half-way, the old ones come back from the folder `saved`."""
+    shutil.rmtree(saved, ignore_errors=True)
+    saved.mkdir(parents=True)
+    olds = {target: saved / str(number) for number, target in enumerate(changes) if target.exists()}
+    for target, old in olds.items():
+        shutil.copy2(target, old)
+    try:
+        for target, fresh in changes.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if fresh is None:
+                target.unlink()
+            else:
+                fresh.replace(target)
+    except BaseException:
+        for target in changes:
+            if target in olds:
+                olds[target].replace(target)
+            else:
+                target.unlink(missing_ok=True)
+        raise
 
 
 def _pages_beside(root: Path) -> list[Path]:
@@ -75,9 +160,16 @@ def _pages_beside(root: Path) -> list[Path]:
     return [root / kind / name for kind in ("source", "release") for name in names]
 
 
-def check(lessons: Sequence[Lesson]) -> list[str]:
-    """What differs between the generated files and their sources, each line naming the file to edit instead."""
+def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
+    """What differs between the generated files and their sources, each line naming the file to edit instead.
+
+    `search` also makes each pack again and compares all of it, which takes as long as building it.
+    """
     root, problems = course_root(), []
+    for number in dict.fromkeys(lesson.number for lesson in lessons):
+        problems += shared_out([lesson for lesson in all_lessons() if lesson.number == number])
+    for lesson in lessons:
+        problems += [*broken_links(lesson, all_lessons()), *wrong_needs(lesson, all_lessons())]
     for page in _pages_beside(root):
         if not page.exists() or page.read_bytes() != (root / page.name).read_bytes():
             problems.append(f"{page.relative_to(root.parent)} differs from course/{page.name}: run `attn build`")
@@ -85,12 +177,13 @@ def check(lessons: Sequence[Lesson]) -> list[str]:
         fresh = Path(folder)
         for lesson in lessons:
             problems += _check_source(lesson, root, fresh)
+            problems += _check_pack(lesson, root, search=search)
         api = nbgrader_api(fresh, config=root / "nbgrader_config.py")
         for lesson in lessons:
             _generate(api, lesson.name)
             name = f"{lesson.name}/{lesson.name}.ipynb"
             made, found = fresh / "release" / name, root / "release" / name
-            if not found.exists() or _plain(made) != _plain(found):
+            if not found.exists() or _plain(made) != _plain(found) or _said(made) != _said(found):
                 problems.append(
                     f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
                 )
@@ -101,22 +194,55 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     problems = wide_lines(lesson)
     name = f"{lesson.name}/{lesson.name}.ipynb"
     wanted, found = read_lesson(lesson), root / "source" / name
-    edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
     if (
         not found.exists()
         or _plain(found) != _plain_cells(wanted)
         or _made_from(found).get("built_from") != source_digest(lesson)
+        or _said(found) != _about(lesson)
     ):
+        edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
         problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
-    elif _made_from(found).get("named_by") != naming_digest():
-        problems.append(f"course/source/{name}: its pack is of another version of the engine: run `attn build`")
-    made = lesson.pack(naming="pairs")
-    for kind in ("source", "release"):
-        path = root / kind / lesson.name / f"{lesson.slug}{pack.SUFFIX}"
-        differing = pack.differences(made, pack.load(path)) if path.exists() else ["missing"]
-        problems += [f"{path.relative_to(root.parent)}: {line}: {edit}" for line in differing]
-    shutil.copytree(root / "source" / lesson.name, fresh / "source" / lesson.name, dirs_exist_ok=True)
+    if found.parent.is_dir():
+        shutil.copytree(found.parent, fresh / "source" / lesson.name, dirs_exist_ok=True)
     return problems
+
+
+def _check_pack(lesson: Lesson, root: Path, *, search: bool) -> list[str]:
+    paths = [root / kind / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}" for kind in ("source", "release")]
+    if missing := [path for path in paths if not path.exists()]:
+        return [f"{path.relative_to(root.parent)} is missing: run `attn build`" for path in missing]
+    found = pack_file.load(paths[0])
+    wrong = pack_digests.problems_of(found, pack_digests.read(root).get(lesson.name), pack_digest(lesson))
+    wrong += _search_again(lesson, found) if search else []
+    problems = [f"{paths[0].relative_to(root.parent)}: {line}: run `attn build {lesson.name}`" for line in wrong]
+    if paths[0].read_bytes() != paths[1].read_bytes():
+        problems.append(f"{paths[1].relative_to(root.parent)} is not the pack of course/source: run `attn build {lesson.name}`")
+    return problems
+
+
+def _search_again(lesson: Lesson, found: pack_file.Pack) -> list[str]:
+    """Make the pack of the lesson anew, and say how the one that was found differs by more than rounding."""
+    with tempfile.TemporaryDirectory() as folder:
+        (path,) = write_packs([lesson], Path(folder))
+        made = pack_file.load(Path(path))
+    fewer = [
+        f"`{name}` recognises {found.near_counts.get(name, 0)} near programs, a new search finds {count}"
+        for name, count in made.near_counts.items()
+        if found.near_counts.get(name, 0) != count
+    ]
+    return fewer or pack_file.differences(made, found)
+
+
+def unstated(lesson: Lesson) -> list[str]:
+    """Name the exercises that do not say how long they take, where the course demands it: `--check` would refuse them later."""
+    if not style.enforced():
+        return []
+    return [
+        f"course/exercises/{lesson.exercises_slug}: `{exercise.id}`: expected minutes and difficulty, got none. "
+        "Add them where it is declared, for example `difficulty=2, minutes=8`."
+        for exercise in lesson.exercises()
+        if not exercise.stated and not exercise.choices
+    ]
 
 
 def wide_lines(lesson: Lesson) -> list[str]:
@@ -124,7 +250,9 @@ def wide_lines(lesson: Lesson) -> list[str]:
     problems = []
     for cell in read_lesson(lesson).cells:
         source = injected(cell) if cell.cell_type == "code" else ""
-        where = f"course/lessons/{lesson.name}.md" if source == cell.source else f"{references_folder().name}/{lesson.slug}.py"
+        where = f"course/lessons/{lesson.name}.md"
+        if source != cell.source:
+            where = f"{references_folder().name}/{origin_of(cell)}.py"
         for number, line in enumerate(source.splitlines(), start=1):
             if len(line) > LINE_LIMIT:
                 got = f"expected at most {LINE_LIMIT} characters, got {len(line)}: {line.strip()[:60]}…"
@@ -132,49 +260,26 @@ def wide_lines(lesson: Lesson) -> list[str]:
     return problems
 
 
-def write_pack(lesson: Lesson, folder: Path, *, search: bool = True) -> Path:
-    """The lesson's visible pack in `folder`, rewritten only where its content differs (rounding is not a difference).
-
-    `search` looks for what is near the right answers, which takes most of the time: not needed where neither the lesson nor
-    what searches has changed since the pack was made.
-    """
-    path = folder / f"{lesson.slug}{pack.SUFFIX}"
-    found = pack.load(path) if path.exists() else None
-    if found is not None and not search and not pack.differences(lesson.pack(naming="pairs"), found):
-        return path
-    made = lesson.pack()
-    if (
-        found is None
-        or pack.differences(made, found)
-        or any(found.exercises[n].near != e.near for n, e in made.exercises.items())
-    ):
-        pack.save(made, path)
-    return path
-
-
-def source_digest(lesson: Lesson) -> str:
-    """A hash of all that an executed lesson depends on: its text, its exercises, its answers and what it is given."""
-    digest = hashlib.sha256()
-    for path in files_of(lesson):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-@functools.cache
-def naming_digest() -> str:
-    """A hash of the engine's code that decides what a pack holds."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(judging.__file__).parent.rglob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _made_from(path: Path) -> dict[str, str]:
+def _made_from(path: Path) -> dict[str, Any]:
     """What the executed notebook at `path` was made from; nothing where there is none."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))["metadata"]["attn"])
     except (OSError, ValueError, KeyError):  # none, half a file, or of a version that did not write it
         return {}
+
+
+def _about(lesson: Lesson) -> dict[str, Any]:
+    """What a learner's machine is told of a lesson that states its `kind`, in the notebook's metadata: there, no text is read."""
+    about = lesson.about
+    if about.kind is None:
+        return {}
+    stated = {"kind": about.kind, "question": about.question, "needs": list(about.needs)}
+    return {**stated, "minutes": about.minutes or minutes(lesson)}
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """The part of a notebook's metadata that `_about` writes."""
+    return {name: value for name, value in _made_from(path).items() if name in ("kind", "question", "needs", "minutes")}
 
 
 def _keep_outputs(notebook: Any, executed: Any) -> None:
@@ -228,8 +333,11 @@ def _plain_cells(notebook: Any) -> list[Any]:
     return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
 
 
-def nbgrader_api(root: Path, *, config: Path | None = None) -> Any:
-    """An `NbGraderAPI` for the course at `root` with its settings, or those of `config`."""
+def nbgrader_api(root: Path, *, config: Path | None = None, gradebook: Path | None = None) -> Any:
+    """An `NbGraderAPI` for the course at `root` with its settings, or those of `config`.
+
+    With settings from elsewhere it has a gradebook of its own, unless it is to use the one that they name, or `gradebook`.
+    """
     config = config or root / "nbgrader_config.py"
     spare_grammars()
     # nbgrader starts `alembic` by its bare name, which an environment that was not activated does not have on PATH
@@ -244,7 +352,10 @@ def nbgrader_api(root: Path, *, config: Path | None = None) -> Any:
         )
     settings = PyFileConfigLoader(config.name, path=str(config.parent)).load_config()
     settings.CourseDirectory.root = str(root)
-    settings.CourseDirectory.pop("db_url", None) if str(root) != str(config.parent) else None
+    if gradebook is not None:
+        settings.CourseDirectory.setdefault("db_url", f"sqlite:///{gradebook}")
+    elif str(root) != str(config.parent):
+        settings.CourseDirectory.pop("db_url", None)
     return NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.course import CourseError, Lesson, did_you_mean
+from autograder.authoring.lesson_links import to_notebooks
 from autograder.authoring.workload import announce
 from autograder.judging.exercise import Exercise
 from autograder.notebooks.roles import CHECK, exercise_of, grade_id, is_figure
@@ -33,6 +34,8 @@ def read_lesson(lesson: Lesson) -> Any:
             raise CourseError(f"{where}: grade_id {identity!r} is used twice. Rename one of the cells.")
         seen.add(identity)
         cell.id = identity[:64]
+        if cell.cell_type == "markdown":
+            cell.source = to_notebooks(cell.source)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         if is_figure(cell):

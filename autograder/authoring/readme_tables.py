@@ -1,24 +1,40 @@
-"""The tables that the README and two documents of the course quote: generated from the sources, so they cannot drift."""
+"""The tables that the README and three documents of the course quote: generated from the sources, so they cannot drift."""
 
+import functools
 import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from autograder.authoring.course import CourseError, Lesson, course_root
+from autograder.authoring import author_reference
+from autograder.authoring.course import CourseError, Lesson, core_of, course_root
 from autograder.authoring.verify import Verdict, verify_lesson
 from autograder.authoring.workload import minutes
 
+_GRADER = "docs/grader.md"  # the page about the grader, which quotes the score too
+
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: lesson, checks, their points, named misconceptions."""
-    lines = ["| lesson | | checks | points by checks | mistakes it names |", "|---|---|---|---|---|"]
+    """A markdown table with a row for each chapter: its core notebook with its minutes, and its workshops; then the sums."""
+    chapters: dict[int, list[Lesson]] = {}
     for lesson in lessons:
-        checks, points, mistakes = _counts(lesson)
-        link = f"[{lesson.title}](course/release/{lesson.name}/{lesson.name}.ipynb)"
-        lines.append(f"| {lesson.number:02d} | {link} | {checks} | {points:g} | {mistakes} |")
-    return "\n".join(lines)
+        chapters.setdefault(lesson.number, []).append(lesson)
+    lines = ["| core path | minutes | workshops |", "|---|---|---|"]
+    for number, notebooks in chapters.items():
+        core = [lesson for lesson in notebooks if not lesson.workshop]
+        links = (
+            f"{number:02d} {', '.join(map(_link, core))}",
+            ", ".join(_link(lesson) for lesson in notebooks if lesson.workshop),
+        )
+        lines.append(f"| {links[0]} | {sum(map(minutes, core))} | {links[1]} |")
+    hours = [round(sum(minutes(lesson) for lesson in lessons if bool(lesson.workshop) == kind) / 60) for kind in (False, True)]
+    return "\n".join([*lines, f"| **{hours[0]} hours** | | {f'**{hours[1]} hours**' if hours[1] else ''} |"])
+
+
+def _link(lesson: Lesson) -> str:
+    """The lesson's title, which leads from the README to the notebook as a learner gets it."""
+    return f"[{lesson.title}](course/release/{lesson.name}/{lesson.name}.ipynb)"
 
 
 def syllabus_table(lessons: Sequence[Lesson]) -> str:
@@ -29,7 +45,7 @@ def syllabus_table(lessons: Sequence[Lesson]) -> str:
     ]
     for lesson in lessons:
         checks, points, mistakes = _counts(lesson)
-        link = f"[{lesson.number:02d} {lesson.title}](release/{lesson.name}/{lesson.name}.ipynb)"
+        link = f"[{lesson.label} {lesson.title}](release/{lesson.name}/{lesson.name}.ipynb){_remarks(lesson)}"
         solved = f"[answers](source/{lesson.name}/{lesson.name}.ipynb)"
         goals = "; ".join(objectives(lesson))
         lines.append(f"| {link} | {goals} | {checks} | {points:g} | {mistakes} | {minutes(lesson)} | {solved} |")
@@ -43,14 +59,31 @@ def _counts(lesson: Lesson) -> tuple[int, float, int]:
 
 
 def term_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: week, assignment, points by the grader and by hand, minutes."""
+    """A markdown table: week, assignment, points by the grader and by hand, minutes.
+
+    A chapter is a week. Its workshops stand below its core notebook, and the last row but one sums up the core path alone.
+    """
     lines = ["| week | assignment | points, graded | points, by hand | minutes |", "|---|---|---|---|---|"]
-    sums = [0.0, 0.0, 0]
-    for week, lesson in enumerate(lessons, start=1):
+    core, every = [0.0, 0.0, 0], [0.0, 0.0, 0]
+    weeks = {number: week for week, number in enumerate(dict.fromkeys(lesson.number for lesson in lessons), start=1)}
+    for lesson in lessons:
         row = (sum(exercise.points for exercise in lesson.exercises()), hand_points(lesson), minutes(lesson))
-        sums = [total + value for total, value in zip(sums, row, strict=True)]
-        lines.append(f"| {week} | `{lesson.name}` | {row[0]:g} | {row[1]:g} | {row[2]} |")
-    return "\n".join([*lines, f"| | | {sums[0]:g} | {sums[1]:g} | {sums[2]} |"])
+        every = [total + value for total, value in zip(every, row, strict=True)]
+        if not lesson.workshop:
+            core = [total + value for total, value in zip(core, row, strict=True)]
+        week = "" if lesson.workshop and core_of(lesson.number) in lessons else weeks[lesson.number]
+        lines.append(f"| {week} | `{lesson.name}`{_remarks(lesson)} | {row[0]:g} | {row[1]:g} | {row[2]} |")
+    if any(lesson.workshop for lesson in lessons):
+        lines.append(f"| | core path | {core[0]:g} | {core[1]:g} | {core[2]} |")
+        return "\n".join([*lines, f"| | with all workshops | {every[0]:g} | {every[1]:g} | {every[2]} |"])
+    return "\n".join([*lines, f"| | | {every[0]:g} | {every[1]:g} | {every[2]} |"])
+
+
+def _remarks(lesson: Lesson) -> str:
+    """What a table adds to a lesson's name: that it is a workshop, and what it needs; nothing for most core notebooks."""
+    needs = f"needs {', '.join(lesson.about.needs)}" if lesson.about.needs else ""
+    said = ", ".join(filter(None, ["workshop" if lesson.workshop else "", needs]))
+    return f" ({said})" if said else ""
 
 
 def hand_points(lesson: Lesson) -> float:
@@ -61,7 +94,9 @@ def hand_points(lesson: Lesson) -> float:
 
 
 def objectives(lesson: Lesson) -> list[str]:
-    """What the lesson says one will learn: the list or sentence after "**You will learn**". Raises CourseError if none."""
+    """The question that the lesson answers, or the list or sentence after "**You will learn**". Raises CourseError if neither."""
+    if lesson.about.question:
+        return [lesson.about.question.replace("|", "\\|")]
     text = lesson.path.read_text(encoding="utf-8")
     match = re.search(r"^\*\*You will learn\*\*:?(.*?)\n\s*\n(?=[^-*\s]|\*\*|```)", text, re.DOTALL | re.MULTILINE)
     if match is None:
@@ -111,12 +146,16 @@ def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
     """
     root = course_root()
     front: dict[str, Callable[[], str]] = {"lessons": lambda: lesson_table(lessons)}
+    grader: dict[str, Callable[[], str]] = {}
     if write:
-        front["score"] = lambda: score_line([verdict for lesson in lessons for verdict in verify_lesson(lesson)])
+        measured = functools.cache(lambda: score_line([verdict for lesson in lessons for verdict in verify_lesson(lesson)]))
+        front["score"] = grader["score"] = measured
     documents: dict[Path, dict[str, Callable[[], str]]] = {
         root.parent / "README.md": front,
         root / "README.md": {"syllabus": lambda: syllabus_table(lessons), "glossary": glossary},
-        root / "INSTRUCTORS.md": {"term": lambda: term_table(lessons)},
+        root.parent / _GRADER: grader,
+        root.parent / "docs" / "teaching" / "term.md": {"term": lambda: term_table(lessons)},
+        root.parent / "docs" / "authors.md": {"reference": author_reference.reference},
     }
     stale = []
     for path, parts in documents.items():
@@ -132,7 +171,8 @@ def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
 
 
 def has_score(verdicts: Sequence[Verdict]) -> bool:
-    """Whether the README quotes the mutation score of `verdicts`; a course without a README, or without one there, is fine."""
-    path = course_root().parent / "README.md"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return "<!-- score:" not in text or score_line(verdicts) in text
+    """Whether the README and the page about the grader quote the mutation score of `verdicts`; either may be missing, or have
+    no place for it."""
+    paths = [course_root().parent / name for name in ("README.md", _GRADER)]
+    texts = [path.read_text(encoding="utf-8") for path in paths if path.exists()]
+    return all(score_line(verdicts) in text for text in texts if "<!-- score:" in text)

@@ -2,14 +2,23 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import CourseError, Lesson, course_root, given_folders, references_folder, settings
+from autograder.authoring.course import (
+    PACKAGE,
+    CourseError,
+    Lesson,
+    course_root,
+    given_folders,
+    references_folder,
+    settings,
+)
 from autograder.notebooks.roles import is_answer
 
 _IMPORT = re.compile(r"^from (\w+)\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
+_NAMED = re.compile(r"[a-zA-Z_][\w.]*:[a-zA-Z_]\w*")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
@@ -39,43 +48,82 @@ def injected(cell: Any) -> str:
     return "\n\n\n".join(solution_source(match[2], name) for name in re.split(r"\s*,\s*", match[3]))
 
 
+def origin_of(cell: Any) -> str:
+    """The module of references from which an answer cell imports; "" where it imports none."""
+    match = _IMPORT.match(cell.source.strip())
+    return match[2] if match else ""
+
+
 def files_of(lesson: Lesson) -> list[Path]:
     """All that an executed lesson depends on: its text, its exercises, and what it imports of the references and of what
     lessons are given, with what that imports in turn. Data that lies beside a module under its name belongs to it."""
     import jupytext
 
-    references = references_folder()
-    packages = {path.stem: path for folder in given_folders() for path in folder.iterdir()} | {references.name: references}
     code = [cell.source for cell in jupytext.read(lesson.path).cells if cell.cell_type == "code"]
-    left = [name for source in code for name in _imports(source)] + [f"{references.name}.{lesson.slug}"]
-    asked, found = set[str](), dict[Path, None]()
-    while left:
-        name = left.pop()
-        for path, module in _modules(name, packages) if name not in asked else ():
-            source = path.read_text(encoding="utf-8")
-            inside = module if path.stem == "__init__" else module.rpartition(".")[0]
-            left += _imports(source, inside, lazy=name.removeprefix(f"{module}."))
-            left += _imports(source, inside) if path not in found else []
-            found |= dict.fromkeys(each for each in path.parent.glob(f"{path.stem}.*") if each.is_file())
-        asked.add(name)
-    exercises = course_root() / "exercises"
-    declared = [exercises / f"{lesson.slug}.py", *(exercises / lesson.slug).rglob("*.py")]
+    asked = [name for source in code for name in imported_names(source)]
+    asked += [f"{references_folder().name}.{slug}" for slug in {lesson.slug, lesson.exercises_slug}]
+    found = files_behind(asked, _packages())
+    exercises, slug = course_root() / "exercises", lesson.exercises_slug
+    declared = [exercises / f"{slug}.py", *(exercises / slug).rglob("*.py")]
     return [lesson.path, *sorted(found), *sorted(path for path in declared if path.exists())]
 
 
-def _modules(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str]]:
+def pack_files_of(lesson: Lesson) -> list[Path]:
+    """List the files that a lesson's pack depends on: its exercises and what they import of the course, directly or not.
+
+    A function that `behaviour="package.module:function"` names counts as imported.
+    """
+    packages = {**_packages(), PACKAGE: course_root()}
+    asked, found = [f"{PACKAGE}.exercises.{lesson.exercises_slug}"], dict[Path, None]()
+    while asked:
+        fresh = [path for path in files_behind(asked, packages) if path not in found]
+        found |= dict.fromkeys(fresh)
+        sources = [path.read_text(encoding="utf-8") for path in fresh if path.suffix == ".py"]
+        asked = [name for source in sources for name in _named_functions(source)]
+    return sorted(found)
+
+
+def _named_functions(source: str) -> list[str]:
+    """The modules of the functions that strings in `source` name as "package.module:function"."""
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    return [text.partition(":")[0] for text in texts if isinstance(text, str) and _NAMED.fullmatch(text)]
+
+
+def _packages() -> dict[str, Path]:
+    """The packages of the course by their names: what lessons are given, and the references."""
+    references = references_folder()
+    return {path.stem: path for folder in given_folders() for path in folder.iterdir()} | {references.name: references}
+
+
+def files_behind(names: Sequence[str], packages: dict[str, Path]) -> list[Path]:
+    """The files in `packages` that importing `names` runs, with what they import in turn and the data beside them."""
+    left, asked, found = [*names], set[str](), dict[Path, None]()
+    while left:
+        name = left.pop()
+        for path, module in modules_of(name, packages) if name not in asked else ():
+            source = path.read_text(encoding="utf-8")
+            inside = module if path.stem == "__init__" else module.rpartition(".")[0]
+            left += imported_names(source, inside, lazy=name.removeprefix(f"{module}."))
+            left += imported_names(source, inside) if path not in found else []
+            found |= dict.fromkeys(each for each in path.parent.glob(f"{path.stem}.*") if each.is_file())
+        asked.add(name)
+    return list(found)
+
+
+def modules_of(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str]]:
     """The files that `import name` runs, each with the name of its module; `name` may go on into the last one."""
     module, *parts = name.split(".")
     place = packages.get(module)
     while place is not None:
         path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-        if not path.exists():
+        if path.exists():
+            yield path, module
+        elif not place.is_dir():
             return
-        yield path, module
         place, module = (place / parts[0], f"{module}.{parts.pop(0)}") if parts and place.is_dir() else (None, "")
 
 
-def _imports(source: str, package: str = "", *, lazy: str = "") -> list[str]:
+def imported_names(source: str, package: str = "", *, lazy: str = "") -> list[str]:
     """The dotted names that `source` (a cell, or a module in `package`) imports; none where it is no plain Python.
 
     With `lazy` that name alone, as a package's own `__getattr__` would import it: it tells type checkers from where.

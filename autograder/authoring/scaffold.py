@@ -7,6 +7,7 @@ from string import Template
 
 from autograder.authoring.course import FILE, PACKAGE, CourseError, course_root, lessons, references_folder
 from autograder.authoring.settings import example
+from autograder.notebooks import lesson_names
 
 _LESSON = Template("""---
 jupytext:
@@ -132,7 +133,7 @@ def _written(files: Mapping[Path, str]) -> list[Path]:
 
 
 def _lesson_files(root: Path, references: Path, name: str) -> dict[Path, str]:
-    number, slug = name[:2], name[3:]
+    number, slug = lesson_names.label_of(name), lesson_names.slug_of(name)
     words = {"number": number, "slug": slug, "title": slug.replace("_", " ").capitalize(), "references": references.name}
     files = {
         root / "lessons" / f"{name}.md": _LESSON,
@@ -144,12 +145,14 @@ def _lesson_files(root: Path, references: Path, name: str) -> dict[Path, str]:
 
 
 def new_lesson(name: str) -> list[Path]:
-    """Write the files of lesson `name` (`NN_slug`). Raises CourseError, writing nothing, where a name or file is taken."""
-    match = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", name)
-    if match is None:
-        raise CourseError(f"expected a name like 12_linear_attention, got {name!r}.")
-    number, slug = match[1], match[2]
-    if taken := [lesson.name for lesson in lessons() if lesson.slug == slug or lesson.number == int(number)]:
+    """Write the files of lesson `name`: `NN_slug`, or `NNx_slug` for a workshop.
+
+    Raises CourseError, writing nothing, where a name or file is taken.
+    """
+    parts = lesson_names.parse(name)
+    if parts is None:
+        raise CourseError(f"expected a name like 12_linear_attention or 12b_delta_rule, got {name!r}.")
+    if taken := [lesson.name for lesson in lessons() if lesson.slug == parts.slug or lesson.label == parts.label]:
         raise CourseError(f"expected a free number and slug, but {taken[0]!r} has one of them. Choose another.")
     files = _lesson_files(course_root(), references_folder(), name)
     if there := [path for path in files if path.exists()]:

@@ -53,6 +53,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         ),
     ] = ""
     demo: Annotated[str, Meta(description="the lesson of `attn demo`'s class; the first with exercises if empty")] = ""
+    capstone: Annotated[
+        str,
+        Meta(
+            description="the module of a given package that scores what `attn capstone` is handed (see "
+            "autograder/workspace/capstone.py); none if empty",
+            pattern=r"^([A-Za-z_][\w.]*)?$",
+        ),
+    ] = ""
     contact: Annotated[
         str,
         Meta(
@@ -72,6 +80,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         ),
     ] = True
     style: Annotated[Style, Meta(description="what `attn style` looks for")] = Style()
+    points: Annotated[
+        dict[str, Annotated[float, Meta(gt=0)]],
+        Meta(description='points of exercises where yours differ from the lesson\'s: "03.exercise" = 3'),
+    ] = {}
+    keeps: Annotated[
+        dict[str, Annotated[float, Meta(ge=0, le=1)]],
+        Meta(
+            description='share of the points that a wrong answer keeps: "03.exercise.mistake" = 0.5, "03.exercise[0]" = 0.5 for '
+            "a right output, as_list = 0.75 for a slip in every exercise"
+        ),
+    ] = {}
 
 
 def read(path: Path) -> Settings:
@@ -121,7 +140,7 @@ def example(title: str, **values: str) -> str:
     known = described()
     lines = ["# What this course is. `attn` reads it; a setting that is commented out has its default.", ""]
     for field in msgspec.structs.fields(Settings):
-        if field.name == "style":
+        if field.name in ("style", "points", "keeps"):
             continue
         given = {"title": f'"{title}"', **values}.get(field.name)
         lines.append(f"# {known[field.name]}")
@@ -129,6 +148,8 @@ def example(title: str, **values: str) -> str:
     lines += ["", "[style]"]
     for field in msgspec.structs.fields(Style):
         lines += [f"# {known[f'style.{field.name}']}", f"# {field.name} = {_toml(field.default)}"]
+    for table in ("points", "keeps"):
+        lines += ["", f"# {known[table]}", f"[{table}]"]
     return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,8 @@ The rules, and what satisfies them:
 - *sentence*: at most 40 words, a formula counting as one.
 - *claim*: a block quotation (`> …`) of twelve words or more, and a quotation of eight in “…” or "…", has a link in its paragraph.
 - *symbol*: a letter in a formula stands in the glossary, or in `<!-- local symbols: z, u -->` where one lesson alone uses it.
+- *prose* and *limit*, in a lesson whose front matter states its `kind`: sentences, colons and brackets as in well-edited texts
+  (see `prose`); words, minutes, exercises and the box `Common claim, tested` (see `limits`).
 """
 
 import re
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.authoring import limits
 from autograder.authoring.course import Lesson, course_root, settings
 from autograder.authoring.workload import HEADING
 
@@ -68,6 +71,7 @@ def findings(lesson: Lesson) -> list[Finding]:
     for part in parts:
         if part.kind == "text":
             found += [*_sentences(lesson, part), *_claims(lesson, part)]
+    found += [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in limits.misses(lesson)]
     return sorted(found, key=lambda one: (one.line, one.rule))
 
 
@@ -138,14 +142,14 @@ def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
                 heading, below = (_line(part, match.start()) if own else 0), ""
                 if own:
                     count += 1
-                    if (int(own[1]), int(own[2])) != (lesson.number, count):
-                        wanted = f"{lesson.number:02d}.{count}"
+                    if (own[1], int(own[2])) != (lesson.label, count):
+                        wanted = f"{lesson.label}.{count}"
                         yield Finding(lesson.path, heading, "exercise", f"expected number {wanted}, got {own[1]}.{own[2]}")
         exercise = declared.get(part.answer)
         if not part.answer or (exercise is not None and exercise.choices):
             continue
         if not heading:
-            says = f"`{part.answer}` stands below no heading `### Exercise {lesson.number:02d}.k: Title`"
+            says = f"`{part.answer}` stands below no heading `### Exercise {lesson.label}.k: Title`"
             yield Finding(lesson.path, part.line, "exercise", says)
         if exercise is None:
             continue

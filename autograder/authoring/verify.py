@@ -13,15 +13,17 @@ import numpy as np
 
 from autograder.authoring.course import Lesson
 from autograder.diagnosis.attempt import judged
-from autograder.judging import pack
+from autograder.diagnosis.finding import Diagnosis
+from autograder.diagnosis.phrase import say
 from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Exercise, Instead, Misconception
 from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
-from autograder.judging.records import CaseRecord, Diagnosis, ExerciseRecord, Result
+from autograder.judging.records import CaseRecord, ExerciseRecord, Result
 from autograder.judging.values import EncodedValue
+from autograder.packs import make_pack
 
-HIDDEN_LIKE_SEEDS = (pack.VISIBLE_SEED, 20_240_229, 7)
+HIDDEN_LIKE_SEEDS = (make_pack.VISIBLE_SEED, 20_240_229, 7)
 MARGIN = 100.0
 LIGHT, MANY, FEWER = 1.0, 100, 30  # a lesson whose inputs are drawn and answered in so many seconds is asked with more seeds
 
@@ -69,7 +71,7 @@ def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = H
     for seed in seeds:
         where = f"seed {seed}"
         try:
-            record = pack.make_record(lesson, exercise, seed, naming="listed")
+            record = make_pack.make_record(lesson, exercise, seed, naming="listed")
         except ValueError as error:
             verdict.problems.append(f"{where}: {error}")
             caught, full = dict.fromkeys(caught, False), dict.fromkeys(full, False)
@@ -126,7 +128,7 @@ def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:
 
 
 def _verify_choice(lesson: str, exercise: Exercise) -> Verdict:
-    record = pack.make_record(lesson, exercise, pack.VISIBLE_SEED)
+    record = make_pack.make_record(lesson, exercise, make_pack.VISIBLE_SEED)
     verdict = Verdict(lesson, exercise.id, 0, 0, 0, 0, blank_zero=judge_choice(record, None).score == 0)
     if not all(judge_choice(record, choice).passed for choice in exercise.choices):
         verdict.problems.append("a valid choice does not get full marks")
@@ -173,4 +175,4 @@ def _why(result: Result) -> str:
     shown = result.worst
     if shown is None or shown[1].mismatch is None:
         return "no failing case"
-    return f"case {shown[1].name!r}: {shown[1].mismatch.message}"
+    return f"case {shown[1].name!r}: {say(shown[1].mismatch.what)}"

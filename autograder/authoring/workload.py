@@ -14,9 +14,8 @@ WORDS_A_MINUTE = 140  # a text on mathematics, read to be understood
 LINES_A_MINUTE = 8  # of code that is given and has to be read
 FIGURE_MINUTES = 0.75  # to look at what a folded cell draws
 WRITTEN_MINUTES = 6
-# A released lesson is also read where the course's answers are not: from its wheel, in Colab.
-COMPARE = "once you have written, compare (our answers come with the course's repository):"
-HEADING = re.compile(r"^### Exercise (\d\d)\.(\d+): +(\S.*)$", re.MULTILINE)
+COMPARE = "when you have written your answer, compare it with ours:"
+HEADING = re.compile(r"^### Exercise (\d\d[a-z]?)\.(\d+): +(\S.*)$", re.MULTILINE)
 STOP = "**A good place to stop.**"  # a paragraph that begins so ends a sitting; the lesson's first stands alone
 _STOP = re.compile(rf"^(?={re.escape(STOP)})", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
@@ -55,7 +54,7 @@ def _line(answers: Sequence[Any], exercises: Mapping[str, Exercise]) -> str:
         f"about {_written_minutes(c):g} minutes · in words" for c in answers if grade_id(c) not in exercises and is_grade(c)
     ]
     asked = [_points(points)] if declared or not written else []
-    asked += [f"{_points(sum(written))} given by a person"] if written else []  # no check counts them
+    asked += [f"{_points(sum(written))} marked by hand"] if written else []  # no check counts them
     line = f"*{' and '.join(asked)} · {'; '.join(dict.fromkeys(parts))}*"
     ours = [f'`solution("{grade_id(cell)}")`' for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     return f"{line} · *{COMPARE}* {', '.join(ours)}" if ours else line

@@ -31,6 +31,9 @@ pre { padding: .7rem .9rem; overflow-x: auto; } pre code { padding: 0; }
 table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
 math[display=block] { margin: 1rem 0; overflow-x: auto; } .prompt, .jp-InputPrompt, .jp-OutputPrompt { display: none; }
 details.solution { border: 1px solid var(--line); border-radius: 4px; padding: .4rem .6rem; margin: .6rem 0; }
+dl.brief { border: 1px solid var(--line); border-radius: 6px; padding: .6rem .9rem; } .brief dt { font-weight: 600; }
+.brief dd { margin: 0 0 .5rem; }
+details.lesson { color: var(--faint); border-left: 3px solid var(--line); padding-left: .7rem; margin: .8rem 0; }
 summary { cursor: pointer; } h1, h2, h3 { line-height: 1.25; margin-top: 2.2rem; }
 """
 # of a page with a student's work on it: nothing may run, load or send

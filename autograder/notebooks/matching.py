@@ -49,7 +49,7 @@ def restore(released: Any, submitted: Sequence[Any]) -> Restored:
     lost = bool(read) and not any(cell.grade_id in known.cells for cell in submitted)
     read = _written(known, list(_code(known, read, notes, lost)), notes)
     if lost and not any(cell.cell_id in known.cells for cell in submitted):
-        notes.insert(0, "the notebook lost the marks of its cells on the way: answers were found by the names they define")
+        notes.insert(0, "the notebook lost its cells' metadata on the way, so answers were found by the names they define")
     return Restored([_renamed(known, each) for each in read if not each.given], list(dict.fromkeys(notes)))
 
 

@@ -14,7 +14,10 @@ from typing import Any
 MAX_PICTURES = 6  # of a cell
 MAX_ENCODED = 12 << 20  # characters of base64
 MAX_PIXELS = 40_000_000
-SIDE = 1600  # pixels of the longer side that are kept
+SIDES = (1600, 1200, 900, 640)  # pixels of the longer side that are kept: the first at which a picture is small enough
+MAX_COLOURS = 1 << 16  # of a picture that may keep them all
+MAX_SHOWN = 1 << 20  # characters of base64 of a picture as it is shown
+MAX_SHOWN_TOGETHER = 8 << 20  # of all pictures of a submission
 KINDS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _INLINE = re.compile(r"data:(image/(?:png|jpe?g|gif|webp));base64,([A-Za-z0-9+/=\s%]{40,})")
 _MARKS = re.compile(
@@ -50,7 +53,10 @@ def unmarked(text: str, most: int) -> str:
 
 
 def drawn_again(encoded: str) -> str | None:
-    """The picture in `encoded` (base64) as the base64 of a PNG of at most `SIDE` pixels a side; None where it is none."""
+    """The picture in `encoded` (base64) as the base64 of a PNG of at most `MAX_SHOWN` characters; None where it is none.
+
+    A large photograph keeps 256 colours, and a smaller side where that does not suffice.
+    """
     try:
         from PIL import Image
     except ImportError:  # Matplotlib brings it; without it pictures are not shown
@@ -64,10 +70,15 @@ def drawn_again(encoded: str) -> str | None:
             drawn = picture.convert("RGB")
     except (ValueError, OSError, SyntaxError, binascii.Error, Image.DecompressionBombError):
         return None
-    drawn.thumbnail((SIDE, SIDE))
-    file = io.BytesIO()
-    drawn.save(file, "PNG", optimize=False)
-    return base64.b64encode(file.getvalue()).decode("ascii")
+    for side in SIDES:
+        drawn.thumbnail((side, side))
+        exact = [drawn] if drawn.getcolors(MAX_COLOURS) else []  # of a photograph all its colours would never be small enough
+        for made in (*exact, drawn.quantize(256, method=Image.Quantize.FASTOCTREE)):
+            file = io.BytesIO()
+            made.save(file, "PNG", optimize=False)
+            if len(shown_again := base64.b64encode(file.getvalue()).decode("ascii")) <= MAX_SHOWN:
+                return shown_again
+    return None
 
 
 def shown(source: str, number: int) -> str:

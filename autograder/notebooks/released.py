@@ -9,7 +9,8 @@ from autograder.notebooks.scopes import Statement, statements, texts_of
 
 _STUB = re.compile(
     r"\n[ \t]*# YOUR CODE HERE\n[ \t]*raise NotImplementedError\([^\n]*\)\Z|\AYOUR ANSWER HERE\Z"
-    r"|\A✎ \*Your answer: double-click here, and write in place of this line\.\*\Z"
+    r"|\A✎ \*Your answer: click this cell, press Enter, write in place of this line, then press Shift\+Enter\.\*\Z"
+    r"|\A✎ \*Your answer: double-click here, and write in place of this line\.\*\Z"  # releases up to 0.2.0
 )
 _APART = re.compile(r"\"\"\"(?:.|\n)*?\"\"\"|\'\'\'(?:.|\n)*?\'\'\'|#[^\n]*")  # docstrings and comments
 _RETURNS = re.compile(r"\b(?:return|yield|lambda)\b")

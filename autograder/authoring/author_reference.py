@@ -1,0 +1,84 @@
+"""The reference for authors in `docs/authors.md`: what a course imports from `autograder`, by signature and docstring."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import autograder
+
+GROUPS = {
+    "Exercises and their cases": ("Exercise", "Case", "Draw", "Tolerance", "Property", "Variant"),
+    "Mistakes": ("Misconception", "Instead", "Of", "Made", "Before", "After"),
+    "Exercises that ask for a class": ("Script", "Call", "Code"),
+    "What a cell calls": ("check", "hint", "solution", "status", "bring", "Score"),
+}
+_MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])")
+
+
+def reference() -> str:
+    """Markdown for every public name, in groups."""
+    lines: list[str] = []
+    for title, names in GROUPS.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            lines += _entry(name, getattr(autograder, name))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _entry(name: str, thing: Any) -> Iterator[str]:
+    yield f"### {name}"
+    yield ""
+    yield "```python"
+    yield from _call(name, thing)
+    yield "```"
+    yield ""
+    yield from _text(thing)
+    for method, function in _methods(thing):
+        shown = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
+        yield f"- `{method}({', '.join(_parameter(each) for each in shown)})`. {_first_line(function)}"
+    yield ""
+
+
+def _call(name: str, thing: Any) -> Iterator[str]:
+    shown = [_parameter(each) for each in inspect.signature(thing).parameters.values()]
+    line = f"{name}({', '.join(shown)})"
+    if len(line) <= 88:
+        yield line
+        return
+    yield f"{name}("
+    yield from (f"    {each}," for each in shown)
+    yield ")"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    """Name, type and default, without the modules of types."""
+    text = _MODULE.sub("", str(parameter))
+    return text.replace("<factory>", "...")
+
+
+def _text(thing: Any) -> Iterator[str]:
+    """The docstring as Markdown: examples in code fences."""
+    example = False
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        starts = line.startswith(">>>")
+        if starts and not example:
+            yield "```python"
+        elif example and not line.strip():
+            yield "```"
+        example = starts or (example and bool(line.strip()))
+        yield line
+    if example:
+        yield "```"
+    yield ""
+
+
+def _methods(thing: Any) -> Iterator[tuple[str, Any]]:
+    """The public methods of a class of inputs: what a case's `make` calls."""
+    if thing is autograder.Draw:
+        yield from (pair for pair in vars(thing).items() if not pair[0].startswith("_") and inspect.isfunction(pair[1]))
+
+
+def _first_line(function: Any) -> str:
+    text = re.split(r"\n\s*\n|>>>", inspect.getdoc(function) or "")[0]
+    return re.sub(r"\s+", " ", text).strip()

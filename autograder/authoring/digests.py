@@ -1,0 +1,105 @@
+"""Hashes that say from what a notebook and a pack were made: `attn build` makes again only what has another hash.
+
+In: a lesson. Out: a hash of all that its executed notebook depends on, and a hash of all that its pack depends on. The text of a
+lesson is in the first alone. Comments, docstrings and blank lines of the code are in the first alone, too.
+"""
+
+import ast
+import functools
+import hashlib
+import io
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import autograder
+from autograder.authoring.course import Lesson, course_root, settings
+from autograder.authoring.reference_source import files_of, imported_names, modules_of, pack_files_of
+
+PACK_MAKER = "autograder.packs.make_pack"  # what it imports of the engine decides what a pack holds
+MAKES_PACKS = ("autograder.packs", "autograder.mutants", "autograder.judging")
+
+
+def source_digest(lesson: Lesson) -> str:
+    """Hash all that an executed lesson depends on: its text, its exercises, its answers and what it is given."""
+    digest = hashlib.sha256()
+    for path in files_of(lesson):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def pack_digest(lesson: Lesson) -> str:
+    """Hash all that a lesson's pack depends on: its title, its exercises, what they import, and the engine that makes packs."""
+    chosen = lesson.checked if lesson.shares_exercises else []  # of the exercises that several notebooks share
+    digest = hashlib.sha256(f"{engine_digest()}\0{lesson.title}\0{chosen}\0{settings().mend}".encode())
+    root = course_root().parent
+    for path in pack_files_of(lesson):
+        digest.update(b"\0".join([b"", path.relative_to(root).as_posix().encode(), content_of(path)]))
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def engine_digest() -> str:
+    """Hash the engine's code that takes part in making packs."""
+    digest = hashlib.sha256()
+    for path in engine_files():
+        digest.update(b"\0".join([b"", path.name.encode(), content_of(path)]))
+    return digest.hexdigest()[:16]
+
+
+def engine_files() -> list[Path]:
+    """List the modules of the engine's lowest folders that `packs.make_pack` imports, directly or through one another."""
+    packages = {"autograder": Path(autograder.__file__).parent}
+    left, found = [PACK_MAKER], dict[Path, None]()
+    while left:
+        for path, module in modules_of(left.pop(), packages):
+            if path not in found and module.startswith(MAKES_PACKS):
+                found[path] = None
+                package = module if path.stem == "__init__" else module.rpartition(".")[0]
+                left += imported_names(path.read_text(encoding="utf-8"), package)
+    return sorted(found)
+
+
+def content_of(path: Path) -> bytes:
+    """Read what a file does: of Python code no comments, docstrings and blank lines; of any other file everything."""
+    if path.suffix != ".py":
+        return path.read_bytes()
+    return bare_code(path.read_text(encoding="utf-8")).encode()
+
+
+def bare_code(source: str) -> str:
+    """Take comments, docstrings and blank lines out of Python code. The result is the same on every version of Python.
+
+    >>> print(bare_code('def f(x):  # says why\\n    "Doc."\\n\\n    return x\\n'))
+    def f(x):
+        return x
+    """
+    lines = source.splitlines()
+    for (first, begin), (last, end) in sorted(_silent_spans(source), reverse=True):
+        kept = lines[first - 1][:begin] + lines[last - 1][end:]
+        lines[first - 1 : last] = [kept]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+Span = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _silent_spans(source: str) -> Iterator[Span]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start, token.end
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and len(node.body) > 1:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                last = first.end_lineno or first.lineno
+                yield (
+                    (first.lineno, _characters(lines[first.lineno - 1], first.col_offset)),
+                    (last, _characters(lines[last - 1], first.end_col_offset or 0)),
+                )
+
+
+def _characters(line: str, count: int) -> int:
+    """Convert an offset in bytes, as `ast` counts, to one in characters, as `tokenize` does."""
+    return len(line.encode()[:count].decode())

@@ -1,0 +1,74 @@
+"""What a course says on the landing page of its site, in `front_door.py` of the course folder.
+
+The page has one exercise that runs right there. It is declared like any other, and its pack is made when the site is built.
+"""
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import PACKAGE, CourseError, adopt, course_root
+from autograder.judging.exercise import Exercise
+from autograder.packs import make_pack, pack_file
+
+MODULE = "front_door"
+
+
+@dataclass(frozen=True)
+class FrontDoor:
+    """The words, the figure and the exercise of a landing page.
+
+    `figure` returns what a notebook would show as HTML, and `card` a PNG for links on other sites. `start` is the code in the
+    editor when the page opens, and `setup` runs before each answer.
+    """
+
+    promise: str
+    lead: str
+    figure: Callable[[], Any]
+    caption: str
+    card: Callable[[], bytes]
+    exercise: Exercise
+    task: str
+    setup: str
+    start: str
+
+    def figure_html(self) -> str:
+        """The figure as HTML."""
+        return str(self.figure()._repr_mimebundle_()["text/html"])
+
+    def write_lesson(self, folder: Path) -> None:
+        """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack."""
+        solution = {"grade_id": self.exercise.id, "solution": True, "grade": False, "locked": False, "schema_version": 3}
+        cells = [_cell("setup", self.setup, {}), _cell(self.exercise.id, self.start, {"nbgrader": solution})]
+        notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{MODULE}.ipynb").write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
+        try:
+            made = make_pack.make(MODULE, self.exercise.title, [self.exercise], naming="near")
+        except ValueError as error:
+            raise CourseError(str(error)) from None
+        pack_file.save(made, folder / f"{MODULE}{pack_file.SUFFIX}")
+
+
+def _cell(name: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    lines = source.splitlines(keepends=True)
+    return {"cell_type": "code", "id": name, "metadata": metadata, "source": lines, "outputs": [], "execution_count": None}
+
+
+def find() -> FrontDoor | None:
+    """The course's landing page; None where it declares none, as in a wheel, which holds no answers."""
+    root = course_root()
+    if not (root / f"{MODULE}.py").is_file():
+        return None
+    adopt(root)
+    module = importlib.import_module(f"{PACKAGE}.{MODULE}")
+    try:
+        found = module.FRONT_DOOR
+    except AttributeError:
+        raise CourseError(f"{root / MODULE}.py: expected FRONT_DOOR = FrontDoor(…), found none.") from None
+    if not isinstance(found, FrontDoor):
+        raise CourseError(f"{root / MODULE}.py: FRONT_DOOR: expected a FrontDoor, got {type(found).__name__}.")
+    return found

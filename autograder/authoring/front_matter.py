@@ -1,0 +1,59 @@
+"""What a lesson says about itself in the front matter of its text, between the first two lines `---`.
+
+    kind: workshop                            core or workshop
+    question: Why W_Q and W_K?                the question that the notebook answers
+    needs: [03, 02b]                          the notebooks that a learner should have done before
+    minutes: 40                               how long it takes; compared with the engine's own estimate
+    part: attention                           the part of the map that is highlighted
+
+A lesson without `kind` is of the first edition: it has none of the limits that `attn style` checks.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+_OWN = ("kind", "question", "needs", "minutes", "part")
+Label = Annotated[str, Meta(pattern=r"^\d\d[a-z]?$")]
+
+
+class FrontMatterError(Exception):
+    """A lesson's front matter is wrong; the message says what was expected and what was found."""
+
+
+class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lesson's own statements, each empty where it makes none."""
+
+    kind: Literal["core", "workshop"] | None = None
+    question: str = ""
+    needs: tuple[Label, ...] = ()
+    minutes: int | None = None
+    part: str = ""
+
+
+def read(path: Path) -> FrontMatter:
+    """The front matter of the lesson at `path`. Raises FrontMatterError, naming the field."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines or lines[0] != "---":
+        return FrontMatter()
+    try:
+        end = lines.index("---", 1)
+    except ValueError:
+        raise FrontMatterError(f"{path}: expected a second line `---` after the front matter, found none.") from None
+    if not any(line.startswith(f"{name}:") for line in lines[1:end] for name in _OWN):
+        return FrontMatter()  # most lessons of other courses: no YAML has to be read
+    return _convert(path, "\n".join(lines[1:end]))
+
+
+def _convert(path: Path, text: str) -> FrontMatter:
+    import yaml  # type: ignore[import-untyped]  # comes with jupytext
+
+    try:
+        data: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # all texts: 03 stays 03
+        return msgspec.convert({name: data[name] for name in _OWN if name in data}, FrontMatter, strict=False)
+    except (yaml.YAMLError, msgspec.ValidationError, TypeError) as error:
+        raise FrontMatterError(
+            f"{path}: expected front matter such as `kind: core` and `needs: [03, 02b]`, got: {error}."
+        ) from None

@@ -1,0 +1,96 @@
+"""What a notebook of one sitting may ask of its reader: limits for a core notebook and for a workshop, and its one claim box.
+
+They apply to a lesson whose front matter states its `kind`. A claim box is a section `## Common claim, tested`: the claim as a
+block quotation, a decision that the learner makes (a prediction's check, or an answer folded in `<details>`), then the test.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autograder.authoring import prose, workload
+from autograder.authoring.course import Lesson
+from autograder.judging.exercise import Exercise
+
+CLAIM = "Common claim, tested"
+MIN_EXERCISES, MAX_CLAIMS = 2, 1
+STATED_WITHIN = 5  # minutes between what the front matter states and what the engine counts
+_CLAIM = re.compile(rf"^#+ +{CLAIM}\s*$", re.MULTILINE | re.IGNORECASE)
+_SECTION = re.compile(r"^## ", re.MULTILINE)
+_CODE_CELL = re.compile(r"^(`{3,})\{code-cell\}[^\n]*\n(.*?)^\1\s*$", re.MULTILINE | re.DOTALL)
+_CHECK = re.compile(r"""^check\(\s*["'](\w+)["']\s*\)$""", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most words of prose and minutes of a kind of notebook."""
+
+    words: int
+    minutes: int
+
+
+LIMITS = {"core": Limits(words=1000, minutes=45), "workshop": Limits(words=1200, minutes=60)}
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A rule of this module or of the prose's targets that the lesson does not keep, and the line of its text."""
+
+    rule: str
+    line: int
+    says: str
+
+
+def misses(lesson: Lesson) -> Iterator[Miss]:
+    """What a lesson that states its kind does not keep; nothing for a lesson of the first edition."""
+    about = lesson.about
+    if about.kind is None:
+        return
+    text, exercises = lesson.path.read_text(encoding="utf-8"), lesson.exercises()
+    title = text[: text.find("\n# ") + 1].count("\n") + 1
+    for said in prose.misses(text):
+        yield Miss("prose", title, said)
+    limits, words, minutes = LIMITS[about.kind], prose.measure(text).words, workload.minutes(lesson)
+    if words > limits.words:
+        yield Miss("limit", title, f"a {about.kind} has at most {limits.words} words of prose, this one has {words}")
+    if minutes > limits.minutes:
+        yield Miss("limit", title, f"a {about.kind} takes at most {limits.minutes} minutes, this one takes {minutes}")
+    if about.minutes is not None and abs(about.minutes - minutes) > STATED_WITHIN:
+        yield Miss("limit", title, f"its front matter states {about.minutes} minutes, its cells add up to {minutes}")
+    asked = [exercise for exercise in exercises if not exercise.choices]
+    if len(asked) < MIN_EXERCISES:
+        yield Miss("limit", title, f"expected at least {MIN_EXERCISES} exercises besides predictions, got {len(asked)}")
+    yield from _claims(text, exercises)
+
+
+def _claims(text: str, exercises: Sequence[Exercise]) -> Iterator[Miss]:
+    boxes = list(_CLAIM.finditer(text))
+    for box in boxes[MAX_CLAIMS:]:
+        yield Miss("limit", _line(text, box.start()), f"a notebook has at most {MAX_CLAIMS} box `{CLAIM}`")
+    predictions = {exercise.id for exercise in exercises if exercise.choices}
+    for box in boxes:
+        after = _SECTION.search(text, box.end())
+        section = text[box.end() : after.start() if after else len(text)]
+        decision = _decision(section, predictions)
+        line = _line(text, box.start())
+        if not re.search(r"^> \S", section, re.MULTILINE):
+            yield Miss("limit", line, "the box quotes no claim: put it into a block quotation (`> …`)")
+        if decision is None:
+            yield Miss("limit", line, "the learner decides nothing: ask for a prediction, or fold the answer in <details>")
+        elif not any(_is_test(cell[2]) for cell in _CODE_CELL.finditer(section, decision)):
+            yield Miss("limit", line, "no cell tests the claim after the learner's decision")
+
+
+def _decision(section: str, predictions: set[str]) -> int | None:
+    """Where the learner decides; None where nothing asks for it."""
+    places = [match.end() for match in _CHECK.finditer(section) if match[1] in predictions]
+    folded = section.find("<details")
+    return min([*places, *([folded] if folded >= 0 else [])], default=None)
+
+
+def _is_test(cell: str) -> bool:
+    return "solution: true" not in cell and not _CHECK.search(cell)
+
+
+def _line(text: str, offset: int) -> int:
+    return text[:offset].count("\n") + 1

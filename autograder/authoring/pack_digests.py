@@ -1,0 +1,64 @@
+"""What `attn build` writes down about the packs that it made, in `course/packs.json`, and how a pack is compared with it.
+
+In: a pack. Out: an entry for each lesson: the hash of what the pack was made from, the hash of its content, and for each exercise
+how many programs with an unlisted mistake it recognises. A reviewer sees in the difference of this file when a pack has shrunk.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+from autograder.packs.pack_file import Pack
+
+FILE = "packs.json"
+
+
+class Entry(TypedDict):
+    """What is written down of one pack."""
+
+    made_from: str
+    content: str
+    near: dict[str, int]
+
+
+def read(root: Path) -> dict[str, Entry]:
+    """Read the entries of the course at `root` by the lessons' names; none where there is no such file."""
+    path = root / FILE
+    if not path.exists():
+        return {}
+    entries: dict[str, Entry] = json.loads(path.read_text(encoding="utf-8"))
+    return entries
+
+
+def text_of(entries: Mapping[str, Entry]) -> str:
+    """Write the entries as the text of the file, one line for each exercise."""
+    return json.dumps(dict(sorted(entries.items())), indent=1) + "\n"
+
+
+def entry_of(made: Pack, made_from: str) -> Entry:
+    """Describe a pack that was just made."""
+    return {"made_from": made_from, "content": made.digest, "near": made.near_counts}
+
+
+def shrunken(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """Say in which exercises there are fewer programs now. An exercise that is gone is not one of them."""
+    return [
+        f"`{name}`: {now[name]} near programs, {count} before" for name, count in before.items() if now.get(name, count) < count
+    ]
+
+
+def problems_of(found: Pack, entry: Entry | None, made_from: str) -> list[str]:
+    """Say how a pack differs from what is written down of it, and whether its sources have changed since."""
+    if entry is None:
+        return [f"no entry in course/{FILE} says what it was made from"]
+    problems = [
+        f"`{name}` recognises {found.near_counts.get(name, 0)} near programs, expected {count} (course/{FILE})"
+        for name, count in entry["near"].items()
+        if found.near_counts.get(name, 0) != count
+    ]
+    if not problems and found.digest != entry["content"]:
+        problems.append(f"its content is not what course/{FILE} says")
+    if entry["made_from"] != made_from:
+        problems.append("made from other exercises or answers, or by another version of the engine")
+    return problems

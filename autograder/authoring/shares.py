@@ -1,0 +1,104 @@
+"""What a course sets about marks: the points of its exercises, and the share of them that a wrong answer keeps.
+
+Authors state both beside the exercise (`points`, `outputs`, `keeps` of a misconception). A teacher overrides them in
+course.toml, in the tables `[points]` and `[keeps]`, under the names that this module reads:
+
+==============================  ==============================================================================
+``"03.sdpa"``                   in `[points]`, the points of exercise `sdpa` of lesson 03
+``"03.sdpa.unscaled"``          in `[keeps]`, the share that an answer with this named mistake keeps
+``"03.sdpa[1]"``                the share for the second output, where it is right in every case
+``"03.sdpa.no_gradients"``      the share for one of the slips below, in this exercise
+``"no_gradients"``              the same for every exercise of the course
+``"named_mistake"``             the share for a named mistake that has none of its own, in every exercise
+==============================  ==============================================================================
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+from autograder.judging.exercise import Exercise
+from autograder.notebooks.lesson_names import LessonName
+
+AS_LIST = "as_list"  # the right numbers in a list where an array is asked for
+EXTRA_AXES = "extra_axes"  # the right numbers with further axes of length 1
+NO_GRADIENTS = "no_gradients"  # the right values, but gradients are missing or wrong
+CHANGED_INPUTS = "changed_inputs"  # the right result, but an input was changed in place
+AS_ARRAY = "as_array"  # the right number in an array or a tensor where a plain number is asked for
+OTHER_ORDER = "other_order"  # the right outputs in another order
+NAMED_MISTAKE = "named_mistake"  # one named mistake and nothing else, where the authors set no share for it
+SLIPS: dict[str, float] = {
+    AS_LIST: 0.75,
+    AS_ARRAY: 0.75,
+    EXTRA_AXES: 0.6,
+    NO_GRADIENTS: 0.5,
+    CHANGED_INPUTS: 0.5,
+    OTHER_ORDER: 0.5,
+    NAMED_MISTAKE: 0.0,
+}
+
+_KEY = re.compile(r"(?P<lesson>\w+)\.(?P<exercise>[A-Za-z_]\w*)(?:\.(?P<name>\w+)|(?P<output>\[\d+\]))?")
+
+
+class SharesError(Exception):
+    """A name in `[points]` or `[keeps]` that is not in the course; the message says what was expected."""
+
+
+def with_points(lesson: LessonName, exercises: Sequence[Exercise], points: Mapping[str, float]) -> tuple[Exercise, ...]:
+    """`exercises` of `lesson` with the points that the course sets for them."""
+    own = {match["exercise"]: value for match, value in _of(lesson, points)}
+    return tuple(replace(each, points=own[each.id]) if each.id in own else each for each in exercises)
+
+
+def shares_of(lesson: LessonName, exercises: Sequence[Exercise], keeps: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """For each exercise the shares by the name of a mistake, a slip or an output: the authors' own, then the course's."""
+    everywhere = SLIPS | {name: share for name, share in keeps.items() if name in SLIPS}
+    found = {}
+    for exercise in exercises:
+        shares = dict(everywhere)
+        shares |= {mistake.id: mistake.keeps for mistake in exercise.misconceptions if mistake.keeps is not None}
+        shares |= {f"[{place}]": share for place, share in enumerate(exercise.outputs)}
+        found[exercise.id] = shares
+    for match, share in _of(lesson, keeps):
+        if match["exercise"] in found and (name := match["name"] or match["output"]):
+            found[match["exercise"]][name] = share
+    return found
+
+
+def _of(lesson: LessonName, table: Mapping[str, float]) -> list[tuple[re.Match[str], float]]:
+    """The entries of `table` that belong to `lesson`."""
+    pairs = [(_KEY.fullmatch(key), value) for key, value in table.items()]
+    return [(match, value) for match, value in pairs if match is not None and lesson.is_called(match["lesson"])]
+
+
+def check_names(
+    lesson: LessonName, exercises: Sequence[Exercise], points: Mapping[str, float], keeps: Mapping[str, float]
+) -> None:
+    """Raises SharesError where one of the tables names something that `lesson` does not have, or has a key of no known form."""
+    for table, entries in (("points", points), ("keeps", keeps)):
+        for key in entries:
+            if _KEY.fullmatch(key) is None and not (table == "keeps" and key in SLIPS):
+                form = '"03.exercise"' if table == "points" else '"03.exercise.mistake", "03.exercise[0]" or a slip'
+                raise SharesError(f"[{table}]: expected a name like {form}, got {key!r}.{_near(key, SLIPS)}")
+    known = {exercise.id: exercise for exercise in exercises}
+    for table, entries in (("points", points), ("keeps", keeps)):
+        for match, _ in _of(lesson, entries):
+            if match["exercise"] not in known:
+                raise SharesError(
+                    f"[{table}]: expected an exercise of lesson {lesson.label}, got {match['exercise']!r}."
+                    f"{_near(match['exercise'], known)}"
+                )
+            if table == "points" and (match["name"] or match["output"]):
+                raise SharesError(f'[points]: expected a name like "{lesson.label}.{match["exercise"]}", got {match[0]!r}.')
+            names = [mistake.id for mistake in known[match["exercise"]].misconceptions] + list(SLIPS)
+            if table == "keeps" and match["output"] is None and match["name"] not in names:
+                raise SharesError(
+                    f"[keeps]: expected a mistake, a slip or an output of {match['exercise']}, got {match['name']!r}."
+                    f"{_near(match['name'] or '', names)}"
+                )
+
+
+def _near(word: str, options: Mapping[str, object] | Sequence[str]) -> str:
+    found = get_close_matches(word, list(options), n=1)
+    return f" Did you mean {found[0]!r}?" if found else f" There are: {', '.join(options)}."

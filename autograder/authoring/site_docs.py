@@ -1,0 +1,52 @@
+"""The pages of `docs/` on the site of `attn book`: the same text, its links leading to pages of the site or to the repository."""
+
+import os
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+# The pages that most readers want, in this order. All others follow by name.
+_FIRST = ("learning", "grader", "speed", "live", "architecture", "authors", "teaching")
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+
+
+def pages(folder: Path, repository: str = "") -> dict[str, str]:
+    """The Markdown of each page below `folder`, by its name on the site; none where there is no such folder, as in a wheel.
+
+    A link to another of these pages leads to it. Any other relative link leads to the file in `repository`, and is plain text
+    where there is none.
+    """
+    files = {path: _name(path.relative_to(folder)) for path in sorted(folder.rglob("*.md"))}
+
+    def led(match: re.Match[str], page: Path) -> str:
+        text, target, part = match[1], match[2], match[3] or ""
+        found = Path(os.path.normpath(page.parent / target))
+        if found in files:
+            return f"[{text}]({files[found]}.md{part})"
+        if not repository:
+            return text
+        where = PurePosixPath(os.path.relpath(found, folder.parent).replace(os.sep, "/"))
+        kind = "tree" if found.is_dir() else "blob"
+        return f"[{text}]({repository.rstrip('/')}/{kind}/main/{where}{part})"
+
+    return {name: _LINK.sub(partial(led, page=path), path.read_text("utf-8")) for path, name in files.items()}
+
+
+def pictures(folder: Path) -> list[Path]:
+    """The pictures that pages of `folder` show."""
+    return sorted(folder.glob("*.svg"))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sort the pages as the site lists them: first what a learner asks for, last what only a teacher does.
+
+    >>> in_order(["grader", "teaching", "learning", "teaching-term"])
+    ['learning', 'grader', 'teaching', 'teaching-term']
+    """
+    return sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+
+
+def _name(path: Path) -> str:
+    """`teaching/marks.md` is `teaching-marks` on the site."""
+    return "-".join(path.with_suffix("").parts).lower()
