@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from autograder import __version__
 from autograder.authoring.course import CourseError
-from autograder.cli import author, bench, instructor, learner
+from autograder.cli import author, bench, capstone, instructor, learner
 from autograder.cli.common import Command
 from autograder.notebooks.grammars import spare_grammars
 from autograder.sandbox.process import SandboxUnavailable
@@ -122,7 +122,11 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     lines: list[str] = []
-    for title, groups in (("to learn", (learner,)), ("to write lessons", (author,)), ("to teach a class", (instructor, bench))):
+    for title, groups in (
+        ("to learn", (learner, capstone)),
+        ("to write lessons", (author,)),
+        ("to teach a class", (instructor, bench)),
+    ):
         texts.clear()
         for group in groups:
             group.register(add)

@@ -1,4 +1,4 @@
-"""`attn` for authors: build, verify, book, new-lesson."""
+"""`attn` for authors: build, verify, book, lite, new-lesson."""
 
 import argparse
 import json
@@ -10,17 +10,24 @@ from typing import Any
 
 from autograder.cli.common import Add, one_thread
 
+_LESSONS = "lessons (default: all); '03*' names all notebooks of a chapter"
+
 
 def register(add: Add) -> None:
     """Add these commands to the parser."""
     build = add("build", _build, "Make source notebooks and releases from the lessons.")
-    build.add_argument("lessons", nargs="*", help="lessons (default: all)")
+    build.add_argument("lessons", nargs="*", help=_LESSONS)
     build.add_argument("--check", action="store_true", help="change nothing; say what differs from its source")
-
+    build.add_argument(
+        "--search", action="store_true", help="with --check: make each pack again and compare all of it (as slow as building)"
+    )
+    build.add_argument(
+        "--packs", type=Path, metavar="DIR", help="write packs made anew into DIR, and nothing else: they are the same everywhere"
+    )
     build.add_argument("--again", action="store_true", help="execute lessons again even where their sources did not change")
 
     verify = add("verify", _verify, "Examine the grader: references, blanks, misconceptions, variants.")
-    verify.add_argument("lessons", nargs="*", help="lessons (default: all)")
+    verify.add_argument("lessons", nargs="*", help=_LESSONS)
     verify.add_argument("--json", action="store_true", help="print JSON")
     verify.add_argument(
         "--thorough",
@@ -35,44 +42,68 @@ def register(add: Add) -> None:
     )
 
     style = add(
-        "style", _style, "Say what a lesson's text still lacks: alternative texts, headings, short sentences, sources, symbols."
+        "style",
+        _style,
+        "Say what a lesson's text still lacks: alternative texts, headings, short sentences, sources, symbols, limits.",
     )
-    style.add_argument("lessons", nargs="*", help="lessons (default: all)")
-    style.add_argument("--only", choices=["figure", "exercise", "sentence", "claim", "symbol"], help="one of the rules")
+    style.add_argument("lessons", nargs="*", help=_LESSONS)
+    style.add_argument(
+        "--only", choices=["figure", "exercise", "sentence", "claim", "symbol", "prose", "limit"], help="one of the rules"
+    )
 
     book = add("book", _book, "Make a site of the executed lessons, solutions folded, readable without a network.")
     book.add_argument("--to", type=Path, default=None, help="folder to write (default: course/book; without a clone ./book)")
+
+    book.add_argument("--live", action="store_true", help="exercises that need NumPy alone are answered and checked in the page")
+    book.add_argument("--pyodide", type=Path, metavar="DIR", help="Pyodide for --live (default: ATTN_PYODIDE, or its CDN)")
+    book.add_argument("--repository", default="", metavar="URL", help="on GitHub: pages lead to it, to Colab and to Binder")
+    book.add_argument("--address", default="", metavar="URL", help="where the site will be published, for cards of other sites")
+    book.add_argument("--lite", action="store_true", help="with --live: also the site of `attn lite`, in its folder lite/")
+    book.add_argument("--serve", nargs="?", type=int, const=8899, metavar="PORT", help="then serve the site to this machine")
+
+    lite = add("lite", _lite, "Make a JupyterLite site of the notebooks that need NumPy alone: JupyterLab in a browser tab.")
+    lite.add_argument("folder", type=Path, metavar="DIR", help="where to write it; what is there is replaced")
+    lite.add_argument("--pyodide", type=Path, metavar="DIR", help="Pyodide (default: ATTN_PYODIDE, or its CDN)")
 
     init = add("init", _init, "Make a small course of your own, ready to build.")
     init.add_argument("folder", type=Path, help="where: the course goes into FOLDER/course, its answers into FOLDER/solutions")
     init.add_argument("--title", default="", help="title of the course (default: from the folder's name)")
 
     new = add("new-lesson", _new_lesson, "Write the files of a new lesson, ready to build.")
-    new.add_argument("name", help="NN_slug, for example 12_linear_attention")
+    new.add_argument("name", help="NN_slug, for example 12_linear_attention; 12b_delta_rule for a workshop")
 
 
 def _chosen(words: Sequence[str]) -> list[Any]:
-    from autograder.authoring.course import find_lesson, lessons
+    from autograder.authoring.course import find_lessons, lessons
 
-    return [find_lesson(word) for word in words] if words else list(lessons())
+    found = [lesson for word in words for lesson in find_lessons(word)]
+    return list(dict.fromkeys(found)) if words else list(lessons())
 
 
 def _build(arguments: argparse.Namespace) -> int:
     if arguments.check:  # lessons that are executed have all threads: some of them time what they do
         one_thread()
     from autograder.authoring import make_release, readme_tables, style
+    from autograder.cli.instructor_output import counted, steps_bar
 
     chosen = _chosen(arguments.lessons)
     if arguments.check:
-        problems = make_release.check(chosen)
+        problems = make_release.check(chosen, search=arguments.search)
         problems += [str(one) for lesson in chosen for one in style.findings(lesson)] if style.enforced() else []
         stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
         return 1 if problems else 0
-    for line in make_release.build(chosen, again=arguments.again):
-        print(line, flush=True)
-    if not arguments.lessons:
+    lines = make_release.build(chosen, again=arguments.again) if arguments.packs is None else None
+    finished: set[str] = set()
+    with steps_bar(f"building {counted(len(chosen), 'notebook')}", len(chosen)) as steps:
+        for line in lines or make_release.write_packs(chosen, arguments.packs):
+            print(line, flush=True)
+            name, _, step = line.partition(": ")
+            if not step or step.startswith(("wrote", "nothing has changed")):
+                finished.add(name)
+                steps.count(len(finished), len(chosen))
+    if not arguments.lessons and arguments.packs is None:
         readme_tables.refresh(chosen, write=True)
     return 0
 
@@ -141,8 +172,42 @@ def _book(arguments: argparse.Namespace) -> int:
         to = course_root() / "book"
     except CourseError:  # no clone: the course that is installed, and a site in this folder
         os.environ["ATTN_COURSE"], to = str(learners_course()), Path("book").resolve()
-    written = book.build(book.chapters(), arguments.to or to)
+    folder = arguments.to or to
+    if arguments.live:
+        from autograder.live import site
+
+        place = {"repository": arguments.repository, "address": arguments.address, "lite": "lite" if arguments.lite else ""}
+        written = site.build(book.chapters(), folder, pyodide_folder=arguments.pyodide, **place)
+        if arguments.lite:
+            from autograder.live import lite
+
+            lite.build(book.chapters(), folder / "lite", pyodide_folder=arguments.pyodide)
+    else:
+        written = book.build(book.chapters(), folder, repository=arguments.repository, address=arguments.address)
     print(f"wrote {len(written)} pages; open {written[-1]}")
+    return 0 if arguments.serve is None else _serve(folder, arguments.serve)
+
+
+def _lite(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import book
+    from autograder.authoring.course import CourseError, course_root, learners_course
+    from autograder.live import lite
+
+    try:
+        course_root()
+    except CourseError:  # no clone: the course that is installed
+        os.environ["ATTN_COURSE"] = str(learners_course())
+    made = lite.build(book.chapters(), arguments.folder, pyodide_folder=arguments.pyodide)
+    print(f"wrote {len(made)} notebooks; serve {arguments.folder} with any web server")
+    return 0
+
+
+def _serve(folder: Path, port: int) -> int:
+    from autograder.live import serve
+
+    with serve.server(folder, port) as running:
+        print(f"open http://127.0.0.1:{running.server_address[1]}/ (Ctrl-C ends the server)", flush=True)
+        running.serve_forever()
     return 0
 
 

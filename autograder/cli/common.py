@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 from collections.abc import Callable
 from typing import Protocol
 
@@ -18,3 +19,9 @@ def one_thread() -> None:
     """Compute in one thread, for matrices of a few numbers: more only wait for one another. Call it before NumPy is imported."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+
+
+def heed_ctrl_c() -> None:
+    """Let Ctrl-C stop this process, although whoever started it had that ignored: a script does so in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

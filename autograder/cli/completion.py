@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autograder.authoring.course import CourseError
+from autograder.notebooks.lesson_names import label_of
 
 
 def completed(action: argparse.Action, words: Callable[..., list[str]]) -> None:
@@ -17,7 +18,7 @@ def lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     from autograder.workspace import folder as workspace
 
     try:
-        return [name[:2] for name in workspace.names(workspace.locate(parsed_args.workspace))]
+        return [label_of(name) for name in workspace.names(workspace.locate(parsed_args.workspace))]
     except CourseError:
         return []
 

@@ -19,29 +19,30 @@ def register(add: Add) -> None:
     collect.add_argument("--times", metavar="ZONE", help="file times are submission times in this zone, such as Europe/Berlin")
     collect.add_argument("--json", action="store_true", help="print JSON")
 
-    grade = add("grade", _grade, "Grade an assignment's submissions, in sandboxes, but for those that are graded already.")
+    grade = add("grade", _grade, "Grade the new submissions of an assignment, each in a sandbox.")
     grade.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
     grade.add_argument("--student", action="append", help="grade this student only (may be repeated)")
     grade.add_argument("--feedback", action="store_true", help="write a feedback page for each student too")
-    grade.add_argument("--again", action="store_true", help="grade again what is graded already")
+    grade.add_argument("--again", action="store_true", help="grade again what is graded already, and say whose marks change")
+    grade.add_argument("--dry-run", action="store_true", help="say whose marks would change, and write nothing")
     grade.add_argument("--workers", type=int, default=None, help="submissions to mark at once (default: one for each core)")
     grade.add_argument("--scheduler", help="mark on the Dask cluster at this address, for example tcp://login1:8786")
     _limits(grade)
     _sandboxed(grade)
 
-    mark = add("mark", _mark, "Mark what was answered in words, question by question, on a page in the browser.")
+    mark = add("mark", _mark, "Grade the written answers, question by question, on a page in the browser.")
     mark.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
     mark.add_argument("--as", action="append", dest="markers", metavar="NAME", help="who marks (may be repeated; default: you)")
     mark.add_argument("--names", action="store_true", help="show whose answer it is (default: hidden)")
     mark.add_argument("--everybody", action="store_true", help="show all answers, also where the class list shares them out")
     mark.add_argument("--port", type=int, default=0, help="where to listen, on this machine alone (default: any free port)")
     mark.add_argument("--no-browser", action="store_true", help="print the addresses alone")
-    mark.add_argument("--trail", action="store_true", help="print who changed what, as CSV, and open nothing")
+    mark.add_argument("--trail", action="store_true", help="print the history of the marks as CSV, and open nothing")
 
-    feedback = add("feedback", _feedback, "Write everybody's feedback page anew: after marking by hand.")
+    feedback = add("feedback", _feedback, "Write the feedback pages again, with the marks that you gave by hand.")
     feedback.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
 
-    report = add("report", _report, "Make one page that says who needs you and what the class misunderstood.")
+    report = add("report", _report, "Write one page about the class: which submissions to look at, and what was misunderstood.")
     report.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
     report.add_argument("--out", type=Path, default=None, help="file to write (default: course/reports/<assignment>.html)")
     report.add_argument(
@@ -112,10 +113,11 @@ def _collect(arguments: argparse.Namespace) -> int:
     found = collect.collect(course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
     refused = {each.path: each.reason for each in found.refused}
     if arguments.json:
-        print(json.dumps({"taken": sorted(found.taken), "remarks": found.remarks, "refused": refused}))
+        taken = {"taken": sorted(found.taken), "scripts": sorted(found.scripts), "unchanged": sorted(found.unchanged)}
+        print(json.dumps({**taken, "remarks": found.remarks, "refused": refused}))
     else:
-        print("\n".join([*collect.told(found), f"{name}: {len(found.taken)} taken, {len(refused)} refused."]))
-    return 1 if refused or not found.taken else 0
+        print("\n".join([*collect.told(found), f"{name}: {collect.summary(found)}"]))
+    return 0 if (found.taken or found.scripts or found.unchanged) and not refused else 1
 
 
 def _grade(arguments: argparse.Namespace) -> int:
@@ -126,6 +128,8 @@ def _grade(arguments: argparse.Namespace) -> int:
     name = find_lesson(arguments.assignment).name
     if arguments.workers is not None and arguments.workers < 1:
         raise CourseError(f"expected --workers to be at least 1, got {arguments.workers}.")
+    if arguments.dry_run and arguments.feedback:
+        raise CourseError("expected --dry-run or --feedback, got both. A dry run writes no pages: leave one out.")
     with progress_bar(f"grading {name}") as progress:
         graded = grade.grade_assignment(
             course_root(),
@@ -138,6 +142,7 @@ def _grade(arguments: argparse.Namespace) -> int:
             workers=arguments.workers,
             scheduler=arguments.scheduler,
             limits=_chosen_limits(arguments),
+            dry_run=arguments.dry_run,
         )
     if arguments.json:
         print(json.dumps(grade.to_json(graded)))
@@ -171,15 +176,19 @@ def _mark(arguments: argparse.Namespace) -> int:
 
 def _feedback(arguments: argparse.Namespace) -> int:
     from autograder.authoring.course import course_root, find_lesson
+    from autograder.cli.instructor_output import counted, steps_bar
     from autograder.grading import grade
 
-    written = grade.write_feedback(course_root(), find_lesson(arguments.assignment).name)
-    print(f"wrote {len(written)} pages below {course_root() / 'feedback'}")
+    name = find_lesson(arguments.assignment).name
+    with steps_bar(f"writing the pages of {name}") as steps:
+        written = grade.write_feedback(course_root(), name, steps.done)
+    print(f"wrote {counted(len(written), 'page')} below {course_root() / 'feedback'}")
     return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
     from autograder.authoring.course import course_root, find_lesson
+    from autograder.cli.instructor_output import counted
     from autograder.grading import ledger
     from autograder.grading.reports import class_report, class_report_page, class_table
 
@@ -190,8 +199,9 @@ def _report(arguments: argparse.Namespace) -> int:
         return 0
     out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.{'csv' if arguments.csv else 'html'}"
     write_whole(out, class_table.table(shown) if arguments.csv else class_report_page.render(shown, arguments.formgrader))
-    silent = f"{len(shown.silent)} silent, " if shown.silent else ""
-    print(f"wrote {out}: {len(shown.rows)} students, {silent}{len(shown.needy)} need you, {len(shown.held)} misconceptions")
+    silent = f", {len(shown.silent)} without a submission" if shown.silent else ""
+    submissions, mistakes = counted(len(shown.rows), "submission"), counted(len(shown.held), "known mistake")
+    print(f"wrote {out}: {submissions}, {len(shown.needy)} to look at, {mistakes}{silent}")
     return 0
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -66,18 +67,49 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         idle = sum(state.status == "todo" for state in row.exercises.values())
         if idle:
             wrong.append(f"· {idle} not started")
-        said = [*([row.problem] if row.problem else []), *row.flags]
-        remarks = escape("; ".join(text[:120] for text in said[:3]) + (f"; and {len(said) - 3} more" if said[3:] else ""))
+        said = row.remarks
+        remarks = escape(
+            "; ".join(shorten(text, 160, placeholder=" …") for text in said[:3])
+            + (f"; and {len(said) - 3} more" if said[3:] else "")
+        )
         table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
     console = console_for(140)
     for tier, text in SAID.items():
         if tier in graded.tier.split(", "):
             console.print(text, soft_wrap=True)
     console.print(table)
-    console.print(
-        f"{graded.graded_now} of {len(graded.rows)} submissions graded now, in {graded.seconds:.1f} s. "
-        "Written answers wait for a person, in the formgrader."
-    )
+    for line in change_lines(graded):
+        console.print(escape(line), soft_wrap=True)
+    then = f"Next, look at the class: attn report {graded.assignment}"
+    if graded.written:
+        then = f"Next, grade the written answers: attn mark {graded.assignment}"
+    then = "Nothing was written." if graded.dry else then
+    console.print(f"{graded.graded_now} of {len(graded.rows)} submissions graded in this run, in {graded.seconds:.1f} s. {then}")
+
+
+def change_lines(graded: "ClassReport") -> list[str]:
+    """Whose marks differ from those of the run before, a line for each student; empty where nobody was graded again."""
+    again = {row.student for row in graded.rows if any(change.student == row.student for change in graded.changed)}
+    if not again:
+        return ["No marks change."] if graded.dry else []
+    verb = "would change" if graded.dry else "changed"
+    lines = [f"Marks of {counted(len(again), 'student')} {verb}:"]
+    for row in graded.rows:
+        own = [change for change in graded.changed if change.student == row.student]
+        if own:
+            total = row.score - sum(change.after - change.before for change in own)
+            said = ", ".join(f"{change.exercise} {change.before:g} → {change.after:g}" for change in own)
+            lines.append(f"  {row.student}: {total:g} → {row.score:g} ({said})")
+    return lines
+
+
+def counted(number: int, noun: str) -> str:
+    """Write the number with its noun.
+
+    >>> counted(1, "page"), counted(2, "page")
+    ('1 page', '2 pages')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:
@@ -103,32 +135,51 @@ def growth_lines(rows: Sequence[Mapping[str, float]]) -> list[str]:
     return lines
 
 
+class Steps:
+    """A progress bar with a line above it for each step that is done; on a terminal only, where stdout stays clean."""
+
+    def __init__(self, bar: Any, task: Any):
+        self._bar, self._task, self._started = bar, task, time.perf_counter()
+
+    def done(self, line: str, done: int, total: int) -> None:
+        """Say what is finished, and move the bar to `done` of `total`."""
+        if not self._bar.disable:
+            self._bar.console.print(line, markup=False, highlight=False)
+        self.count(done, total)
+
+    def count(self, done: int, total: int) -> None:
+        """Move the bar to `done` of `total`."""
+        a_minute = 60 * done / max(time.perf_counter() - self._started, 1e-9)
+        self._bar.update(self._task, completed=done, total=total, rate=f"{a_minute:.0f} a minute")
+
+
 @contextmanager
-def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
-    """A bar with count, rate and time left, on a terminal only (stderr, so that stdout stays clean); yields what moves it."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def steps_bar(title: str, total: int | None = None) -> Iterator[Steps]:
+    """Show a bar called `title` on stderr from the first moment, with count, rate and time left; nothing off a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = [
-        TextColumn(title),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    ]
+    rate = TextColumn("{task.fields[rate]}")
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeElapsedColumn()]
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(title, total=None, rate="")
-        started = time.perf_counter()
+        yield Steps(bar, bar.add_task(title, total=total, rate=""))
+
+
+@contextmanager
+def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
+    """A bar for a class that is graded, with a line for each student; yields what moves it."""
+    with steps_bar(title) as steps:
 
         def move(row: "StudentRow", done: int, total: int) -> None:
-            a_minute = 60 * done / (time.perf_counter() - started)
-            bar.update(task, completed=done, total=total, rate=f"{a_minute:.0f} a minute")
+            remarks = f", {counted(len(row.flags), 'remark')}" if row.flags else ""
+            steps.done(f"{row.student}: {row.problem or f'{row.score:g} of {row.points:g}{remarks}'}", done, total)
 
         yield move
 
 
 def _what(name: str, state: "ExerciseRow") -> str:
-    return f"{SYMBOL[state.status]} {name}: {escape(state.misconception or state.headline)}"
+    said = " + ".join(state.named()) or state.headline
+    return f"{SYMBOL[state.status]} {name}: {escape(said)}"
 
 
 def print_blind(told: "Sequence[Told]") -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.authoring.course import CourseError
-from autograder.cli.common import Add
+from autograder.cli.common import Add, heed_ctrl_c
 from autograder.cli.completion import completed, lessons, targets
+from autograder.notebooks import lesson_names
+from autograder.notebooks.lesson_names import label_of
 
 if TYPE_CHECKING:
     from autograder.workspace.rerun import Checked
@@ -123,7 +125,7 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _put(rows)
     elif lesson:
-        later = next((name for name in workspace.names(folder) if name > lesson), None)
+        later = lesson_names.next_core(workspace.names(folder), lesson)
         print_lesson(rows[0], later=later)
     else:
         print_status(rows, every=arguments.all)
@@ -135,6 +137,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from autograder.workspace import folder as workspace
     from autograder.workspace import rerun, standing
 
+    heed_ctrl_c()
     folder = workspace.locate(arguments.workspace)
     if arguments.target is None:
         begun, problems = rerun.started(folder)
@@ -169,6 +172,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     from autograder.workspace import folder as workspace
     from autograder.workspace import rerun, watch
 
+    heed_ctrl_c()
     folder = workspace.locate(arguments.workspace)
     lessons = [workspace.find(folder, arguments.lesson)] if arguments.lesson else workspace.names(folder)
     print(f"Watching {len(lessons)} notebooks in {folder}. Save one to check it; Ctrl-C ends.", flush=True)
@@ -186,13 +190,13 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _hint(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_hint
     from autograder.workspace import folder as workspace
-    from autograder.workspace.in_cells import hints, solutions
+    from autograder.workspace.in_cells import next_hint, solutions
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.exercise)
     if exercise is None:
         raise CourseError(f"expected an exercise, got the lesson {lesson}. For example: `attn hint {_example(folder, lesson)}`.")
-    hint = hints.hint(folder, lesson, exercise, again=arguments.again)
+    hint = next_hint.hint(folder, lesson, exercise, again=arguments.again)
     if arguments.json:
         _put(dataclasses.asdict(hint))
     else:
@@ -211,7 +215,7 @@ def _solution(arguments: argparse.Namespace) -> int:
         raise CourseError(
             f"expected an exercise, got the lesson {lesson}. For example: `attn solution {_example(folder, lesson)}`."
         )
-    name = f"{lesson[:2]}.{exercise}"
+    name = f"{label_of(lesson)}.{exercise}"
     calls = solutions.Calls(name, f"attn hint {name}", f"attn solution {name} --sure")
     print_solution(name, solutions.solution(folder, lesson, exercise, sure=arguments.sure, calls=calls).text)
     return 0
@@ -220,7 +224,7 @@ def _solution(arguments: argparse.Namespace) -> int:
 def _example(folder: Path, lesson: str) -> str:
     from autograder.workspace import folder as workspace
 
-    return f"{lesson[:2]}.{workspace.answer_ids(folder, lesson, False)[-1]}"
+    return f"{label_of(lesson)}.{workspace.answer_ids(folder, lesson, False)[-1]}"
 
 
 def _reset(arguments: argparse.Namespace) -> int:

@@ -10,10 +10,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autograder.diagnosis.panel import HINT, SYMBOL, open_words, plain
+from autograder.notebooks.lesson_names import label_of
+from autograder.workspace.standing import begun, core_path_first
 
 if TYPE_CHECKING:
     from autograder.workspace.doctor import Finding
-    from autograder.workspace.in_cells.hints import Hint
+    from autograder.workspace.in_cells.next_hint import Hint
     from autograder.workspace.rerun import Checked
     from autograder.workspace.submit import HandIn
     from autograder.workspace.update import Carried
@@ -34,14 +36,25 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
     console = console_for()
     score, points = (sum(row[key] for row in rows) for key in ("score", "points"))
     console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points by checks in {len(rows)} lessons"))
+    core = [row for row in rows if not row["workshop"]]
+    if len(core) < len(rows):
+        said = f"{sum(row['done'] for row in core)} of {len(core)} lessons of the core path done"
+        console.print(f"{said}; the workshops, indented, are yours to choose")
     console.print()
-    width = max((len(row["title"]) for row in rows), default=0)
+    width = max((len(row["title"]) + (3 if row["workshop"] else 0) for row in rows), default=0)
     for row in rows:
         status = _lesson_status(row)
+        indent = "  " if row["workshop"] else ""
+        title = f"{row['title']:<{width - (3 if row['workshop'] else 0)}}"
         head = Text.assemble(
-            (SYMBOL[status], COLOUR[status]), f" {row['lesson'][:2]} ", (f"{row['title']:<{width}}", "bold"), " "
+            indent,
+            (SYMBOL[status], COLOUR[status]),
+            f" {label_of(row['lesson'])} ",
+            (title, "" if row["workshop"] else "bold"),
+            " ",
         )
-        console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
+        needs = f" · needs {', '.join(row['needs'])}" if row["needs"] else ""
+        console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}{needs}")
         if every or status == "part":
             for line in [*map(_exercise, row["exercises"]), *map(_question, row["questions"])]:
                 console.print(Padding(line, (0, 0, 0, 5), expand=False))
@@ -53,11 +66,11 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
 def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
     """Where one lesson stands: each exercise with its title, its points and how often it was checked; each question in words.
 
-    `later` is the lesson after it, which is next once this one is done.
+    `later` is the core notebook after it, which is next once this one is done.
     """
     console = console_for()
     head = Text.assemble(
-        (SYMBOL[_lesson_status(row)], COLOUR[_lesson_status(row)]), f" {row['lesson'][:2]} ", (row["title"], "bold")
+        (SYMBOL[_lesson_status(row)], COLOUR[_lesson_status(row)]), f" {label_of(row['lesson'])} ", (row["title"], "bold")
     )
     console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
     for exercise in row["exercises"]:
@@ -72,7 +85,7 @@ def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
     if said := open_words(row["questions"]):
         console.print(f"{said[:1].upper()}{said[1:]}.")
     done = (
-        f"This lesson is done. Next: lesson {later[:2]} (`attn lab {later[:2]}`)."
+        f"This lesson is done. Next: lesson {label_of(later)} (`attn lab {label_of(later)}`)."
         if later
         else "This lesson is done, the last one."
     )
@@ -82,8 +95,7 @@ def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
 def _lesson_status(row: Mapping[str, Any]) -> str:
     if row["done"]:
         return "pass"
-    begun = any(exercise["status"] != "todo" for exercise in row["exercises"]) or any(one["answered"] for one in row["questions"])
-    return "part" if begun else "todo"
+    return "part" if begun(row) else "todo"
 
 
 def _bar(score: float, points: float, width: int) -> Text:
@@ -105,14 +117,14 @@ def _question(question: Mapping[str, Any]) -> Text:
 
 def _next(console: Console, rows: Sequence[Mapping[str, Any]], done: str = "All done.") -> None:
     console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started   • answered in words")
-    for row in rows:
+    for row in core_path_first(rows):
         for exercise in row["exercises"]:
             if exercise["status"] != "pass":
-                console.print(f"Next: {exercise['id']} in lesson {row['lesson'][:2]} (`attn lab`).")
+                console.print(f"Next: {exercise['id']} in lesson {label_of(row['lesson'])} (`attn lab`).")
                 return
         for question in row["questions"]:
             if not question["answered"]:
-                console.print(f"Next: the question in words {question['id']} in lesson {row['lesson'][:2]} (`attn lab`).")
+                console.print(f"Next: the question in words {question['id']} in lesson {label_of(row['lesson'])} (`attn lab`).")
                 return
     console.print(done)
 
@@ -127,7 +139,7 @@ def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any
             console.print(Text(f"  Your cell stops with {one.stopped}"), soft_wrap=True)
         if rest and (one.status != "todo" or len(checked) == 1):  # how to begin need not be said each time
             console.print(Text(f"{rest}\n"), soft_wrap=True)
-        elif one.status == "todo" and one.headline.endswith(")."):  # "No prediction yet (got …)."
+        elif one.status == "todo" and one.unread:
             console.print(Text(f"  {one.headline}\n"), soft_wrap=True)
     if len(checked) > 1:
         passed = sum(one.status == "pass" for one in checked)
@@ -136,7 +148,7 @@ def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any
     for step in filter(None, steps):
         console.print(step, soft_wrap=True)
     if said := open_words(words):
-        where = "; ".join(f"{one['lesson'][:2]}.{one['id']}" for one in words if not one["answered"])
+        where = "; ".join(f"{label_of(one['lesson'])}.{one['id']}" for one in words if not one["answered"])
         console.print(f"{said}: {where}", soft_wrap=True)
 
 
@@ -152,7 +164,7 @@ def print_finding(finding: "Finding") -> None:
 def print_hint(hint: "Hint", *, answers: bool) -> None:
     """One hint, and how to get the next; after the last, our answer where this machine has `answers`."""
     console = console_for()
-    name = f"{hint.lesson[:2]}.{hint.exercise}"
+    name = f"{label_of(hint.lesson)}.{hint.exercise}"
     if not hint.total:
         console.print(f"{name} has no hints: nothing but committing to an answer is asked.")
         return
@@ -195,6 +207,8 @@ def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
             continue
         said = f": {len(one.kept)} answers and {one.own} cells of your own carried over"
         console.print(Text.assemble(("✓ ", COLOUR["pass"]), (one.lesson, "bold"), said))
+        for name, home in one.moved.items():
+            console.print(Padding(f"`{name}` is asked in {home} now; your answer is there", (0, 0, 0, 4), expand=False))
         for note in one.notes:
             console.print(Padding(Text.assemble(("! ", COLOUR["part"]), note), (0, 0, 0, 4), expand=False))
         if one.backup:

@@ -7,9 +7,15 @@ Run in `course/`, with nbgrader's own `--assignment`, `--student` and `--to`:
     nbgrader export --exporter=autograder.plugins.exporters.GradescopeExporter --to=gradescope
 
 Canvas: *Grades > Import*. It finds a student by its own `ID`, which is the gradebook's `lms_user_id`
-(`nbgrader db student add smith --lms-user-id=4711`), else by `SIS Login ID`, which is the student's id here.
-Moodle: *Grades > Import > CSV file*, map `username` (or `email`). Gradescope: one `results.json` for each submission,
-as an autograder there would write it. Nobody who has not submitted gets a zero by these: their cell is left empty.
+(`attn collect` stores it, and `students.csv` may give it), else by `SIS Login ID`, which is the student's id here.
+Moodle: *Grades > Import > CSV file*, map `email` (or `username`, where that is the student's id here). Who cannot be found is
+named in a warning. Gradescope: one `results.json` for each submission,
+as an autograder there would write it: each exercise is a test with its title and, where it is wrong, the grader's diagnosis.
+Somebody who has not submitted doesn't get a zero from these exports: the cell is left empty.
+
+Each export says which assignments still have written answers to grade by hand: such a total is not final. A canvas column is
+found again where Canvas's own id of the assignment stands in its head: `canvas_ids` of the exporter, or
+`--CanvasExporter.canvas_ids="{'01_soft_lookup': 4711}"`, makes the head `01_soft_lookup (4711)`.
 
 `nbgrader export` without a name writes `grades.csv` (`CsvExporter`), with nbgrader's own columns and the section.
 
@@ -24,17 +30,27 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbgrader.plugins import ExportPlugin
+from traitlets import Dict
 
 from autograder.authoring.course import CourseError, did_you_mean
+from autograder.grading import ledger
 from autograder.grading.grades import Grade, Grades
+from autograder.grading.ledger import ExerciseRow
+from autograder.grading.marking.scheme import read_release
 from autograder.grading.reports.class_table import cell
+from autograder.grading.reports.feedback import titles
 from autograder.grading.submitted import MAX_FOLDER
 from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 
+_MADE_UP = re.compile(r".+-\d+")  # as `attn collect` calls whom it does not know, and no platform does
 _SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,128}")  # as long as an id in the gradebook
+
+
+MAX_NAMED = 100  # students in one warning
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
@@ -53,6 +69,25 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
     def students(self, gradebook: Any) -> list[Any]:
         return _chosen("student", gradebook.students, self.student, key=lambda one: one.id)
 
+    def warn_of_missing_marks(self, assignment: str, found: Mapping[str, Grade]) -> None:
+        """Say how many written answers of `assignment` have no mark yet, and of how many of the `found` students."""
+        waiting = [len(grade.waiting) for grade in found.values() if grade.waiting]
+        if waiting:
+            self.log.warning(
+                "%s: %d written answers of %d students are not graded yet, so these totals are not final. Run `attn mark %s`.",
+                assignment, sum(waiting), len(waiting), assignment,
+            )  # fmt: skip
+
+    def warn_of_strangers(self, platform: str, students: Iterable[Any], column: str) -> None:
+        """Name the `students` whom `platform` will not find: they have nothing in `column`, and an id that we made up."""
+        lost = [one.id for one in students if _MADE_UP.fullmatch(one.id) and not getattr(one, column)]
+        if lost:
+            more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
+            self.log.warning(
+                "%s will not find %d of these students: %s%s. Give each an `id` and `%s` in students.csv, then export again.",
+                platform, len(lost), ", ".join(lost[:MAX_NAMED]), more, column,
+            )  # fmt: skip
+
     def table(self, default: str, rows: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows(rows)
@@ -68,7 +103,9 @@ class CsvExporter(_Exporter):
         rows = [[*head, "raw_score", "late_submission_penalty", "score", "max_score"]]
         grades = self.grades(gradebook)
         for one in self.assignments(gradebook):
-            found, times = grades.of(one.name), {each.student_id: each.timestamp for each in one.submissions}
+            found = grades.of(one.name)
+            self.warn_of_missing_marks(one.name, found)
+            times = {each.student_id: each.timestamp for each in one.submissions}
             for student in self.students(gradebook):
                 grade, time = found.get(student.id), times.get(student.id)
                 who = (student.id, student.last_name, student.first_name, student.email, grades.roster.of(student.id).section)
@@ -81,17 +118,29 @@ class CsvExporter(_Exporter):
 class CanvasExporter(_Exporter):
     """Canvas's gradebook CSV: a row of points possible, then one for each student."""
 
+    canvas_ids = Dict(help="Canvas's own id of each assignment, by name: Canvas then fills the column that is there").tag(
+        config=True
+    )
+
     def export(self, gradebook: Any) -> None:
         assignments, grades = self.assignments(gradebook), self.grades(gradebook)
         head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-        rows = [[*head, *(cell(one.name) for one in assignments)]]
+        rows = [[*head, *(cell(self._column(one.name)) for one in assignments)]]
         rows.append(["    Points Possible", "", "", "", "", *(cell(one.max_score) for one in assignments)])
         found = [grades.of(one.name) for one in assignments]
+        for one, theirs in zip(assignments, found, strict=True):
+            self.warn_of_missing_marks(one.name, theirs)
+        self.warn_of_strangers("Canvas", self.students(gradebook), "lms_user_id")
         for student in self.students(gradebook):
             name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
             who = (name, student.lms_user_id, "", student.id, grades.roster.of(student.id).section)
             rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
         self.table("canvas.csv", rows)
+
+    def _column(self, assignment: str) -> str:
+        """The head of the column, with Canvas's id where it is known."""
+        known = self.canvas_ids.get(assignment)
+        return f"{assignment} ({known})" if known else assignment
 
 
 class MoodleExporter(_Exporter):
@@ -101,6 +150,9 @@ class MoodleExporter(_Exporter):
         assignments, grades = self.assignments(gradebook), self.grades(gradebook)
         rows = [["username", "firstname", "lastname", "email", *(cell(one.name) for one in assignments)]]
         found = [grades.of(one.name) for one in assignments]
+        for one, theirs in zip(assignments, found, strict=True):
+            self.warn_of_missing_marks(one.name, theirs)
+        self.warn_of_strangers("Moodle", self.students(gradebook), "email")
         for student in self.students(gradebook):
             who = (student.id, student.first_name, student.last_name, student.email)
             rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
@@ -108,7 +160,7 @@ class MoodleExporter(_Exporter):
 
 
 class GradescopeExporter(_Exporter):
-    """`<to>/<assignment>/<student>/results.json`, with each graded cell as a test."""
+    """`<to>/<assignment>/<student>/results.json`, with each graded cell as a test: its title, its marks, its diagnosis."""
 
     def export(self, gradebook: Any) -> None:
         folder = Path(self.to or "gradescope")
@@ -118,6 +170,8 @@ class GradescopeExporter(_Exporter):
         wrong: set[str] = set()
         for assignment in assignments:
             found = grades.of(assignment.name)
+            self.warn_of_missing_marks(assignment.name, found)
+            names, states = self._known(assignment.name)
             most = {each.name: each.max_score for notebook in assignment.notebooks for each in notebook.grade_cells}
             for student in students:
                 if student not in found:
@@ -127,26 +181,61 @@ class GradescopeExporter(_Exporter):
                     continue
                 path = folder / assignment.name / student / "results.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, json.dumps(_results(found[student], most), indent=1))
+                write_whole(path, json.dumps(_results(found[student], most, names, states.get(student, {})), indent=1))
         self.log.info("Wrote %s", folder)
         if wrong:  # the others have theirs
-            names = ", ".join(map(repr, sorted(wrong)))
-            raise CourseError(f"expected names that can be a folder's, got {names}: left out. Rename them in the gradebook.")
+            listed = ", ".join(map(repr, sorted(wrong)))
+            raise CourseError(f"expected names that can be a folder's, got {listed}: left out. Rename them in the gradebook.")
+
+    def _known(self, assignment: str) -> tuple[dict[str, "_Test"], dict[str, dict[str, ExerciseRow]]]:
+        """What the graded cells are called, and how each student's exercises went; nothing where this is no course folder."""
+        coursedir = getattr(self.parent, "coursedir", None)
+        if coursedir is None:
+            return {}, {}
+        root = Path(coursedir.root)
+        try:
+            released = read_release(root, assignment)
+        except FileNotFoundError:
+            return {}, {}
+        called = titles(released)
+        graded = [cell for cell in released.cells if is_grade(cell)]
+        names = {name: _Test(called[name], exercise_of(cell) or "") for cell in graded if (name := str(grade_id(cell)))}
+        return names, {row.student: row.exercises for _, row, _ in ledger.entries(root, assignment)}
+
+
+class _Test(NamedTuple):
+    """A graded cell as Gradescope shows it: its title, and the exercise that it checks."""
+
+    title: str
+    exercise: str
 
 
 def _is_folder(name: str) -> bool:
     return bool(_SAFE_NAME.fullmatch(name)) and len(name.encode()) <= MAX_FOLDER
 
 
-def _results(grade: Grade, most: Mapping[str, float]) -> dict[str, Any]:
+def _results(
+    grade: Grade, most: Mapping[str, float], names: Mapping[str, _Test], states: Mapping[str, ExerciseRow]
+) -> dict[str, Any]:
     tests = []
-    for name, score in sorted(grade.cells.items()):
-        test = {"name": name, "score": round(score, 4), "max_score": most[name]}
-        said = "Waits for a person." if name in grade.waiting else ""
+    order = [*(name for name in names if name in grade.cells), *sorted(name for name in grade.cells if name not in names)]
+    for name in order:
+        known = names.get(name, _Test(name, ""))
+        test = {"name": known.title, "score": round(grade.cells[name], 4), "max_score": most[name]}
+        said = "Not graded yet: a person reads this answer." if name in grade.waiting else _diagnosis(states.get(known.exercise))
         tests.append({**test, "output": said, "visibility": "visible"})
-    said = f"Late: {grade.penalty:g} of {grade.marks:g} points deducted." if grade.penalty else ""
+    late = f"Late: {grade.penalty:g} of {grade.marks:g} points deducted." if grade.penalty else ""
+    missing = f"Not final: {len(grade.waiting)} written answers are not graded yet." if grade.waiting else ""
+    said = " ".join(filter(None, [late, missing]))
     # `score` overrides the sum of the tests: it is the one with the late penalty
     return {"score": grade.total, "output": said, "visibility": "visible", "tests": tests}
+
+
+def _diagnosis(state: ExerciseRow | None) -> str:
+    """What the student's page says of the exercise, in one line."""
+    if state is None or (state.status == "pass" and not state.carried):
+        return ""
+    return state.headline
 
 
 def _totals(found: Sequence[Mapping[str, Grade]], student: str) -> list[float | None]:

@@ -53,7 +53,9 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
     # a notebook that is run from top to bottom stops at the first of these that is called, with a sentence
     c.ClearSolutions.code_stub = {"python": '# YOUR CODE HERE\nraise NotImplementedError("not written yet")'}
-    c.ClearSolutions.text_stub = "✎ *Your answer: double-click here, and write in place of this line.*"
+    c.ClearSolutions.text_stub = (
+        "✎ *Your answer: click this cell, press Enter, write in place of this line, then press Shift+Enter.*"
+    )
     c.GenerateAssignment.preprocessors = GENERATE
     c.Autograde.sanitize_preprocessors = SANITIZE
     c.Autograde.autograde_preprocessors = AUTOGRADE

@@ -14,6 +14,7 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from autograder.authoring.course import CourseError
 from autograder.authoring.reference_source import injected
 from autograder.grading.grades import Grades
+from autograder.notebooks import lesson_names
 from autograder.notebooks.roles import INSTALL, NEXT, is_answer
 from autograder.notebooks.submission import cell_of, rebuild
 
@@ -92,19 +93,23 @@ class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader 
 
 
 class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """After the last cell: a link to the next lesson, which holds in a workspace and in the repository; the site has its own."""
+    """After the last cell: a link to the next core notebook, and links to the chapter's workshops.
+
+    They hold in a workspace and in the repository; the site has its own.
+    """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         from autograder.authoring.course import lessons
 
-        every = lessons()
-        names = [lesson.name for lesson in every]
+        every = {lesson.name: lesson for lesson in lessons()}
         name = resources["nbgrader"]["notebook"]
-        if name in names:
-            later = every[names.index(name) + 1 :]
-            text = "**That was the last lesson.**"
-            if later:
-                text = f"**Next:** [{later[0].number:02d} {later[0].title}](../{later[0].name}/{later[0].name}.ipynb)."
+        if name in every:
+            later = lesson_names.next_core(list(every), name)
+            links = {other: f"[{each.label} {each.title}](../{other}/{other}.ipynb)" for other, each in every.items()}
+            text = f"**Next:** {links[later]}." if later else "**That was the last lesson.**"
+            if beside := lesson_names.workshops_beside(list(every), name):
+                which = "Other workshops" if every[name].workshop else "Workshops"
+                text += f" {which} of this chapter, if you like: {', '.join(links[other] for other in beside)}."
             text += " In a cell of your own, `check()` says what is still open here."
             cell = nbformat.v4.new_markdown_cell(text, id=NEXT)
             cell.metadata.update({"tags": [NEXT]})

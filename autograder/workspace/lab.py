@@ -15,13 +15,17 @@ from autograder.notebooks import key_page
 from autograder.workspace import progress
 
 # What JupyterLab starts with here; the learner's own settings win.
-# It would ask, over the notebook, whether it may fetch its news: no lesson needs a network.
+# It would ask, over the notebook, whether it may fetch its news: no lesson needs a network. Where nbgrader is installed, its menu
+# and its buttons are for a server that has an exchange (see course/hub), and not for a workspace.
 LAB_CONFIG: dict[str, Any] = {
-    "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
+    "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True, "@jupyter/nbgrader": True}},
     "default_setting_overrides": {  # in a small window a long line goes on below, and nothing is cut off
         "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
     },
 }
+# Check, Hint and Reset: JupyterLab finds its extensions in `labextensions` below. A wheel also puts them where any JupyterLab of
+# the environment looks, as on a hub or in Binder.
+BUTTONS = Path(__file__).parent / "jupyter"
 
 
 def for_editors(workspace: Path) -> None:
@@ -85,10 +89,14 @@ def lab_environment(workspace: Path) -> dict[str, str]:
         # would forget the path below.
         shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
         (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
-    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    others, data = os.environ.get("JUPYTER_CONFIG_PATH"), os.environ.get("JUPYTER_PATH")
     # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    found = {"PATH": path, "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)])}
+    found = {
+        "PATH": path,
+        "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)]),
+        "JUPYTER_PATH": os.pathsep.join([*([data] if data else []), str(BUTTONS)]),
+    }
     return {**os.environ, **found, **kernel_environment()}
 
 

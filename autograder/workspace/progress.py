@@ -94,6 +94,13 @@ def forget(workspace: Path, lesson: str, exercises: Iterable[str]) -> None:
         db.executemany("delete from progress where lesson = ? and exercise = ?", [(lesson, exercise) for exercise in exercises])
 
 
+def move(workspace: Path, exercise: str, old: str, new: str) -> None:
+    """Keep what is noted of an exercise that went from the lesson `old` to the lesson `new`; what `new` has noted of it wins."""
+    with _opened(workspace) as db:
+        for table in ("progress", "looked_up", "hints"):
+            db.execute(f"update or ignore {table} set lesson = ? where lesson = ? and exercise = ?", (new, old, exercise))
+
+
 def next_hint(workspace: Path, lesson: str, exercise: str) -> int:
     """1 at the first call for this exercise, then 2, 3, …; counted in one step, so two terminals never skip or repeat one."""
     with _opened(workspace) as db:

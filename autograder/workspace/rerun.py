@@ -16,7 +16,9 @@ from typing import Any
 import nbformat
 
 from autograder.authoring.course import CourseError
+from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import SYMBOL, to_text
+from autograder.diagnosis.phrase import next_step, say
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_figure
 from autograder.workspace import folder as workspace
@@ -24,6 +26,7 @@ from autograder.workspace import lab
 from autograder.workspace.in_cells import check
 
 CELL_S = 120  # a cell that takes longer is interrupted; no lesson's own cell takes a tenth of it
+MOST_SAID = 300  # characters of an error's message: an assertion may quote whole tensors
 _MIME = "application/vnd.attn.check+json"
 _TELL = "__import__('autograder.workspace.rerun').workspace.rerun.tell({!r}, globals())"
 
@@ -41,6 +44,7 @@ class Checked:
     advice: str
     misconception: str | None
     text: str
+    unread: bool = False  # a prediction was made that is none of the choices
     stopped: str = ""
 
 
@@ -103,7 +107,7 @@ def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
 
     score = check.check_in(namespace, exercise)
     report = dataclasses.replace(score.report, following=())  # what is next is said once, after all panels
-    verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice")}
+    verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice", "unread")}
     display({_MIME: {**verdict, "misconception": report.recorded, "text": to_text(report)}}, raw=True)
 
 
@@ -160,14 +164,17 @@ def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Ch
     for output in cell.outputs:
         if output.output_type == "display_data" and _MIME in output.data:
             return Checked(lesson, record.id, **output.data[_MIME])
-    headline = f"The check could not run: {_error(cell) or trouble or 'it gave no verdict'}."
-    advice = "Run the notebook from the top in JupyterLab to see where."
+    said = fact("rerun.stopped", reason=_error(cell) or trouble or fact("rerun.no_verdict"))
+    headline, advice = say(said), next_step(said)
     text = f"{SYMBOL['fail']} {record.title} · not checked · 0 / {record.points:g}\n  {headline}\n  {advice}"
     return Checked(lesson, record.id, "fail", 0.0, record.points, headline, advice, None, text)
 
 
 def _error(cell: Any) -> str:
+    """What the cell ended with, in one line: its type and the beginning of its message."""
     outputs = [] if cell is None else cell.outputs
     said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    said = " ".join(said.split())
+    said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} …"
     said = said.replace("_IncompleteInputError:", "SyntaxError:")  # what IPython shows of Python 3.13's parser
     return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells as files

@@ -5,11 +5,14 @@ holds words of the learner's own, as the notebook was saved last.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError
+from autograder.diagnosis.phrase import clauses
+from autograder.notebooks import lesson_names
+from autograder.notebooks.lesson_names import is_workshop
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
@@ -28,15 +31,42 @@ def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, An
         for exercise in lesson.exercises.values():
             entry = done.get((name, exercise.id), nothing)
             held = (entry.misconception or "").split("+")
-            says = ", and you ".join(known.says for known in exercise.known if known.id in held) or None
+            says = clauses([known for known in exercise.known if known.id in held]) or None
             row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
             exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
         asked = questions(home, name)
         done_all = all(exercise["status"] == "pass" for exercise in exercises) and all(one["answered"] for one in asked)
         score = sum(exercise["score"] for exercise in exercises)
-        row = {"lesson": name, "title": lesson.title, "score": score, "points": lesson.points, "done": done_all}
+        said = workspace.about(home, name)
+        row = {"lesson": name, "title": lesson.title, "workshop": is_workshop(name), "needs": list(said.get("needs", ()))}
+        row |= {"question": said.get("question", ""), "minutes": said.get("minutes")}
+        row |= {"score": score, "points": lesson.points, "done": done_all}
         rows.append({**row, "exercises": exercises, "questions": asked})
     return rows
+
+
+def core_path_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of `status` in the order in which "next" looks for an open one: core notebooks, then workshops."""
+    return sorted(rows, key=lambda row: (is_workshop(row["lesson"]), row["lesson"]))
+
+
+def offered_workshops(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The workshops to offer beside the next core notebook: those that are begun, and the open ones of the last finished core."""
+    done = [row["lesson"] for row in rows if row["done"] and not is_workshop(row["lesson"])]
+    beside = lesson_names.workshops_beside([row["lesson"] for row in rows], max(done)) if done else []
+    return [row for row in rows if not row["done"] and is_workshop(row["lesson"]) and (row["lesson"] in beside or begun(row))]
+
+
+def begun(row: Mapping[str, Any]) -> bool:
+    """Whether the learner has tried an exercise of the lesson, or answered one of its questions."""
+    tried = any(exercise["status"] != "todo" for exercise in row["exercises"])
+    return tried or any(question["answered"] for question in row["questions"])
+
+
+def remarks(row: Mapping[str, Any]) -> str:
+    """What a list of lessons says beside a title: that it is a workshop, and which lessons it needs."""
+    needs = f"needs {', '.join(row['needs'])}" if row["needs"] else ""
+    return " · ".join(filter(None, ["workshop" if row["workshop"] else "", needs]))
 
 
 def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
@@ -87,12 +117,13 @@ def _begins(home: Path, lesson: str, answer: str) -> str:
 
 
 def next_notebook(home: Path, lesson: str | None) -> Path:
-    """The notebook to open: the one asked for, else the first lesson that is not finished, else the last."""
+    """The notebook to open: the one asked for, else the first core notebook that is not finished, else the first such
+    workshop, else the last."""
     if lesson is not None:
         name = workspace.find(home, lesson)
     else:
         rows = status(home)
-        open_ones = [row["lesson"] for row in rows if not row["done"]]
+        open_ones = [row["lesson"] for row in core_path_first(rows) if not row["done"]]
         name = open_ones[0] if open_ones else rows[-1]["lesson"]
     return workspace.notebook(Path(), name)
 

@@ -18,6 +18,7 @@ from autograder.diagnosis.panel import open_words
 from autograder.judging.judge import judge_choice
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import submission
+from autograder.notebooks.lesson_names import label_of
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
@@ -128,4 +129,4 @@ def _failing(folder: Path, lesson: str, done: set[str]) -> list[str]:
     """What is answered, and did not pass its last check: a prediction that it refused counts there as not started."""
     checked = {name: entry.status for (of, name), entry in progress.read(folder).items() if of == lesson}
     wrong = [name for name, status in checked.items() if status in ("fail", "part") or (status == "todo" and name in done)]
-    return [f"not right at their last check: {', '.join(wrong)}. `attn check {lesson[:2]}` checks again."] if wrong else []
+    return [f"not right at their last check: {', '.join(wrong)}. `attn check {label_of(lesson)}` checks again."] if wrong else []

@@ -21,6 +21,7 @@ from pathlib import Path
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 CUDA_INDEX = "https://download.pytorch.org/whl/cu130"  # for Windows: what PyPI has there is the CPU build
 PROBE_S = 10.0
+PYPI_MB = 2700  # PyPI's build for Linux, which brings CUDA
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,11 @@ def main(arguments: Sequence[str]) -> int:
     build = choose(platform.system(), has_gpu(os.environ), os.environ.get("ATTN_TORCH_INDEX", ""))
     print(f"PyTorch: {build.kind} build, about {build.megabytes:,} MB to download. {build.why}.", flush=True)
     if build.index and not reachable(build.index):
+        build = Build(build.kind, "", PYPI_MB if platform.system() == "Linux" else build.megabytes, build.why)
         print(
-            f"{build.index} does not answer: PyPI's build is taken instead. It works as well, and on Linux is larger.", flush=True
+            f"That index does not answer, so PyPI's build is taken instead: about {build.megabytes:,} MB. It works as well.",
+            flush=True,
         )
-        build = Build(build.kind, "", build.megabytes, build.why)
     return subprocess.call(command(build, arguments))
 
 

@@ -1,7 +1,9 @@
 """`attn update` and `attn reset`: a learner's answers carried into a new release, or given back; nothing is ever lost.
 
-Answers go by `grade_id`, whatever else has moved. Cells of the learner's own stay behind the cell they stood behind. A
-notebook is backed up before it is changed. Doing it twice, or again after a crash in the middle, changes nothing more.
+Answers go by `grade_id`, whatever else has moved, and into another notebook where their exercise has gone there. An answer whose
+exercise is gone from the course is kept in a file beside the notebooks. Cells of the learner's own stay behind the cell they
+stood behind. A notebook is backed up before it is changed. Doing it twice, or again after a crash in the middle, changes nothing
+more.
 """
 
 import copy
@@ -13,9 +15,14 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.notebooks.atomic_write import write_whole
+from autograder.notebooks.lesson_names import chapter_of
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
+
+KEPT = "kept_answers.md"
+KEPT_HEAD = "# Answers to exercises that the course asks no more\n"
+LEFT = "attn_answer"  # in a cell's metadata: the name of the answer that it held before its exercise left the notebook
 
 
 @dataclass
@@ -29,6 +36,8 @@ class Carried:
     kept: list[str] = field(default_factory=list)
     own: int = 0
     notes: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)  # answers whose exercise went to another lesson, and which
+    left: dict[str, str] = field(default_factory=dict)  # what was written in cells that this lesson asks no more
     backup: Path | None = None
     problem: str = ""
 
@@ -36,31 +45,109 @@ class Carried:
 def update(folder: Path) -> list[Carried]:
     """Bring every lesson of the workspace `folder` to the course's version; a notebook that cannot be read is left alone."""
     workspace.prepare(folder)
-    done = []
-    for lesson in workspace.outdated(folder):
+    waiting = workspace.outdated(folder)
+    homes = _homes()
+    done: dict[str, Carried] = {}
+    leaving: dict[str, dict[str, str]] = {}
+    for lesson in waiting:  # first what stays where it is: an answer that moves then finds its place in the new notebook
         try:
-            done.append(_update(folder, lesson))
+            done[lesson], leaving[lesson] = _update(folder, lesson, homes)
         except CourseError as error:
-            done.append(Carried(lesson, problem=str(error)))
-    return done
+            done[lesson] = Carried(lesson, problem=str(error))
+    for lesson, names in leaving.items():
+        _move_answers(folder, done[lesson], names)
+        _release(folder, lesson)  # last: until now the lesson counts as outdated
+    return list(done.values())
 
 
-def _update(folder: Path, lesson: str) -> Carried:
+def _homes() -> dict[str, list[str]]:
+    """The lessons that ask each answer cell of the course, by the cell's name."""
+    found: dict[str, list[str]] = {}
+    for lesson, folder in workspace.released().items():
+        for cell in workspace.load(folder / f"{lesson}.ipynb").cells:
+            if is_answer(cell):
+                found.setdefault(str(grade_id(cell)), []).append(lesson)
+    return found
+
+
+def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[Carried, dict[str, str]]:
+    """Bring the notebook of `lesson` up to date; what was done, and `{answer: the lesson that asks it now}` of what has to move.
+
+    Those answers stay in the notebook until they are in their new place.
+    """
+    target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
+    fresh = workspace.released()[lesson] / target.name
+    old, new, mine = (workspace.load(path) for path in (base, fresh, target))
+    asked = {str(grade_id(cell)) for cell in old.cells if is_answer(cell)}
+    still = {str(grade_id(cell)) for cell in new.cells if is_answer(cell)}
+    gone = [name for name in asked - still if name not in homes]
+    leaving = {name: _nearest(lesson, homes[name]) for name in asked - still if name in homes}
+    if _version(mine) == _version(new) != _version(old):  # an update was cut short after it had written the notebook
+        return Carried(lesson), leaving
+    made, carried = merge(old, new, mine)
+    carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
+    _keep_in_a_file(folder, lesson, {name: text for name, text in carried.left.items() if name in gone})
+    for name in carried.left:
+        if name not in leaving:
+            also = f", and in {KEPT}" if name in gone else ""
+            says = f"`{name}` is asked no more, or asked otherwise: what you wrote stays as a cell of your own{also}"
+            carried.notes.append(says)
+    workspace.save(made, target)
+    return carried, leaving
+
+
+def _nearest(lesson: str, homes: list[str]) -> str:
+    """Of several lessons that ask a question of that name, the one of the same chapter."""
+    return next((home for home in homes if chapter_of(home) == chapter_of(lesson)), homes[0])
+
+
+def _keep_in_a_file(folder: Path, lesson: str, answers: Mapping[str, str]) -> None:
+    """Write the answers whose exercise is gone into a file of the workspace, behind those that are there."""
+    path = folder / KEPT
+    text = path.read_text(encoding="utf-8") if path.exists() else KEPT_HEAD
+    for name, answer in sorted(answers.items()):
+        section = f"\n## {lesson}: `{name}`\n\n````\n{answer}\n````\n"
+        text += section if section not in text else ""
+    if answers:
+        write_whole(path, text)
+
+
+def _move_answers(folder: Path, carried: Carried, leaving: Mapping[str, str]) -> None:
+    """Put the answers that `carried.lesson` asks no more into the notebooks that ask them now, where nothing is written yet."""
+    source = workspace.notebook(folder, carried.lesson)
+    for name, home in leaving.items():
+        mine, theirs = workspace.load(source), workspace.load(workspace.notebook(folder, home))
+        left = next((cell for cell in mine.cells if cell.metadata.get(LEFT) == name), None)
+        place = next((cell for cell in theirs.cells if is_answer(cell) and grade_id(cell) == name), None)
+        if left is None:
+            continue
+        if (
+            place is None
+            or place.cell_type != left.cell_type
+            or (name in workspace.answered(folder, home) and place.source != left.source)
+        ):
+            carried.notes.append(f"`{name}` is asked in {home} now, where you have written something else: both are kept")
+            continue
+        if place.source != left.source:
+            workspace.backup(folder, home)
+            _write(place, left)
+            workspace.save(theirs, workspace.notebook(folder, home))
+        progress.move(folder, name, carried.lesson, home)
+        mine.cells.remove(left)
+        workspace.save(mine, source)
+        carried.own -= 1
+        carried.moved[name] = home
+
+
+def _release(folder: Path, lesson: str) -> None:
+    """Note the release that the lesson has been brought to."""
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     fresh = workspace.released()[lesson]
-    old, new, mine = (workspace.load(path) for path in (base, fresh / target.name, target))
-    if _version(mine) == _version(new) != _version(old):  # an update was cut short after it had written the notebook
-        carried = Carried(lesson)
-    else:
-        made, carried = merge(old, new, mine)
-        carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
-        workspace.save(made, target)
     for path in fresh.iterdir():
         if path.name != target.name:
             write_whole(target.parent / path.name, path.read_bytes())
             write_whole(base.parent / path.name, path.read_bytes())
-    write_whole(base, (fresh / target.name).read_bytes())  # last: until now the lesson counts as outdated
-    return carried
+    write_whole(base, (fresh / target.name).read_bytes())
 
 
 def _version(notebook: Any) -> Any:
@@ -97,7 +184,7 @@ def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
             own.setdefault(at, []).append(cell)
             carried.own += 1
             if name:
-                carried.notes.append(f"`{name}` is asked no more, or asked otherwise: what you wrote stays as a cell of your own")
+                carried.left[name] = cell.source
     made.cells = _with_own(made.cells, own)
     if "kernelspec" in mine.metadata:
         made.metadata["kernelspec"] = mine.metadata["kernelspec"]
@@ -136,6 +223,8 @@ def _with_own(cells: list[Any], own: Mapping[int, list[Any]]) -> list[Any]:
         result += [cells[index]] if index >= 0 else []
         for cell in own.get(index, []):
             extra = copy.deepcopy(cell)
+            if grade_id(extra):
+                extra.metadata[LEFT] = grade_id(extra)
             for part in ("nbgrader", "deletable", "editable"):
                 extra.metadata.pop(part, None)
             if extra.id in used:

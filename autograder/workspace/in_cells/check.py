@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from autograder.authoring.course import CourseError, course_root, did_you_mean, installed_courses
-from autograder.diagnosis import panel
-from autograder.diagnosis.attempt import check_answer, judge_missing, mended
+from autograder.diagnosis import panel, phrase
+from autograder.diagnosis.attempt import check_answer, judge_missing, with_repair
 from autograder.diagnosis.explain import Report, make_report
-from autograder.judging import pack
+from autograder.diagnosis.finding import fact
 from autograder.judging.records import ExerciseRecord, Result
-from autograder.workspace.in_cells.calls_earlier import leans_on
+from autograder.packs import pack_file
+from autograder.workspace.in_cells import missing_exercise
+from autograder.workspace.in_cells.earlier_calls import leans_on
 
 if TYPE_CHECKING:
     from autograder.workspace.in_cells.overview import Overview
@@ -69,38 +71,51 @@ def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) 
 
 def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Score:
     """`check`, with the names that the learner's notebook defines."""
+    return _done(judge_in(namespace, exercise, answer), ran=answer is not None or exercise in namespace)
+
+
+def judge_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Result:
+    """The verdict on an answer, by default on what `namespace` has under the exercise's name; nothing is noted anywhere."""
     record = find_record(exercise)
     if answer is None:
         if exercise not in namespace:
-            return _done(judge_missing(record), ran=False)
+            return judge_missing(record)
         if (trouble := _does_not_compile(namespace, exercise)) is not None:
             raise CourseError(
                 f"check({exercise!r}): the last cell that defines it does not compile ({trouble}), so what would be checked is "
                 "an older version. Correct that cell, run it, then check again."
             )
         answer = namespace[exercise]
-    result = check_answer(record, answer, mending=False)
+    result = check_answer(record, answer, repair=False)
     if not result.passed and not record.choices:
         if (other := _other_name(namespace, exercise)) is not None:
             raise CourseError(
                 f"check({exercise!r}): the cell that you ran last defines {other!r}, so an older version would be checked. "
                 f"Rename the function to {exercise!r}, run its cell, then check again."
             )
-        result.below = _failing_below(namespace, record.id, answer)
-        if result.below is None:  # else it is that one which has to be mended
-            mended(result, answer)
-    return _done(result)
+        below = _failing_below(namespace, result, answer)
+        return with_repair(result, answer) if below is None else dataclasses.replace(result, below=below)
+    return result
 
 
-_RUN_AGAIN = "This session has not run your answer yet: run the cell that holds it, then this one. Your progress keeps the pass."
+_PASSED_BEFORE = fact("report.passed_before")
 
 
-def _failing_below(namespace: Mapping[str, Any], exercise: str, answer: Any) -> str | None:
-    """The first other exercise of the lesson that `answer` calls and that fails its own check."""
+def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) -> str | None:
+    """The first other exercise of the lesson that `answer` calls and that fails its own check.
+
+    One that fails only at its edge, such as in float64, hardly explains an answer that fails in a core case, nor one whose own
+    mistake is known.
+    """
+    exercise = result.exercise.id
+    known = result.diagnosis is not None and result.diagnosis.known
+    at_the_edge = not known and all(case.edge > 0 for case in result.cases if not case.passed)
     others = {name: record for found in _packs() if exercise in found.exercises for name, record in found.exercises.items()}
     functions = {name: record for name, record in others.items() if not record.choices}
     for name in leans_on(answer, namespace, functions, own=exercise):
-        if not check_answer(functions[name], namespace[name], mending=False).passed:
+        other = check_answer(functions[name], namespace[name], repair=False)
+        core = not other.cases or any(not case.edge and not case.passed for case in other.cases)
+        if not other.passed and (core or at_the_edge):
             return name
     return None
 
@@ -142,11 +157,11 @@ def find_record(exercise: str, call: str = "check", what: str = "a check") -> Ex
             return found.exercises[exercise]
     if not packs:
         raise CourseError(
-            f"{call}({exercise!r}): expected a file *{pack.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
+            f"{call}({exercise!r}): expected a file *{pack_file.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
             "Open the notebook from its lesson's folder (`attn lab`), or install the course's package, which holds all of them."
         )
     if not _in_workspace():
-        for found in map(pack.load, _released_packs()):
+        for found in map(pack_file.load, _released_packs()):
             if exercise in found.exercises:
                 return found.exercises[exercise]
     else:
@@ -158,14 +173,14 @@ def find_record(exercise: str, call: str = "check", what: str = "a check") -> Ex
     raise CourseError(said + did_you_mean(exercise, names))
 
 
-def _packs() -> list[pack.Pack]:
-    return [pack.load(path) for path in find_packs()]
+def _packs() -> list[pack_file.Pack]:
+    return [pack_file.load(path) for path in find_packs()]
 
 
 def find_packs() -> list[Path]:
     """Packs in the working folder; where there are none, those of the releases, so that a notebook in Colab or in a download
     folder is checked too."""
-    return sorted(Path.cwd().glob(f"*{pack.SUFFIX}")) or _released_packs()
+    return sorted(Path.cwd().glob(f"*{pack_file.SUFFIX}")) or _released_packs()
 
 
 def _released_packs() -> list[Path]:
@@ -174,7 +189,7 @@ def _released_packs() -> list[Path]:
         courses: tuple[Path, ...] = (course_root(),)
     except CourseError:
         courses = installed_courses()
-    return [path for course in courses for path in sorted((course / "release").glob(f"*/*{pack.SUFFIX}"))]
+    return [path for course in courses for path in sorted((course / "release").glob(f"*/*{pack_file.SUFFIX}"))]
 
 
 def _in_workspace() -> bool:
@@ -190,10 +205,13 @@ def _done(result: Result, *, ran: bool = True) -> Score:
     from autograder.workspace import progress  # sqlite is not needed before the first check
 
     if not ran and progress.passed(Path.cwd(), result.exercise.id):
-        return Score(dataclasses.replace(report, headline="Passed before.", advice=_RUN_AGAIN))
+        return Score(dataclasses.replace(report, headline=phrase.say(_PASSED_BEFORE), advice=phrase.next_step(_PASSED_BEFORE)))
     progress.record(Path.cwd(), result.exercise.id, report)
     if report.status == "pass":
         from autograder.workspace.in_cells.overview import next_step
 
         report = dataclasses.replace(report, following=next_step(Path.cwd(), result.exercise.id))
     return Score(report)
+
+
+missing_exercise.explain_here()

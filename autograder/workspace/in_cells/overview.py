@@ -1,11 +1,17 @@
 """How far the learner is, and what is next: `check()` without a name, the line after an exercise that passes, all lessons."""
 
+import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis import panel
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.phrase import say
+from autograder.notebooks import lesson_names
+from autograder.notebooks.lesson_names import label_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
 
@@ -41,68 +47,100 @@ class Contents:
 
     rows: list[dict[str, Any]]
     following: Step
+    beside: tuple[Step, ...] = ()  # the workshops that are offered beside it
 
     def __repr__(self) -> str:
-        return "\n".join([f"Next: {panel.plain(self.following[0])}", "", *map(self._line, self.rows)])
+        lines = [f"Next: {panel.plain(self.following[0])}"]
+        if self.beside:
+            lines.append(f"Or a workshop: {', '.join(text for text, _ in self.beside)}")
+        return "\n".join([*lines, "", *map(self._line, self.rows)])
 
     def _repr_markdown_(self) -> str:
         text, link = self.following
-        lines = [f"**Next:** [{text}]({link})" if link else f"**{text}**", ""]
+        first = f"**Next:** [{text}]({link})" if link else f"**{text}**"
+        if self.beside:
+            links = tuple(f"[{title}]({to})" for title, to in self.beside)
+            first += f" {say(fact('overview.workshops', links=links))}"
+        lines = [first, ""]
+        if any(row["workshop"] for row in self.rows):
+            lines += [say(fact("overview.core_path")), ""]
         lines += ["| lesson | state | checks passed | in words | points by checks |", "|:--|:--|:--|:--|:--|"]
         for row in self.rows:
-            name = f"[{row['lesson'][:2]} {row['title']}]({row['lesson']}/{row['lesson']}.ipynb)"
+            name = self._name(row)
             points = f"{row['score']:g} of {row['points']:g}"
             words = f"{sum(one['answered'] for one in row['questions'])} of {len(row['questions'])}" if row["questions"] else ""
             lines.append(f"| {name} | {self._state(row)} | {self._done(row)} of {len(row['exercises'])} | {words} | {points} |")
         return "\n".join(lines)
 
+    def _name(self, row: dict[str, Any]) -> str:
+        """The title as a link: bold on the core path where there are workshops, and these indented below it."""
+        name = f"[{label_of(row['lesson'])} {row['title']}]({row['lesson']}/{row['lesson']}.ipynb)"
+        needs = f" · needs {', '.join(row['needs'])}" if row["needs"] else ""
+        takes = f" · {row['minutes']} minutes" if row["minutes"] else ""
+        asks = f"<br>{_in_cell(row['question'])}" if row["question"] else ""
+        if row["workshop"]:
+            return f"&emsp;{name}{takes}{needs}{asks.replace('<br>', '<br>&emsp;')}"
+        return (f"**{name}**" if any(other["workshop"] for other in self.rows) else name) + takes + needs + asks
+
     def _line(self, row: dict[str, Any]) -> str:
-        said = f"{row['lesson'][:2]} {row['title']}: {self._done(row)} of {len(row['exercises'])} exercises"
-        words = panel.open_words(row["questions"]) if self._begun(row) else ""
+        said = f"{label_of(row['lesson'])} {row['title']}: {self._done(row)} of {len(row['exercises'])} exercises"
+        said = ("  " if row["workshop"] else "") + said
+        if noted := standing.remarks(row):
+            said += f" ({noted})"
+        words = panel.open_words(row["questions"]) if standing.begun(row) else ""
         return f"{said} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
 
     @staticmethod
     def _done(row: dict[str, Any]) -> int:
         return sum(exercise["status"] == "pass" for exercise in row["exercises"])
 
-    @staticmethod
-    def _begun(row: dict[str, Any]) -> bool:
-        tried = any(exercise["status"] != "todo" for exercise in row["exercises"])
-        return tried or any(question["answered"] for question in row["questions"])
-
     def _state(self, row: dict[str, Any]) -> str:
         if row["done"]:
             return f"{panel.SYMBOL['pass']} done"
-        return f"{panel.SYMBOL['part']} begun" if self._begun(row) else ""
+        return f"{panel.SYMBOL['part']} begun" if standing.begun(row) else ""
+
+
+def _in_cell(text: str) -> str:
+    """The text as it can stand in a cell of a Markdown table."""
+    return html.escape(text, quote=False).replace("|", "\\|")
 
 
 def contents(home: Path) -> Contents:
-    """All lessons of the workspace `home`, and what is next: the first open one, a lesson's exercises before its questions."""
+    """All lessons of the workspace `home`, and what is next: the first open core notebook, with workshops to choose beside it."""
     rows = standing.status(home)
-    for row in rows:
+    following = _following(home, rows)
+    offered = [row for row in standing.offered_workshops(rows) if not following[1].startswith(f"{row['lesson']}/")]
+    beside = tuple((f"{label_of(row['lesson'])} {row['title']}", f"{row['lesson']}/{row['lesson']}.ipynb") for row in offered)
+    return Contents(rows, following, beside)
+
+
+def _following(home: Path, rows: Sequence[dict[str, Any]]) -> Step:
+    """The first open notebook, core before workshops; in it the exercises come before the questions."""
+    for row in standing.core_path_first(rows):
         for exercise in row["exercises"]:
             if exercise["status"] != "pass":
                 lesson = row["lesson"]
                 link = f"{lesson}/{standing.link(home, lesson, exercise['id'])}"
                 if row["exercises"][0] == exercise:  # a lesson that is not begun is read from its top
-                    return Contents(rows, (f"{lesson[:2]} {row['title']}", f"{lesson}/{lesson}.ipynb"))
-                return Contents(rows, (f"{lesson[:2]} {row['title']}: {exercise['title']}", link))
+                    return f"{label_of(lesson)} {row['title']}", f"{lesson}/{lesson}.ipynb"
+                return f"{label_of(lesson)} {row['title']}: {exercise['title']}", link
         for question in row["questions"]:
             if not question["answered"]:
                 link = f"{row['lesson']}/{question['link']}"
-                return Contents(rows, (f"{row['lesson'][:2]} {row['title']}: {question['title']} (in words)", link))
-    return Contents(rows, ("All lessons are done.", ""))
+                return f"{label_of(row['lesson'])} {row['title']}: {question['title']} (in words)", link
+    return say(fact("overview.done")), ""
 
 
 def ahead(folder: Path, exercise: str) -> str:
     """`next_step` as a line for a terminal: how far the lesson is, and the next exercise or lesson."""
     steps = [text for text, _ in next_step(folder, exercise)]
-    return panel.plain(" · ".join([*steps[:1], *(text for text in steps[1:] if text.startswith(("next", "that was")))]))
+    wanted = ("next", "that was", "or the workshop")
+    return panel.plain(" · ".join([*steps[:1], *(text for text in steps[1:] if text.startswith(wanted))]))
 
 
 def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
     """ "5 of 10", and the next exercise that is not done: after this one, else from the top; else questions in words that are
-    open, and the next lesson.
+    open, and the next core notebook, with the open workshops of this chapter.
 
     `folder` is a lesson's folder in a workspace; nothing is said elsewhere.
     """
@@ -125,10 +163,15 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
                 *((one["title"], one["link"]) for one in row["questions"] if not one["answered"]),
             ]
         every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
-        later = [name for name in workspace.names(home) if name > lesson]
-        if later:
-            title = workspace.load_pack(home, later[0]).title
-            return (*steps, (f"next lesson: {later[0][:2]} {title}", f"../{later[0]}/{later[0]}.ipynb"), *every)
-        return (*steps, ("that was the last lesson", ""), *every)
+        names = workspace.names(home)
+        beside = standing.status(home, only=lesson_names.workshops_beside(names, lesson))
+        workshops = [_step("or the workshop", each["lesson"], each["title"]) for each in beside if not each["done"]]
+        if later := lesson_names.next_core(names, lesson):
+            return (*steps, _step("next lesson:", later, workspace.load_pack(home, later).title), *workshops, *every)
+        return (*steps, ("that was the last lesson", ""), *workshops, *every)
     except (CourseError, OSError, ValueError, IndexError):
         return ()  # a damaged workspace must not cost the check
+
+
+def _step(what: str, lesson: str, title: str) -> Step:
+    return f"{what} {label_of(lesson)} {title}", f"../{lesson}/{lesson}.ipynb"

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError, did_you_mean
+from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import HINT, inline, overview_html, overview_text, plain
+from autograder.diagnosis.phrase import say
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
-from autograder.workspace.in_cells import hints, solutions
+from autograder.workspace.in_cells import next_hint, solutions
 from autograder.workspace.in_cells.check import find_packs, find_record
 from autograder.workspace.in_cells.overview import Contents, contents
 
@@ -46,16 +48,17 @@ def hint(exercise: str | None = None) -> Shown:
     if exercise is None:
         raise _say_which("hint")
     if _alone():
-        given = hints.hint_alone(exercise, find_record(exercise, "hint", "hints").hints)
+        given = next_hint.hint_alone(exercise, find_record(exercise, "hint", "hints").hints)
     else:
         home, lesson = _here("hint")
         _known(home, lesson, exercise)
-        given = hints.hint(home, lesson, exercise)
+        given = next_hint.hint(home, lesson, exercise)
     if not given.text:
-        return Shown("There are no hints for this one.", "There are no hints for this one.")
+        none = say(fact("hint.none"))
+        return Shown(none, none)
     head = f"Hint {given.level} of {given.total}: {HINT[given.level - 1].lower()}"
     last = given.level == given.total and bool(given.lesson) and solutions.are_here(given.lesson)
-    after = f'That was the last one. `solution("{exercise}", sure=True)` shows our answer, and notes that it did.' if last else ""
+    after = say(fact("hint.last", exercise=exercise)) if last else ""
     text, markup = f"{head}\n{plain(given.text)}", f"<b>{html.escape(head)}</b><br>{inline(given.text)}"
     return Shown(f"{text}\n{after}", f"{markup}<br>{inline(after)}") if after else Shown(text, markup)
 

@@ -1,0 +1,55 @@
+"""Says in two lines which exercise is not written yet when a cell calls it, in place of a page of traceback."""
+
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+STUB = "not written yet"  # what the line that a release puts into an answer cell raises
+
+
+def explain_here() -> None:
+    """Explain in the kernel that imports this module; nothing happens outside one."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None:
+        explain_in(shell)
+
+
+def explain_in(shell: Any) -> None:
+    """Replace the traceback that `shell` shows for a call of an unwritten exercise; all other errors look as before."""
+    shell.set_custom_exc((NotImplementedError,), _show)
+
+
+def _show(
+    shell: Any, kind: type[BaseException], error: BaseException, trace: TracebackType, tb_offset: int | None = None
+) -> None:
+    lines = describe(error, trace) or shell.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=tb_offset)
+    shell._showtraceback(kind, error, lines)
+
+
+def describe(error: BaseException, trace: TracebackType | None) -> list[str]:
+    """Two lines that name the unwritten exercise; none where the error is not a release's stub.
+
+    >>> describe(NotImplementedError("no kernel for this dtype"), None)
+    []
+    """
+    frames = traceback.extract_tb(trace)
+    if str(error) != STUB or not frames:
+        return []
+    name = frames[-1].name
+    if name.startswith("__"):  # a class is not written: its first method says so
+        owner = _last(trace).tb_frame.f_locals.get("self")
+        name = type(owner).__name__ if owner is not None else name
+    from autograder.diagnosis.finding import fact
+    from autograder.diagnosis.phrase import next_step, say
+
+    needed = fact("unwritten", name=name)
+    return [say(needed), next_step(needed)]
+
+
+def _last(trace: TracebackType | None) -> TracebackType:
+    assert trace is not None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
