@@ -28,15 +28,15 @@ if TYPE_CHECKING:
         Variant,
     )
     from autograder.workspace.export import bring
-    from autograder.workspace.in_cells.beside_check import hint, solution, status
     from autograder.workspace.in_cells.check import Score, check
+    from autograder.workspace.in_cells.hint_status_solution import hint, solution, status
 
 __version__ = "0.2.0"
 
 _HOME = {  # all others are in `judging.exercise`
     "bring": "autograder.workspace.export",
     **dict.fromkeys(("Score", "check"), "autograder.workspace.in_cells.check"),
-    **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells.beside_check"),
+    **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells.hint_status_solution"),
 }
 
 __all__ = [

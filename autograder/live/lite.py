@@ -1,0 +1,82 @@
+"""`attn lite`: a JupyterLite site with the notebooks that a browser can run, the course's wheel in it.
+
+JupyterLite is the whole of JupyterLab in a tab. It cannot interrupt an endless loop, which the live book can.
+"""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.course import CourseError, Lesson, settings
+from autograder.live import packing, pyodide
+from autograder.notebooks.roles import INSTALL
+from autograder.workspace import lab
+
+NEEDS = {"jupyterlite_core": "jupyterlite-core", "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel"}
+KERNEL = ("ipython", "jedi", "micropip", "packaging", "pygments", "sqlite3", "ssl", "traitlets")  # what its kernel loads
+BESIDE_KERNEL = ("comm",)  # a package that the kernel imports and its own wheels lack
+SET_UP = "%pip install -q {name}\n\nimport os\n\nos.environ['MPLBACKEND'] = 'module://matplotlib_inline.backend_inline'"
+
+
+def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | None = None) -> list[Lesson]:
+    """Write the site into `folder`; returns the lessons in it. Pyodide comes from a folder (see `pyodide.find`) or its CDN."""
+    if missing := [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]:
+        raise CourseError(
+            f"attn lite: expected the packages that make the site, found no {', '.join(missing)}.\n"
+            "Install them: pip install 'attention-course[lite]'"
+        )
+    live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
+    found = pyodide.find(pyodide_folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        for lesson in live:
+            _put_notebook(lesson, home / "contents" / lesson.name)
+        wheels = [packing.course_wheel(live, home / "wheels"), *packing.dependency_wheels(live, home / "wheels")]
+        wheels += [packing.repacked(name, home / "wheels") for name in BESIDE_KERNEL]
+        if found:
+            pyodide.copy(found, home / "static" / "pyodide", (*packing.IN_PYODIDE, *KERNEL))
+        (home / "jupyter-lite.json").write_text(json.dumps(_settings(own_pyodide=found is not None)), encoding="utf-8")
+        command = [sys.executable, "-m", "jupyterlite_core", "build", "--lite-dir", str(home), "--output-dir", str(home / "site")]
+        command += ["--contents", str(home / "contents"), *(part for path in wheels for part in ("--piplite-wheels", str(path)))]
+        # other extensions of this environment, nbgrader's among them, are made for a JupyterLab with a server
+        extensions = [str(_kernel_extension()), *map(str, sorted((lab.BUTTONS / "labextensions").iterdir()))]
+        own = {"ignore_sys_prefix": True, "federated_extensions": extensions}
+        (home / "jupyter_lite_config.json").write_text(json.dumps({"LiteBuildConfig": own}), encoding="utf-8")
+        done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CourseError(
+                f"attn lite: expected JupyterLite to build the site, but it failed:\n{(done.stdout + done.stderr)[-2000:]}"
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.move(home / "site", folder)
+    return live
+
+
+def _kernel_extension() -> Path:
+    """The folder of the Pyodide kernel's extension, where its package installed it."""
+    return Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "@jupyterlite" / "pyodide-kernel-extension"
+
+
+def _put_notebook(lesson: Lesson, target: Path) -> None:
+    """The released notebook with its pack; the cell that says what to install installs the course's wheel of this site."""
+    shutil.copytree(packing.released(lesson), target)
+    path = target / f"{lesson.name}.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if INSTALL in cell["metadata"].get("tags", ()):
+            cell["source"] = SET_UP.format(name=packing.distribution_name()).splitlines(keepends=True)
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _settings(*, own_pyodide: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"appName": settings().title}
+    if own_pyodide:
+        address = {"pyodideUrl": "./static/pyodide/pyodide.js"}
+        data["litePluginSettings"] = {"@jupyterlite/pyodide-kernel-extension:kernel": address}
+    return {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}

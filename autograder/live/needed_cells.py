@@ -1,0 +1,92 @@
+"""Which code of a notebook has to run before an exercise can be checked: what its answer reads, and what that reads in turn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autograder.notebooks.scopes import scopes, statements, texts_of
+
+FIGURE = "figure"  # the tag of a cell that only draws; nothing that is checked depends on it
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One statement of a given cell, or a whole answer cell: its source, and the global names that it binds and reads.
+
+    `name` is the cell's grade_id, or its id where it has none.
+    """
+
+    name: str
+    source: str
+    binds: frozenset[str]
+    reads: frozenset[str]
+
+
+def needed(cells: Sequence[Mapping[str, Any]], exercise: str, answers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The `(name, source)` of what runs for `exercise`, in the notebook's order, its own answer cell last.
+
+    `cells` are a notebook's, as JSON has them, and `answers` the learner's, by exercise. A given cell takes part by its
+    statements, so an import that no answer uses is never loaded. Cells below the exercise take no part.
+
+    >>> cell = lambda name, source, **more: {"id": name, "cell_type": "code", "source": source, "metadata": more}
+    >>> solution = {"nbgrader": {"grade_id": "f", "solution": True}}
+    >>> notebook = [cell("setup", "import math\\nimport heavy"), cell("f", "", **solution)]
+    >>> needed(notebook, "f", {"f": "def f(x): return math.exp(x)"})
+    [('setup', 'import math'), ('f', 'def f(x): return math.exp(x)')]
+    """
+    pieces = _pieces(cells, exercise, answers)
+    return _chosen(pieces[:-1], pieces[-1])
+
+
+def needed_by_cell(
+    cells: Sequence[Mapping[str, Any]], cell: str, source: str, answers: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """The same for a given cell whose text a reader has changed to `source`; `cell` is its grade_id, or its id.
+
+    A cell that draws takes part here, because what a reader runs may use a name that a figure's code binds.
+
+    >>> given = lambda name, source: {"id": name, "cell_type": "code", "source": source, "metadata": {}}
+    >>> needed_by_cell([given("a", "x = 1\\ny = 2"), given("b", "print(y)")], "b", "print(x)", {})
+    [('a', 'x = 1'), ('b', 'print(x)')]
+    """
+    return _chosen(_pieces(cells, cell, answers, figures=True), _piece(cell, source))
+
+
+def name_of(cell: Mapping[str, Any]) -> str:
+    """What a cell is called here: its grade_id, or its id where it has none."""
+    return str(cell["metadata"].get("nbgrader", {}).get("grade_id") or cell["id"])
+
+
+def _chosen(pieces: Sequence[Piece], own: Piece) -> list[tuple[str, str]]:
+    """What of `pieces` has to run before `own`, and `own`."""
+    wanted, chosen = set(own.reads), [own]
+    for piece in reversed(pieces):
+        if piece.binds & wanted:
+            chosen.append(piece)
+            wanted |= piece.reads
+    return [(piece.name, piece.source) for piece in reversed(chosen)]
+
+
+def _pieces(cells: Sequence[Mapping[str, Any]], last: str, answers: Mapping[str, str], *, figures: bool = False) -> list[Piece]:
+    """The pieces of all cells down to the one called `last`: with it if it is an answer cell, without it if it is given."""
+    found: list[Piece] = []
+    for cell in cells:
+        if cell["cell_type"] != "code" or (FIGURE in cell["metadata"].get("tags", ()) and not figures):
+            continue
+        grader = cell["metadata"].get("nbgrader", {})
+        name, source = name_of(cell), "".join(cell["source"])
+        if grader.get("solution"):
+            found.append(_piece(name, answers.get(name, source)))
+        elif name != last and not grader.get("grade"):
+            found += [_piece(name, text) for text in texts_of(source, statements(source))]
+        if name == last:
+            return found
+    raise KeyError(last)
+
+
+def _piece(name: str, source: str) -> Piece:
+    try:
+        binds, reads = scopes(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it can't run: whoever needs its name is told so then
+        binds, reads = {name}, set()
+    return Piece(name, source, frozenset(binds), frozenset(reads))

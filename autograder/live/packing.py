@@ -1,0 +1,198 @@
+"""Packs what a browser needs to check answers: the engine, what the lessons import, and the pure Python packages behind it.
+
+Everything is read from what is installed here, so nothing is downloaded when a site is built.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import autograder
+from autograder.authoring.course import CourseError, Lesson, course_root, settings
+from autograder.authoring.reference_source import files_behind, imported_names
+from autograder.packs import pack_file
+
+ENGINE = (
+    "",
+    "authoring",
+    "diagnosis",
+    "judging",
+    "live",
+    "mutants",
+    "notebooks",
+    "packs",
+    "workspace",
+)  # what a check needs of it
+IN_PYODIDE = ("numpy", "matplotlib")  # compiled packages that Pyodide brings and that lessons import
+HOME = "attn_live_course"  # the package that holds a course's packs in a wheel for JupyterLite
+Files = dict[str, bytes]
+
+
+def released(lesson: Lesson) -> Path:
+    """The lesson's folder as learners get it: the notebook and its pack."""
+    return course_root() / "release" / lesson.name
+
+
+def code_of(lesson: Lesson) -> list[str]:
+    """The sources of the code cells of the released notebook."""
+    path = released(lesson) / f"{lesson.name}.ipynb"
+    if not path.exists():
+        raise CourseError(f"expected the released notebook at {path}, found none. Run `attn build {lesson.name}`.")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def runs_in_browser(lesson: Lesson) -> bool:
+    """Whether a browser tab can run the notebook: its cells import nothing that Pyodide lacks, such as PyTorch."""
+    return not {"torch", "tokenizers", "triton"} & _top_level(code_of(lesson))
+
+
+def given_packages() -> dict[str, Path]:
+    """The packages that lessons are given, by name: beside the lessons in a clone, around the course where it is installed."""
+    folders = [course_root() / name for name in settings().given]
+    if all(folder.is_dir() for folder in folders):
+        return {path.stem: path for folder in folders for path in folder.iterdir() if path.is_dir() or path.suffix == ".py"}
+    return {course_root().parent.name: course_root().parent}
+
+
+def bundle(lessons: Sequence[Lesson], *, data: bool = False) -> Files:
+    """The engine, the given modules that `lessons` import, and other pure packages, by path in `site-packages`.
+
+    `data` adds what lies beside the modules, such as arrays, and packages that only figures use.
+    """
+    code = [source for lesson in lessons for source in code_of(lesson)]
+    asked = _imports(lessons)
+    files = _engine()
+    for package, place in given_packages().items():
+        home = place.parent
+        for path in sorted(files_behind(asked, {package: place})):
+            if data or path.suffix == ".py":
+                files[path.relative_to(home).as_posix()] = path.read_bytes()
+    for name in distributions(code, data=data):
+        files |= dict(_installed(name))
+    return files
+
+
+def distributions(code: Iterable[str], *, data: bool = False) -> list[str]:
+    """The installed distributions that `code` imports and Pyodide lacks, with what they require in turn.
+
+    `data` adds those that the course's settings require.
+    """
+    known = {*sys.stdlib_module_names, *IN_PYODIDE, *given_packages(), "autograder", "torch"}
+    wanted = _top_level(code) | (set(settings().requires) if data else set())
+    homes = metadata.packages_distributions()
+    left = sorted(homes[name][0] for name in wanted - known if name in homes)
+    found: dict[str, None] = {}
+    while left:
+        name = left.pop(0)
+        if name in found:
+            continue
+        found[name] = None
+        for line in metadata.distribution(name).requires or ():
+            needed = re.match(r"[\w.-]+", line)
+            if needed and "extra ==" not in line and needed[0] not in IN_PYODIDE:
+                left.append(needed[0])
+    return list(found)
+
+
+def write_zip(files: Files, target: Path) -> Path:
+    """A zip file of `files`, the same bytes for the same content."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            packed.writestr(entry, files[name])
+    return target
+
+
+def write_wheel(name: str, version: str, requires: Sequence[str], files: Files, folder: Path, *, entry_points: str = "") -> Path:
+    """A wheel of pure Python with `files`, installable by pip and micropip."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requires)]
+    inside = {
+        **files,
+        f"{stem}.dist-info/METADATA": "\n".join([*lines, ""]).encode(),
+        f"{stem}.dist-info/WHEEL": b"Wheel-Version: 1.0\nGenerator: attn\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if entry_points:
+        inside[f"{stem}.dist-info/entry_points.txt"] = entry_points.encode()
+    record = "".join(f"{path},sha256={_digest(content)},{len(content)}\n" for path, content in sorted(inside.items()))
+    inside[f"{stem}.dist-info/RECORD"] = f"{record}{stem}.dist-info/RECORD,,\n".encode()
+    return write_zip(inside, folder / f"{stem}-py3-none-any.whl")
+
+
+def course_wheel(lessons: Sequence[Lesson], folder: Path) -> Path:
+    """The wheel for JupyterLite: engine, given modules with their data, and the packs of `lessons`."""
+    code = [source for lesson in lessons for source in code_of(lesson)]
+    asked = _imports(lessons)
+    files = _engine()
+    for package, place in given_packages().items():
+        files |= {
+            path.relative_to(place.parent).as_posix(): path.read_bytes() for path in sorted(files_behind(asked, {package: place}))
+        }
+    files[f"{HOME}/__init__.py"] = b""
+    files[f"{HOME}/course/course.toml"] = (course_root() / "course.toml").read_bytes()
+    for lesson in lessons:
+        for path in released(lesson).iterdir():
+            files[f"{HOME}/course/release/{lesson.name}/{path.name}"] = path.read_bytes()
+    requires = [*IN_PYODIDE, *distributions(code, data=True)]
+    announced = f"[autograder.courses]\nlive = {HOME}\n"
+    return write_wheel(distribution_name(), autograder.__version__, requires, files, folder, entry_points=announced)
+
+
+def dependency_wheels(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
+    """Wheels of the pure packages that `course_wheel` requires."""
+    code = [source for lesson in lessons for source in code_of(lesson)]
+    return [repacked(name, folder) for name in distributions(code, data=True)]
+
+
+def repacked(name: str, folder: Path) -> Path:
+    """The wheel of a pure package, made again from what is installed."""
+    found = metadata.distribution(name)
+    needs = [line for line in found.requires or () if "extra ==" not in line]
+    files = {path: content for path, content in _installed(name) if ".dist-info/" not in path}
+    return write_wheel(found.name, found.version, needs, files, folder)
+
+
+def distribution_name() -> str:
+    """The name under which the engine is installed."""
+    return metadata.packages_distributions().get("autograder", ["attention-course"])[0]
+
+
+def _imports(lessons: Sequence[Lesson]) -> list[str]:
+    """The modules that the notebooks' cells import, and those whose functions judge a design."""
+    found = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
+    packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
+    judges = {record.behaviour.partition(":")[0] for path in packs for record in pack_file.load(path).exercises.values()}
+    return [*found, *sorted(judges - {""})]
+
+
+def _engine() -> Files:
+    root = Path(autograder.__file__).parent
+    paths = [path for name in ENGINE for path in (root / name).glob("*.py" if name == "" else "**/*.py")]
+    return {path.relative_to(root.parent).as_posix(): path.read_bytes() for path in paths}
+
+
+def _installed(name: str) -> Iterator[tuple[str, bytes]]:
+    """The files of an installed pure distribution, by path in `site-packages`."""
+    found = metadata.distribution(name)
+    if "Root-Is-Purelib: true" not in (found.read_text("WHEEL") or ""):
+        raise CourseError(f"expected {name} to be pure Python, but it has compiled parts: a browser can't use this machine's.")
+    for path in found.files or ():
+        if ".." not in path.parts and path.suffix != ".pyc" and path.name not in ("RECORD", "INSTALLER", "REQUESTED"):
+            yield path.as_posix(), Path(str(found.locate_file(path))).read_bytes()
+
+
+def _top_level(code: Iterable[str]) -> set[str]:
+    return {name.partition(".")[0] for source in code for name in imported_names(source)}
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

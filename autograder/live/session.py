@@ -1,0 +1,173 @@
+"""Checks an exercise in a browser tab: runs the cells that it needs in fresh names, and returns the notebook's own panel.
+
+The page's worker calls `check` with the text of every answer, or `run` with that of a given cell. Nothing is kept between two
+calls, so the order in which a reader edits the cells never matters.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import html
+import io
+import json
+import linecache
+import os
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from autograder.authoring.course import CourseError
+from autograder.diagnosis import panel
+from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.phrase import say
+from autograder.live.needed_cells import needed, needed_by_cell
+from autograder.workspace.in_cells.check import judge_in
+
+MOST_PRINTED = 20_000  # characters of what an answer prints: a page that shows more gets slow
+
+
+class Checked(TypedDict):
+    """What the page shows: the panel as HTML, its status and marks, and what the cells printed.
+
+    `needs` names a module that the answer imports and that isn't loaded; the worker loads it and asks again.
+    """
+
+    html: str
+    status: str
+    score: float
+    points: float
+    printed: str
+    needs: str
+
+
+def check(folder: Path, exercise: str, answers: Mapping[str, str]) -> Checked:
+    """Check `exercise` of the released notebook in `folder` with the learner's `answers` (source by exercise)."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed, ran = io.StringIO(), [""]
+    for name, source in needed(_opened(folder), exercise, answers):
+        ran.append(source)
+        try:
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                _run(name, source, names)
+        except ModuleNotFoundError as error:
+            if error.name and name != exercise:
+                return _say(say(fact("live.imports", name=error.name)), "", printed, needs=error.name)
+            return _broken(name, exercise, error, printed, needs=error.name or "")
+        except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
+            return _broken(name, exercise, error, printed)
+    names["_ih"] = [*ran, f"check({exercise!r})"]  # as in a notebook, where a check can see which cell ran before it
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            result = judge_in(names, exercise)
+            report = make_report(result)
+    except CourseError as error:
+        return _say(str(error), "", printed)
+    report = dataclasses.replace(report, hints=())  # the page has a button for them
+    if result.failure is not None and result.failure.kind == "blank":
+        report = dataclasses.replace(report, advice=say(fact("live.blank")))
+    return Checked(
+        html=panel.to_html(report),
+        status="noted" if report.surprise else report.status,
+        score=float(report.score),
+        points=float(report.points),
+        printed=printed.getvalue()[:MOST_PRINTED],
+        needs="",
+    )
+
+
+def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Checked:
+    """Run the given cell called `cell` with the text `source`; what its last line is worth comes back as HTML."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed, shown = io.StringIO(), None
+    for name, text in needed_by_cell(_opened(folder), cell, source, answers):
+        own = name == cell
+        try:
+            with contextlib.redirect_stdout(printed if own else io.StringIO()), contextlib.redirect_stderr(printed):
+                shown = _run(name, text, names)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt in a cell are failures too
+            missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+            return _broken(name, cell, error, printed, needs=missing, given=True)
+    return Checked(
+        html="" if shown is None else _displayed(shown),
+        status="pass",
+        score=0.0,
+        points=0.0,
+        printed=printed.getvalue()[:MOST_PRINTED],
+        needs="",
+    )
+
+
+def _opened(folder: Path) -> list[dict[str, Any]]:
+    """The cells of the released notebook in `folder`, which becomes the working folder: the packs are there."""
+    notebook: dict[str, Any] = json.loads((folder / f"{folder.name}.ipynb").read_text(encoding="utf-8"))
+    os.chdir(folder)
+    cells: list[dict[str, Any]] = notebook["cells"]
+    return cells
+
+
+def _run(name: str, source: str, names: dict[str, Any]) -> Any:
+    """Run a cell and return the value of its last line, where that is an expression.
+
+    Its lines are kept where tracebacks and the grader look for the source of a function.
+    """
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    tree = ast.parse(source, file)
+    last = tree.body[-1] if tree.body else None
+    value = last.value if isinstance(last, ast.Expr) else None
+    if value is not None:
+        tree.body.pop()
+    exec(compile(tree, file, "exec", dont_inherit=True), names)
+    return None if value is None else eval(compile(ast.Expression(value), file, "eval", dont_inherit=True), names)
+
+
+def _displayed(value: object) -> str:
+    """What a notebook shows of a value: a drawing or a table where it can be one, its representation otherwise."""
+    bundle = getattr(value, "_repr_mimebundle_", None)
+    data: Mapping[str, str] = bundle() if bundle else {}
+    for kind, method in (("text/html", "_repr_html_"), ("image/svg+xml", "_repr_svg_")):
+        made = data.get(kind) or (getattr(value, method)() if hasattr(value, method) else "")
+        if made:
+            return str(made)
+    return f"<pre>{html.escape(repr(value)[:MOST_PRINTED])}</pre>"
+
+
+def _broken(
+    name: str, exercise: str, error: BaseException, printed: io.StringIO, *, needs: str = "", given: bool = False
+) -> Checked:
+    """Says which cell does not run, and at which line. `given`: a reader ran a given cell, `exercise` is its name."""
+    if isinstance(error, SyntaxError):
+        line, said = error.lineno or 0, f"{type(error).__name__}: {error.msg}"
+    else:
+        lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == f"<{name}>"]
+        line, said = (lines[-1] if lines else 0), f"{type(error).__name__}: {error}"
+    where = fact("live.line", line=line) if line else ""
+    if given and isinstance(error, NotImplementedError):  # an answer above that is still blank
+        blank = traceback.extract_tb(error.__traceback__)[-1].filename.strip("<>")
+        return _say(say(fact("live.open", name=blank)), "", printed)
+    if name == exercise:
+        stopped = fact("live.stopped", where=where)
+    elif given:
+        stopped = fact("live.cell_above", name=name, where=where)
+    else:
+        stopped = fact("live.above", name=name, where=where, needs=exercise)
+    if isinstance(error, NameError) and len(error.name or "") == 1 and exercise.startswith("predict"):
+        said += f"\n{say(fact('live.quotes', letter=error.name))}"
+    return _say(say(stopped), said, printed, needs=needs)
+
+
+def _say(headline: str, detail: str, printed: io.StringIO, *, needs: str = "") -> Checked:
+    """A panel for what happens before anything can be judged, in the frame of the others."""
+    body = f"<p style='margin:2px 0'><b>{panel.inline(headline)}</b></p>"
+    if detail:
+        body += f"<pre style='margin:6px 0 0;white-space:pre-wrap'>{html.escape(detail)}</pre>"
+    return Checked(
+        html=panel.framed(body, "fail"),
+        status="fail",
+        score=0.0,
+        points=0.0,
+        printed=printed.getvalue()[:MOST_PRINTED],
+        needs=needs,
+    )

@@ -1,0 +1,131 @@
+"""`attn book --live`: the book with an editor, *Check*, *Hint* and *Reset* at each exercise that a browser can run."""
+
+import html
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring import book, front_door, site_docs
+from autograder.authoring.course import Lesson, course_root, settings
+from autograder.live import landing, packing, pyodide
+from autograder.live.needed_cells import name_of
+from autograder.notebooks.roles import grade_id
+
+STATIC = Path(__file__).with_name("static")
+FILES = "live"  # the folder of the site with Python, the engine and the notebooks
+BUNDLE = "engine.zip"
+DATA = "data.zip"  # what only given cells need, fetched when a reader runs one
+
+
+def build(
+    lessons: Sequence[Lesson],
+    folder: Path,
+    *,
+    pyodide_folder: Path | None = None,
+    repository: str = "",
+    address: str = "",
+    lite: str = "",
+) -> list[Path]:
+    """Write the live book into `folder`; its pages, the start page last.
+
+    `repository` is the address on GitHub (https://github.com/OWNER/NAME) that pages of PyTorch notebooks lead to Colab and Binder
+    with, `address` the one at which the site will be published, `lite` the folder of the site with its JupyterLite twin.
+    """
+    live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
+    found = pyodide.find(pyodide_folder)
+    guide = "learning" in site_docs.pages(course_root().parent / "docs")
+    runtime = f"{FILES}/pyodide/" if found else pyodide.CDN
+    names = {lesson.name for lesson in live}
+    with tempfile.TemporaryDirectory() as scratch:
+        static = Path(scratch)
+        shutil.copytree(STATIC, static / FILES)
+        additions = book.Additions(
+            static=static,
+            styles=(f"{FILES}/live.css",),
+            scripts=(f"{FILES}/page.js",),
+            exercise=lambda lesson, cell, task: _exercise(cell, task) if lesson.name in names else "\n\n".join(task),
+            intro=lambda lesson: (
+                _live_intro(lesson, runtime) if lesson.name in names else _needs_torch(lesson, repository, guide=guide)
+            ),
+            given=lambda lesson, cell, parts: _given(cell, parts) if lesson.name in names else "\n\n".join(parts),
+            live=frozenset(names),
+        )
+        written = book.build(lessons, folder, additions, repository=repository, address=address)
+    files = folder / FILES
+    shutil.rmtree(files, ignore_errors=True)
+    engine = packing.bundle(live)
+    packing.write_zip(engine, files / BUNDLE)
+    everything = packing.bundle(live, data=True)
+    packing.write_zip({path: everything[path] for path in everything.keys() - engine.keys()}, files / DATA)
+    for lesson in live:
+        shutil.copytree(packing.released(lesson), files / "lessons" / lesson.name)
+    if found:
+        pyodide.copy(found, files / "pyodide", packing.IN_PYODIDE)
+    door = front_door.find()
+    if door is None:
+        return written
+    pages = {name: f"{name}.html" for name in ("learning", "teaching") if (folder / f"{name}.html").exists()}
+    pages |= {"lite": f"{lite}/"} if lite else {}
+    first = landing.write(
+        door, lessons, names, folder, files=f"{FILES}/", pyodide=runtime, repository=repository, address=address, pages=pages
+    )
+    return [*written[:-1], *first]
+
+
+def _live_intro(lesson: Lesson, address: str) -> str:
+    """The line below the title, and what the page's script has to know."""
+    data = {
+        "lesson": lesson.name,
+        "course": settings().title,
+        "pack": f"{lesson.slug}.probes.npz",
+        "pyodide": address,
+        "files": f"{FILES}/",
+    }
+    marks = " ".join(f'data-{name}="{html.escape(value, quote=True)}"' for name, value in data.items())
+    text = (
+        "Answer the exercises right here: type in an editor, then press <em>Check</em>. You may also change a cell that has a "
+        "<em>Run</em> button. Python starts in your browser when you first type, and nothing that you write leaves this machine."
+    )
+    return _raw(f'<div class="live-lesson" {marks}><p>{text}</p></div>')
+
+
+def _needs_torch(lesson: Lesson, repository: str, *, guide: bool) -> str:
+    """What a notebook needs that a browser tab can't run, and where it can be worked on.
+
+    With `guide` the page about learning is part of the site, and the note leads to it.
+    """
+    colab = ""
+    if repository:
+        path = repository.removeprefix("https://github.com/").strip("/")
+        where = f"https://colab.research.google.com/github/{path}/blob/main/course/release/{lesson.name}/{lesson.name}.ipynb"
+        binder = f"https://mybinder.org/v2/gh/{path}/HEAD?urlpath=lab/tree/work/{lesson.name}/{lesson.name}.ipynb"
+        colab = f'<a href="{html.escape(where, quote=True)}">Open it in Colab</a> or '
+        colab += f'<a href="{html.escape(binder, quote=True)}">in Binder</a>, or install'
+    course = '<a href="learning.html">the course</a>' if guide else "the course"
+    return _raw(
+        '<div class="live-elsewhere"><p>You can read this notebook here. Its exercises need PyTorch, which does not run in a '
+        f"browser tab. {colab or 'Install'} {course} and work on your own machine: <code>make lab</code> in a clone, or "
+        "<code>attn lab</code> where the package is installed.</p></div>"
+    )
+
+
+def _exercise(cell: Any, task: Sequence[str]) -> str:
+    """The task and its hints, in the element that the page's script turns into an exercise. They can be read without it."""
+    name, kind = html.escape(str(grade_id(cell)), quote=True), "code" if cell.cell_type == "code" else "words"
+    text = "\n\n".join(task)
+    return f'<div class="live-exercise" data-exercise="{name}" data-kind="{kind}">\n\n{text}\n\n</div>'
+
+
+def _given(cell: Any, parts: Sequence[str]) -> str:
+    """A given cell and its outputs. Where these are text or a drawing, the page's script lets a reader change and run it."""
+    text = "\n\n".join(parts)
+    kinds = {kind for output in cell.get("outputs", []) for kind in output.get("data", {"text": ""})}
+    if len(parts) == 1 or not kinds <= {"text", "text/plain", "image/svg+xml"}:
+        return text
+    return f'<div class="live-cell" data-cell="{html.escape(name_of(cell), quote=True)}">\n\n{text}\n\n</div>'
+
+
+def _raw(markup: str) -> str:
+    return f"{book.FENCE}{{raw}} html\n{markup}\n{book.FENCE}"
