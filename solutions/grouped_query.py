@@ -1,6 +1,6 @@
 """Lesson 09: grouped-query attention, which has multi-head and multi-query attention as its ends.
 
-The learner is given `split_heads`, `merge_heads` and, before the first exercise's answer, `causal_attention`.
+The learner is given `split_heads`, `merge_heads` and `causal_attention`.
 `Attention`, at the end, is the module to build models with.
 """
 
@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
+from attention_course import one_card
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -18,39 +19,40 @@ from solutions import kernels
 from solutions.multi_query import causal_attention, merge_heads, split_heads
 
 
-def cache_bill(config: dict[str, int], tokens: int, sequences: int) -> int:
-    """The bytes that the caches of `sequences` conversations take, of `tokens` tokens
-    each, in bfloat16 (2 bytes a number).
+def cards_needed(G: int, texts: int, n: int, limit: float) -> int:
+    """Return the smallest number of cards that can serve all `texts` texts, or 0 if no
+    number of cards can.
 
-    `config` is a model's published configuration. It has `num_hidden_layers`,
-    `num_attention_heads` and `hidden_size`. Where `num_key_value_heads` is missing, the
-    model is multi-head. Where `head_dim` is missing, a head is `hidden_size` over
-    `num_attention_heads` wide.
+    Every card holds the whole model, with `G` groups, and serves some of the texts on
+    its own. Each text has `n` tokens. On every card, parameters and caches have to fit
+    into `one_card.MEMORY`, and a decode step may take at most `limit` seconds.
 
-    >>> small = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 12}
-    >>> cache_bill(small, tokens=10, sequences=1)
-    960
-    >>> cache_bill(small | {"num_key_value_heads": 2, "head_dim": 5}, 10, 1)
-    800
-
-    Source: the names are those of Hugging Face's `config.json`.
+    >>> cards_needed(4, texts=64, n=8192, limit=0.015)
+    1
     """
-    H = config["num_attention_heads"]
-    G = config.get("num_key_value_heads", H)
-    d = config.get("head_dim", config["hidden_size"] // H)
-    per_token = config["num_hidden_layers"] * G * d * 2 * 2  # key and value, 2 bytes
-    return sequences * tokens * per_token
+
+    def fits(B: int) -> bool:
+        held, took = one_card.bytes_held(B, n, G), one_card.step_seconds(B, n, G)
+        return held <= one_card.MEMORY and took <= limit
+
+    for cards in range(1, texts + 1):
+        if fits(math.ceil(texts / cards)):  # the texts on the fullest card
+            return cards
+    return 0
 
 
-def conversations() -> int:
-    """How many conversations of 131,072 tokens can a machine with eight GPUs of 80 GB
-    (8e10 bytes) hold, beside the weights of Llama 3.1 405B? A whole number.
+def share_kept(score: float, multi_head: float, choices: int) -> float:
+    """Return the share of a multi-head model's knowledge that another version keeps.
 
-    406 billion parameters of one byte; 126 layers, 128 heads of width 128 in 8 groups,
-    keys and values cached in bfloat16. Activations are left out.
+    Both scores are percentages of right answers in a test with `choices` possible
+    answers to each question, one of them right. A version that only guesses keeps
+    nothing, and a version that scores as high as the multi-head model keeps 1.0.
+
+    >>> share_kept(45.0, multi_head=45.0, choices=4)
+    1.0
     """
-    left = 8 * 80e9 - 406e9
-    return int(left // (131_072 * 126 * 2 * 8 * 128 * 2))
+    guessing = 100 / choices
+    return (score - guessing) / (multi_head - guessing)
 
 
 def repeat_kv(
@@ -86,15 +88,13 @@ def gqa(
     Float[Tensor, "... group n d_k"],
     Float[Tensor, "... group n d_v"],
 ]:
-    r"""Output and cache $(Y, K, V)$ of causal grouped-query self-attention:
-    $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$.
+    r"""Return the output and the cache $(Y, K, V)$ of causal grouped-query attention.
 
-    $O_h = \mathrm{causal\_attention}(Q_h, K_g, V_g)$ with
-    $g = \lfloor h / (H/G) \rfloor$: there are `H` heads of queries and `G` **groups**,
-    each with keys and values of its own; `G` divides `H`. $Q_h$ is made by the $h$-th
-    run of $d_k$ columns of `Wq`, $K_g$ by the $g$-th run of $d_k$ columns of `Wk`,
-    $V_g$ likewise. $K$ and $V$ are returned as a cache would hold them: `G` heads.
-    $G = H$ is multi-head, $G = 1$ multi-query attention.
+    There are `H` query heads and `G` **groups**, and `G` divides `H`. Head $h$ attends
+    to the keys and values of group $g = \lfloor h / (H/G) \rfloor$, and
+    $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$. Query head $h$ comes from the
+    $h$-th run of $d_k$ columns of `Wq`, the keys of group $g$ from the $g$-th run of
+    $d_k$ columns of `Wk`, and values likewise. $K$ and $V$ are what a cache stores.
 
     >>> shapes = (4, 12), (4, 4), (4, 10), (30, 4)
     >>> Y, K, V = gqa(torch.ones(3, 4), *(torch.ones(s) for s in shapes), H=6, G=2)
@@ -107,6 +107,43 @@ def gqa(
     # 0, 0, ..., 1, 1, ...: a copy of its group for each head
     copies = (x.repeat_interleave(H // G, dim=-3) for x in (K, V))
     return merge_heads(causal_attention(Q, *copies)) @ Wo, K, V
+
+
+def with_more_groups(
+    W: Float[Tensor, "d_model G_d"],
+    G: int,
+    more: int,
+) -> Float[Tensor, "d_model more_d"]:
+    r"""Write a key or value projection of `G` groups as one of `more` groups.
+
+    `G` divides `more`. A layer with the new projections has the same query heads and
+    computes exactly the same output, whatever its number of heads $H$ is, as long as
+    `more` divides $H$. Group $g$ owns the $g$-th run of $d$ columns.
+
+    >>> with_more_groups(torch.ones(5, 6), G=2, more=4).shape
+    torch.Size([5, 12])
+
+    Source: Ainslie et al. (2023), section 2.2, for the two ends of the range.
+    """
+    groups = W.reshape(-1, G, W.shape[1] // G)
+    return groups.repeat_interleave(more // G, dim=1).flatten(1)
+
+
+def most_on_a_chip(H: int, G: int, chips: int) -> int:
+    """Return how many heads of keys the chip with the most of them must store.
+
+    `H` query heads in `G` groups are spread over `chips` chips, and each chip computes
+    `H / chips` neighbouring heads. A chip stores every group that one of its heads
+    attends to. `G` and `chips` both divide `H`.
+
+    >>> most_on_a_chip(H=6, G=6, chips=2)
+    3
+
+    Source: Ainslie et al. (2023), section 2.2, for groups that are spread over chips.
+    """
+    share, size = H // chips, H // G  # heads on a chip, heads in a group
+    firsts = range(0, H, share)
+    return max((h + share - 1) // size - h // size + 1 for h in firsts)
 
 
 def gqa_grouped(
@@ -178,18 +215,16 @@ def mha_to_gqa(
     H: int,
     G: int,
 ) -> Float[Tensor, "d_model G_d"]:
-    r"""A multi-head key or value projection of `H` heads, pooled to `G` groups:
-    $W^{(g)} = \frac{1}{r} \sum_h W^{(h)}$.
+    r"""Return the projection of `G` groups that is nearest to one of `H` heads.
 
-    The sum runs over the $r = H/G$ heads of group $g$, that is
-    $\lfloor h / r \rfloor = g$, and $W^{(h)}$ is the $h$-th run of $d$ columns of `W`.
-    The result has `G` runs of `d` columns and the dtype of `W`. It is where
-    *uptraining* starts: pooled keys and values are not those the queries were trained
-    on.
+    `W` is a key or value projection, and head $h$ owns its $h$-th run of $d$ columns.
+    In the result, group $g$ owns the $g$-th run of $d$ columns, and its matrix replaces
+    those of its $r = H/G$ neighbouring heads. Choose it such that the sum of the
+    squared differences to these $r$ matrices is as small as possible. Keep the dtype.
 
     >>> W = torch.tensor([[1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0]])
-    >>> mha_to_gqa(W, H=4, G=2)
-    tensor([[ 2.,  3., 60., 70.]])
+    >>> mha_to_gqa(W, H=4, G=2).shape
+    torch.Size([1, 4])
 
     Source: Ainslie et al. (2023), section 2.1 and figure 1.
     """

@@ -1,6 +1,6 @@
-"""Lesson 07: the key-value cache: its storage, attention with a past, a model that decodes with it, and what it costs.
+"""Chapter 07: the key-value cache: how it stores, when it is valid, and what it saves and takes.
 
-`forward`, `cache_bytes` and `LeakyPages` stand in the lesson's locked cells too: the learner is given them.
+The learner is given `forward` and `cache_bytes` in locked cells of the notebooks.
 """
 
 from typing import Any
@@ -13,20 +13,18 @@ from torch import Tensor
 __all__ = [
     "CachedModel",
     "KVCache",
-    "LeakyPages",
-    "SharedPages",
     "apply_rope",
     "attend_cached",
     "attention",
     "attention_flops",
-    "batch_positions",
+    "bytes_per_token",
     "cache_bytes",
-    "chats_that_fit",
     "combine",
     "forward",
-    "generate",
     "project",
+    "scores_outgrow_cache",
     "step_flops",
+    "tokens_processed",
     "toy_model",
 ]
 
@@ -37,8 +35,8 @@ def forward(
     pos: Int[Tensor, " n"] | None = None,
     keep: Bool[Tensor, "n n"] | None = None,
 ) -> Float[Tensor, "batch n vocab"]:
-    """The logits at every token, without a cache. Unless told otherwise, tokens stand
-    at 0, 1, 2, ... and the mask is causal."""
+    """Compute the logits at every token without a cache. By default the positions are
+    0, 1, 2, … and the mask is causal."""
     n = ids.shape[1]
     if pos is None:
         pos = torch.arange(n, device=ids.device)
@@ -54,13 +52,12 @@ def forward(
 
 
 class KVCache:
-    r"""The keys and values of all tokens so far, of one layer, in the order in which
-    they came.
+    r"""Store the keys and values of one layer's tokens, in the order of the text.
 
-    Keys have the shape (batch, head, n, d_k), values (batch, head, n, d_v). The first
-    `append`, and again the first after a `reset`, decides about batch, heads, widths,
-    dtype and device; later ones differ in the number of tokens alone. For inference:
-    nothing needs gradients.
+    Keys have the shape (batch, head, n, d_k) and values (batch, head, n, d_v). The
+    first `append`, and also the first one after a `reset`, decides about batch, heads,
+    widths, dtype and device, so later calls differ only in the number of tokens. The
+    cache is for inference and needs no gradients.
 
     >>> cache = KVCache(capacity=5)
     >>> prompt = torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 6)  # three tokens
@@ -81,14 +78,14 @@ class KVCache:
     """
 
     def __init__(self, capacity: int) -> None:
-        """An empty cache with room for `capacity` tokens."""
+        """Make an empty cache with room for `capacity` tokens."""
         self.capacity = capacity
         self._length = 0
         self._buffers: list[Tensor] = []  # keys and values, made by the first append
 
     @property
     def length(self) -> int:
-        """How many tokens the cache holds."""
+        """The number of tokens that the cache holds."""
         return self._length
 
     def append(
@@ -96,11 +93,12 @@ class KVCache:
         k: Float[Tensor, "batch head new d_k"],
         v: Float[Tensor, "batch head new d_v"],
     ) -> tuple[Float[Tensor, "batch head n d_k"], Float[Tensor, "batch head n d_v"]]:
-        """Store the new tokens behind the old ones; return all keys and all values
-        stored, the new ones included. The result may share memory with the cache.
+        """Store the new tokens after the old ones, and return all stored keys and all
+        stored values, including the new ones. The result may share memory with the
+        cache.
 
-        Raises ValueError where there would be more than `capacity` tokens, and then
-        stays as it was.
+        Raise a ValueError if there would be more than `capacity` tokens. The cache then
+        stays unchanged.
         """
         start, stop = self._length, self._length + k.shape[-2]
         if stop > self.capacity:
@@ -124,13 +122,14 @@ class KVCache:
         return room[0][..., :stop, :], room[1][..., :stop, :]
 
     def rewind(self, n: int) -> None:
-        """Forget the newest `n` tokens; the older ones stay. `n` may be 0.
+        """Forget the newest `n` tokens and keep the older ones. `n` may be 0.
 
-        Raises ValueError where the cache holds fewer, and then stays as it was.
+        Raise a ValueError if the cache holds fewer than `n` tokens. The cache then
+        stays unchanged.
         """
         if not 0 <= n <= self._length:
             raise ValueError(f"expected 0 to {self._length} tokens to forget, got {n}.")
-        self._length -= n  # what lies beyond is free again, and will be overwritten
+        self._length -= n  # the rows after that are free again
 
     def reset(self) -> None:
         """Forget all tokens, so that another text can begin."""
@@ -142,15 +141,16 @@ def attend_cached(
     K: Float[Tensor, "... n d_k"],
     V: Float[Tensor, "... n d_v"],
 ) -> Float[Tensor, "... new d_v"]:
-    r"""Causal attention of the **newest** tokens: `q` holds the queries of the last
-    `new` of the `n` tokens in `K` and `V`.
+    r"""Compute causal attention of the **newest** tokens, where `q` holds the queries
+    of the last `new` of the `n` tokens in `K` and `V`.
 
-    `K` and `V` are what `KVCache.append` returned: the past first, then the new tokens
-    themselves. The output has one row per query, the last `new` rows of causal
-    attention over all `n` tokens. `new` may be 1 (a decode step), `n` (a prompt) or
-    anything between (a chunk).
+    `K` and `V` are what `KVCache.append` returned, so the past comes first and the new
+    tokens follow. The output has one row per query and equals the last `new` rows of
+    causal attention over all `n` tokens. `new` may be 1 (a decode step), `n` (a prompt)
+    or anything between (a chunk).
 
-    Raises ValueError where there are more queries than keys.
+    Raise a ValueError if there are more queries than keys, because then the caller
+    forgot to append.
 
     >>> q, K = torch.zeros(2, 4), torch.zeros(3, 4)  # equal scores: plain means
     >>> attend_cached(q, K, torch.tensor([[0.0], [2.0], [7.0]])).round(decimals=3)
@@ -166,11 +166,12 @@ def attend_cached(
 
 
 class CachedModel:
-    """The decoder `forward(model, …)` with a memory: it is fed new tokens only.
+    """Compute what `forward(model, …)` computes, from new tokens and stored keys and
+    values.
 
-    Whatever the split into calls, the logits are those of
-    `forward(model, all tokens so far)` at the new tokens, as long as the weights stay.
-    `model` is never changed. `caches` is a list of one `KVCache` per layer.
+    However a text is split into calls, the logits are those of `forward(model, all
+    tokens so far)` at the new tokens, as long as the weights stay the same. `model` is
+    never changed. `caches` is a list with one `KVCache` per layer.
 
     >>> model, ids = toy_model(), torch.tensor([[3, 1, 4, 1, 5]])
     >>> cached = CachedModel(model, capacity=8)
@@ -182,24 +183,23 @@ class CachedModel:
     """
 
     def __init__(self, model: dict[str, Any], capacity: int) -> None:
-        """A decoder that has seen no token yet, with room for `capacity` tokens."""
+        """Make an empty decoder with room for `capacity` tokens."""
         self.model = model
         self.caches = [KVCache(capacity) for _ in model["layers"]]
 
     @property
     def length(self) -> int:
-        """How many tokens it holds: all since the start, or since the last `prefill`,
-        but for those taken back."""
+        """The number of tokens stored since the start or the last `prefill`, without
+        those that were taken back."""
         return self.caches[0].length
 
     def extend(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
-        """Process tokens that follow those processed so far; the logits at each of the
-        new ones.
+        """Process tokens that follow those processed so far, and return the logits at
+        each of the new ones.
 
-        The first token of all stands at position 0. A stored key is rotated already:
-        never rotate it again.
+        The first token of a text is at position 0. Stored keys are rotated already.
         """
-        # Once, before any layer appends: each layer must rotate by the same positions.
+        # read once, before any layer appends, so that all layers use the same positions
         pos = torch.arange(self.length, self.length + ids.shape[1], device=ids.device)
         x: Tensor = self.model["embed"][ids]
         for layer, cache in zip(self.model["layers"], self.caches, strict=True):
@@ -210,7 +210,7 @@ class CachedModel:
         return logits
 
     def decode_step(self, token: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
-        """Process one token more for each sequence of the batch; the logits at it."""
+        """Process one more token for each sequence, and return the logits at it."""
         return self.extend(token[:, None])[:, 0]
 
     def prefill(
@@ -218,10 +218,10 @@ class CachedModel:
         ids: Int[Tensor, "batch n"],
         chunk: int,
     ) -> Float[Tensor, "batch vocab"]:
-        """Begin **anew** with a prompt, at most `chunk` tokens at a time; the logits at
-        its last token.
+        """Begin a new text with a prompt, at most `chunk` tokens at a time, and return
+        the logits at its last token.
 
-        Nothing of an earlier sequence is left. The last chunk may be shorter.
+        Nothing is left of an earlier sequence. The last chunk may be shorter.
         """
         for cache in self.caches:
             cache.reset()
@@ -235,52 +235,36 @@ class CachedModel:
             cache.rewind(n)
 
     def swap(self, model: dict[str, Any]) -> None:
-        """Process the tokens to come with other weights. What has been stored stays."""
+        """Process later tokens with other weights. What is stored stays."""
         self.model = model
 
 
-def generate(
-    model: dict[str, Any], ids: Int[Tensor, "batch n0"], n: int, use_cache: bool
-) -> tuple[Int[Tensor, "batch total"], int]:
-    """The prompt `ids` with `n >= 1` more tokens, each the most likely one (greedy),
-    and the work that it took.
+def tokens_processed(n0: int, n: int, cached: bool) -> int:
+    """Return how many tokens a model processes in all its runs together, until it has
+    written `n >= 1` new tokens after a prompt of `n0` tokens.
 
-    The **work** is the number of positions put through the model in each sequence: a
-    prompt of five tokens counts five, a decode step one. With `use_cache`, no position
-    is processed twice; without, each new token costs a whole `forward` of all tokens so
-    far. Neither processes the last new token.
+    Each run writes one token. Count only the runs that are needed for this.
 
-    >>> prompt = torch.tensor([[3, 1, 4]])
-    >>> tokens, work = generate(toy_model(), prompt, 4, use_cache=True)
-    >>> tokens.shape, work
-    (torch.Size([1, 7]), 6)
+    >>> tokens_processed(9, 3, cached=False)
+    30
     """
-    work = 0
-    cached = CachedModel(model, capacity=ids.shape[1] + n)
-    for step in range(n):
-        if not use_cache:
-            logits, processed = forward(model, ids)[:, -1], ids.shape[1]
-        elif step == 0:
-            logits, processed = cached.prefill(ids, chunk=ids.shape[1]), ids.shape[1]
-        else:
-            logits, processed = cached.decode_step(ids[:, -1]), 1
-        work += processed
-        ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)
-    return ids, work
+    if cached:
+        return n0 + n - 1
+    return n * n0 + n * (n - 1) // 2
 
 
 def step_flops(n: int, d_model: int, ffn: int, cached: bool) -> int:
-    r"""The floating point operations of one layer of a decoder in the step that
-    processes the token number `n` (from 1).
+    r"""Count the floating-point operations of one layer in the step that processes
+    token number `n`, where the first token has number 1.
 
-    Counted are the matrix products alone: the four projections $W_Q, W_K, W_V, W_O$,
-    each $d_{model} \times d_{model}$; all heads' scores and mixtures, the heads
-    together being `d_model` wide; and the two matrices of the feed-forward part, to
+    Count only the matrix products. There are four projections $W_Q, W_K, W_V, W_O$,
+    each $d_{model} \times d_{model}$; the scores and the weighted sums of all heads,
+    which together are `d_model` wide; and the two matrices of the MLP, to
     `ffn * d_model` features and back. A product of an (a, b) by a (b, c) matrix costs
     $2abc$.
 
-    With the cache, the step processes the one new token. Without it, the step processes
-    all `n` tokens again, and computes the full (n, n) scores, masked ones included.
+    With the cache, the step processes one new token. Without it, the step processes all
+    `n` tokens again and computes the full (n, n) scores, including masked ones.
 
     >>> step_flops(1, 10, ffn=0, cached=True), step_flops(1, 10, ffn=4, cached=True)
     (840, 2440)
@@ -295,7 +279,7 @@ def step_flops(n: int, d_model: int, ffn: int, cached: bool) -> int:
 
 
 def attention_flops(n: int, d_model: int, cached: bool) -> int:
-    """`step_flops` of the attention alone, without a feed-forward part.
+    """Count `step_flops` of attention alone, without an MLP.
 
     >>> attention_flops(1, 10, cached=True)
     840
@@ -303,21 +287,28 @@ def attention_flops(n: int, d_model: int, cached: bool) -> int:
     return step_flops(n, d_model, 0, cached)
 
 
-def chats_that_fit() -> int:
-    """How many conversations of 2,048 tokens each fit on an accelerator beside the
-    weights of LLaMA-7B? A whole number.
+def bytes_per_token(config: dict[str, Any]) -> int:
+    """Return the bytes that a model's cache keeps for each token of a text.
 
-    The accelerator has 80 GB (80e9 bytes). The model has 6.7e9 parameters, 32 layers,
-    and 32 heads of width 128 with keys and values of their own. Parameters and cache
-    are in bfloat16, 2 bytes a number. Nothing else takes memory.
+    `config` is a part of the model's `config.json`. If "num_key_value_heads" is
+    missing, every head has its own keys and values. If "head_dim" is missing, the heads
+    share the features of "hidden_size" equally. Numbers are stored as "torch_dtype"
+    says, which is "float32", "float16" or "bfloat16".
+
+    >>> small = {"hidden_size": 6, "intermediate_size": 24, "num_attention_heads": 3}
+    >>> bytes_per_token(small | {"num_hidden_layers": 1, "torch_dtype": "float32"})
+    48
     """
-    conversation = 2 * 2048 * 32 * 32 * 128 * 2  # bytes: keys and values
-    return int((80e9 - 2 * 6.7e9) // conversation)
+    heads = config["num_attention_heads"]
+    kv_heads = config.get("num_key_value_heads", heads)
+    width = config.get("head_dim", config["hidden_size"] // heads)
+    element_bytes = 4 if config["torch_dtype"] == "float32" else 2
+    return int(2 * config["num_hidden_layers"] * kv_heads * width * element_bytes)
 
 
 def cache_bytes(B: int, n: int, L: int, n_kv: int, d: int, element_bytes: int) -> int:
-    """The bytes of `B` caches of `n` tokens: keys and values of `n_kv` heads of width
-    `d` in each of `L` layers, `element_bytes` bytes a number.
+    """Return the bytes of `B` caches of `n` tokens, with `n_kv` heads of width `d` in
+    each of `L` layers and `element_bytes` bytes per number.
 
     Source: Pope et al. (2022), section 2.
 
@@ -327,77 +318,14 @@ def cache_bytes(B: int, n: int, L: int, n_kv: int, d: int, element_bytes: int) -
     return 2 * B * n * L * n_kv * d * element_bytes
 
 
-def batch_positions(
-    lengths: Int[Tensor, " batch"], new: int, capacity: int
-) -> tuple[Int[Tensor, "batch new"], Bool[Tensor, "batch new capacity"]]:
-    """Where the next `new` tokens of each text stand, and which slots they may see, in
-    a batch of texts of unequal lengths.
+def scores_outgrow_cache(L: int, H: int, n_kv: int, d: int) -> float:
+    """Return the length of the text at which the scores of one layer, held in memory
+    for all heads, are as many numbers as the whole cache.
 
-    The token at position p of a text lies in slot p of its row. Row b holds
-    `lengths[b]` tokens so far, and the new ones have just been written behind them.
-    What lies in later slots is no token of that text.
-    `pos[b, i]` is the position of the i-th new token of text b. `keep[b, i, j]` is True
-    where that token may look into slot j: the causal rule, row by row.
+    The layer has `H` query heads, each with (n, n) scores. The cache has keys and
+    values of `n_kv` heads of width `d` in each of `L` layers.
 
-    >>> pos, keep = batch_positions(torch.tensor([3, 1]), new=1, capacity=5)
-    >>> pos.tolist()
-    [[3], [1]]
-    >>> keep.int().tolist()
-    [[[1, 1, 1, 1, 0]], [[1, 1, 0, 0, 0]]]
+    >>> scores_outgrow_cache(L=30, H=9, n_kv=3, d=64)  # SmolLM2
+    1280.0
     """
-    pos = lengths[:, None] + torch.arange(new, device=lengths.device)
-    slots = torch.arange(capacity, device=lengths.device)
-    return pos, slots <= pos[..., None]
-
-
-class LeakyPages:
-    """The keys of several texts in one pool of pages."""
-
-    def __init__(self, pages: int, size: int, d: int) -> None:
-        self.pool = torch.zeros(pages, size, d)
-        self.free = list(range(pages))
-        self.table: dict[str, list[int]] = {}  # each text's pages, in order
-        self.length: dict[str, int] = {}
-
-    def start(self, text: str) -> None:
-        self.table[text], self.length[text] = [], 0
-
-    def fork(self, text: str, new: str) -> None:
-        self.table[new] = list(self.table[text])
-        self.length[new] = self.length[text]
-
-    def append(self, text: str, k: Float[Tensor, "new d"]) -> None:
-        for row in k:
-            slot = self.length[text] % self.pool.shape[1]
-            if slot == 0:
-                self.table[text].append(self.free.pop(0))
-            self.pool[self.table[text][-1], slot] = row
-            self.length[text] += 1
-
-    def read(self, text: str) -> Float[Tensor, "n d"]:
-        return self.pool[self.table[text]].flatten(0, 1)[: self.length[text]]
-
-    def used(self) -> int:
-        return len(self.pool) - len(self.free)
-
-
-class SharedPages(LeakyPages):
-    """`LeakyPages`, repaired. A text that begins like another one shares its pages.
-
-    A text reads its parent's tokens from before the fork and its own after it, whatever
-    others write. A full page is never copied; one that is not full may be copied at
-    `fork`, or later when somebody writes.
-    """
-
-    def fork(self, text: str, new: str) -> None:
-        """A text `new` that begins with all tokens of `text`."""
-        super().fork(text, new)
-        if self.length[text] % self.pool.shape[1]:
-            # the last page has free slots: both would write into them
-            mine = self.free.pop(0)
-            self.pool[mine] = self.pool[self.table[text][-1]]
-            self.table[new][-1] = mine
-
-    def append(self, text: str, k: Float[Tensor, "new d"]) -> None:
-        """Store the keys of new tokens behind those of `text`."""
-        super().append(text, k)
+    return 2 * L * n_kv * d / H

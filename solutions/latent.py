@@ -1,4 +1,4 @@
-"""Lesson 10: multi-head latent attention: one small vector per token in the cache, keys and values of its own for every head.
+"""Chapter 10: multi-head latent attention: one small vector per token in the cache, keys and values of its own for every head.
 
 Head $h$'s matrix is entry `h` of a weight with a leading `head` axis. The first three functions stand in the lesson's set-up
 cell too: the learner is given them. The module built on this lesson is `solutions.latent_attention.LatentAttention`, whose
@@ -64,14 +64,12 @@ def mla_naive(
     W_UV: Float[Tensor, "head d_c d_v"],
     W_O: Float[Tensor, "head d_v d_model"],
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... n d_c"]]:
-    r"""Output and latents $(Y, C)$ of causal latent attention: $C = X W_{DKV}$ and
-    $Y = \sum_h O_h W_O^{(h)}$.
+    r"""Compute causal latent attention, and return its output with what a cache would
+    have to store, $(Y, C)$.
 
-    $O_h$ is ordinary causal attention with the scale $1/\sqrt{d}$, of the queries
-    $X W_Q^{(h)}$, on keys and values that come from the latents:
-    $K_h = C\, W_{UK}^{(h)}$ and $V_h = C\, W_{UV}^{(h)}$. Token $i$ sees the tokens
-    $j \le i$. $C$ is all that a cache would have to keep. Any number of leading axes of
-    `X` is carried along.
+    Each head attends as in multi-head attention, with queries $X W_Q^{(h)}$, but its
+    keys and values come from the latents that all heads share. `X` may have any number
+    of leading axes.
 
     >>> X, eye = torch.tensor([[1.0, 3.0]]), torch.eye(2)
     >>> down, up = torch.tensor([[1.0], [1.0]]), torch.ones(1, 1, 2)
@@ -137,15 +135,17 @@ def mla_absorbed(
     W_UV: Float[Tensor, "head d_c d_v"],
     W_O: Float[Tensor, "head d_v d_model"],
 ) -> tuple[Float[Tensor, "... new d_model"], Float[Tensor, "... head new d_c"]]:
-    r"""Output for the newest tokens, and each head's average of latents, $(Y, U)$, with
-    no key and no value ever made, and no latent copied.
+    r"""Decode from latents without making a key or a value. Return the output for the
+    newest tokens and each head's average of latents, $(Y, U)$.
 
-    `X` holds the `new` newest tokens; `C` the latents of **all** tokens so far, the new
-    ones included, so the causal mask is aligned to the end. $U_h = A_h C$, where $A_h$
-    are exactly the weights of `mla_naive`. $Y$ is what `mla_naive` gives in the last
-    `new` rows. Return these two; the decorator `tells_copies` adds a third: whether any
-    tensor made on the way is **larger than the largest** of those given and returned,
-    in bytes. Behind many tokens that is `C`. It should be False, also in a batch.
+    `X` holds the `new` newest tokens and `C` the latents of **all** tokens so far,
+    including the new ones, so the causal mask is aligned to the end. $Y$ must be the
+    last `new` rows of what `mla_naive` returns, and $U_h = A_h C$ with the same weights
+    $A_h$.
+
+    The decorator `tells_copies` adds a third value, which says whether any tensor made
+    on the way has more bytes than the largest tensor given or returned. Behind many
+    tokens that is `C`. The value should be False, also in a batch.
 
     >>> shapes = (3, 5, 7), (3, 2, 7), (3, 2, 4), (3, 4, 5)
     >>> C = torch.tensor([[2.0, 0.0], [4.0, 6.0]])
@@ -181,11 +181,12 @@ def mla_decoupled(
     Float[Tensor, "... new d_model"],
     tuple[Float[Tensor, "... key d_c"], Float[Tensor, "... key d_rope"]],
 ]:
-    r"""Output for the `new` next tokens, and the cache with them in it:
-    `(Y, (C, K_R))`. The whole of DeepSeek-V2's attention, but for its norms.
+    r"""Compute the output for the `new` next tokens and the cache with their rows, as
+    `(Y, (C, K_R))`.
 
-    A score has two parts, one of **content** and one of **position**, added before the
-    scale:
+    This is DeepSeek-V2's attention without its norms and without YaRN, which changes
+    the frequencies and multiplies the softmax scale. A score has a part of **content**
+    and a part of **position**, which are added before the scale:
 
     $$S^{(h)}_{ij} = \frac{q^{(h)}_i \cdot c_j W_{UK}^{(h)} + r^{(h)}_i \cdot k^R_j}
     {\sqrt{d + d_{rope}}}, \qquad c^Q_i = x_i W_{DQ}, \quad
@@ -193,13 +194,15 @@ def mla_decoupled(
     k^R_j = x_j W_{KR} R_j.$$
 
     $R_p$ rotates a row as `apply_rope` does with its default base, to the position $p$
-    in the whole sequence: the first new token stands at position `past`. Values are
-    $c_j W_{UV}^{(h)}$; causal mask and output as in `mla_naive`. `cache` holds the
-    latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens (which may be
-    none); both come back, as new tensors, with the rows of the new tokens below. Return
-    these; the decorator `tells_copies` adds whether any tensor made on the way is
-    larger, in bytes, than the largest of what is given and returned (a cache counts as
-    one). Behind many tokens that is the new cache. It should be False, also in a batch.
+    in the whole text, where the first new token is at position `past`. Values are
+    $c_j W_{UV}^{(h)}$, the mask is causal, and $Y = \sum_h O_h W_O^{(h)}$. `cache`
+    holds the latents $c_j$ and the already rotated $k^R_j$ of the `past` tokens, of
+    which there may be none. Both come back as new tensors, with the new rows below.
+
+    The decorator `tells_copies` adds a third result, whether any tensor made on the way
+    is larger, in bytes, than the largest of what is given and returned, where a cache
+    counts as one. After many tokens that is the new cache, so it should be False, also
+    for a batch.
 
     >>> X, cache = torch.randn(1, 8), (torch.randn(4, 7), torch.randn(4, 2))
     >>> shapes = [(8, 6), (3, 6, 5), (3, 6, 2)]  # of the queries
@@ -236,15 +239,16 @@ def decode_cost(
     d_c: int,
     d_rope: int,
 ) -> tuple[int, int]:
-    r"""What one **cached** token costs one new token, in one layer: (FLOP, bytes read).
+    r"""Count what one **cached** token costs one new token in one layer, as
+    (FLOPs, bytes read).
 
-    `way` is "cached" (keys and values of all heads are in the cache), "remade" (latents
-    are in the cache; keys and values are made of them again at each step, never leave
-    the chip, and are attended to) or "absorbed". There are `H` heads with keys of width
-    `d` and values of width `d_v`. In each way the cache also holds **one** rotated key
-    per token, `d_rope` wide, for all heads: every score has `d_rope` terms more. A
-    product with its addition counts as 2 FLOP, a number as 2 bytes. Work done once per
-    step, whatever the context, is not counted.
+    There are three ways. "cached" has the keys and values of all heads in the cache.
+    "remade" has latents there and rebuilds keys and values from them in each step,
+    without writing them to memory. "absorbed" attends to the latents. `H` heads have
+    keys of width `d` and values of width `d_v`. In each way the cache also holds
+    **one** rotated key per token for all heads, which adds `d_rope` terms to every
+    score. A multiplication and its addition are 2 FLOPs, and a number has 2 bytes.
+    Leave out what is done once per step, whatever the length of the context.
 
     >>> sizes = {"H": 2, "d": 3, "d_v": 3, "d_c": 10, "d_rope": 2}
     >>> [decode_cost(way, **sizes) for way in ("cached", "remade", "absorbed")]
@@ -259,21 +263,31 @@ def decode_cost(
     return 2 * H * (d_c + d_rope + d_c), 2 * (d_c + d_rope)
 
 
-def prompt_ratio() -> float:
-    """How many times the arithmetic of made keys and values does **absorbing** take, in
-    a fresh prompt of 2,000 tokens? A number without a unit.
+def absorb_up_to(m: int) -> int:
+    r"""Return the largest number $n$ of new tokens for which absorbing takes less
+    arithmetic than rebuilding behind `m` cached tokens, or 0 if it never does.
 
-    One layer at DeepSeek-V2's sizes: d = d_v = 128, d_c = 512, d_rope = 64; causal.
-    Count what differs between the two forms. For each token: making its keys and
-    values, or absorbing its query and bringing its average back. For each pair of a
-    query and a key that it sees: score and mixture.
+    Take one layer with DeepSeek-V2's sizes, d = d_v = 128, d_c = 512 and d_rope = 64,
+    under a causal mask, where each new token attends to all cached tokens, to the new
+    ones before it and to itself.
+
+    >>> absorb_up_to(1_000_000)
+    170
+
+    Source: vLLM's documentation of `mla_attention` describes the choice.
     """
-    n, d, d_c, d_rope = 2000, 128, 512, 64
-    pairs = n * (n + 1) / 2
-    once = n * 2 * d_c * (d + d)  # n keys and values; or n queries and averages
-    made = once + pairs * 2 * (d + d_rope + d)
-    absorbed = once + pairs * 2 * (d_c + d_rope + d_c)
-    return absorbed / made
+    once = 2 * 512 * (128 + 128)
+    ready, asked = 2 * (128 + 64 + 128), 2 * (512 + 64 + 512)
+
+    def saved(n: int) -> float:
+        """FLOPs of a head."""
+        pairs = n * m + n * (n + 1) / 2
+        return (m + n) * once + pairs * ready - n * once - pairs * asked
+
+    n = 0
+    while saved(n + 1) > 0:
+        n += 1
+    return n
 
 
 def cache_per_gpu(
@@ -290,8 +304,7 @@ def cache_per_gpu(
 
     `kind` is "mha", "gqa" (`G` groups), "mqa" or "mla" (`d_c`, `d_rope`). There are `H`
     query heads of width `d`, a multiple of `tp`. Neighbouring heads go to one GPU, and
-    each GPU keeps whatever its heads attend to: whole groups, never less than one.
-    `tp` divides `G`, or `G` divides `tp`.
+    each GPU keeps whatever its heads attend to. `tp` divides `G`, or `G` divides `tp`.
 
     >>> sizes = {"H": 8, "G": 2, "d": 10, "d_c": 40, "d_rope": 6}
     >>> [cache_per_gpu(kind, 4, **sizes) for kind in ("mha", "gqa", "mqa", "mla")]
@@ -328,14 +341,14 @@ def gqa_as_mla(
     Float[Tensor, "head d_c d"],
     Float[Tensor, "head d_c d_v"],
 ]:
-    r"""Grouped-query attention written as latent attention: $(W_{DKV}, W_{UK}, W_{UV})$
-    with the same keys and values.
+    r"""Write grouped-query attention as latent attention. Return three matrices,
+    $(W_{DKV}, W_{UK}, W_{UV})$, that give the same keys and values.
 
-    `H` heads share `G` groups of keys and values, neighbours together: head $h$ belongs
-    to group $g = \lfloor h / (H/G) \rfloor$. Design three matrices with
-    $W_{DKV} W_{UK}^{(h)} = W_K^{(g)}$ and $W_{DKV} W_{UV}^{(h)} = W_V^{(g)}$ for every
-    head, whatever the inputs, and with a latent no wider than what GQA caches:
-    $d_c = G (d + d_v)$. How the latent is laid out is up to you.
+    Neighbouring heads share a group, so head $h$ of `H` belongs to group
+    $g = \lfloor h / (H/G) \rfloor$. For every head and every input, the latents must
+    give the key $x W_K^{(g)}$ and the value $x W_V^{(g)}$. The latent may be no wider
+    than what GQA caches, $d_c = G (d + d_v)$, but its layout is up to you. All three
+    matrices have the dtype of `W_K`, which `W_K.new_zeros(...)` takes over.
 
     >>> W_K, W_V = torch.full((1, 2, 1), 3.0), torch.full((1, 2, 1), 7.0)
     >>> W_DKV, W_UK, W_UV = gqa_as_mla(W_K, W_V, H=2)

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from solutions import kernels
@@ -93,6 +94,82 @@ class LatentCache:
         self._length = 0
 
 
+@dataclass(frozen=True)
+class Yarn:
+    """YaRN as DeepSeek-V2, V3 and R1 use it: slower RoPE frequencies, and a factor on the softmax scale of the **whole** score.
+
+    The fields have the names that `rope_scaling` has in a checkpoint's `config.json`. The factor depends on `mscale_all_dim`. It
+    is 1.59 for DeepSeek-V2 and V2-Lite, which have 0.707, and 1.87 for V3 and R1, which have 1.
+
+    >>> round(Yarn(factor=40.0, mscale=0.707, mscale_all_dim=0.707).softmax_factor, 2), round(Yarn(factor=40.0).softmax_factor, 2)
+    (1.59, 1.87)
+
+    Source: Peng et al. (2023), "YaRN", section 3; DeepSeek-AI (2024), section 3.1.4; DeepSeek-V3's `inference/model.py`.
+    """
+
+    factor: float
+    original_max_position_embeddings: int = 4096
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    mscale: float = 1.0
+    mscale_all_dim: float = 1.0
+
+    @classmethod
+    def from_config(cls, rope_scaling: Mapping[str, float | int | str | None]) -> "Yarn | None":
+        """Read the settings of a checkpoint; None where it doesn't scale RoPE.
+
+        Raises ValueError for another kind of scaling, and for settings without a place here.
+
+        >>> settings = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "mscale_all_dim": 1.0}
+        >>> Yarn.from_config(settings) == Yarn(factor=40.0)
+        True
+        """
+        elsewhere = ("type", "rope_type", "rope_theta")
+        settings = {name: value for name, value in rope_scaling.items() if name not in elsewhere and value is not None}
+        kind = rope_scaling.get("rope_type", rope_scaling.get("type", "default"))
+        if kind == "default":
+            return None
+        if kind != "yarn":
+            raise ValueError(f'expected rope_scaling of the type "yarn", got {kind!r}.')
+        if unknown := sorted(settings.keys() - cls.__dataclass_fields__.keys()):
+            raise ValueError(f"expected the settings {', '.join(cls.__dataclass_fields__)}, got also {', '.join(unknown)}.")
+        if missing := sorted({"factor", "original_max_position_embeddings"} - settings.keys()):
+            raise ValueError(f"expected {' and '.join(missing)} in rope_scaling, got {', '.join(settings) or 'nothing'}.")
+        numbers = {"mscale": 1.0, "mscale_all_dim": 0.0} | {name: float(value) for name, value in settings.items()}
+        original = int(numbers.pop("original_max_position_embeddings"))
+        return cls(original_max_position_embeddings=original, **numbers)
+
+    @property
+    def softmax_factor(self) -> float:
+        """The number by which the softmax scale is multiplied."""
+        return self._grown(self.mscale_all_dim) ** 2
+
+    @property
+    def amplitude(self) -> float:
+        """The number by which rotated queries and keys are multiplied: 1 in every released model of DeepSeek's."""
+        return self._grown(self.mscale) / self._grown(self.mscale_all_dim)
+
+    def frequencies(self, d_rope: int, base: float, like: Tensor) -> Float[Tensor, " pairs"]:
+        """Compute the frequency of each pair: fast pairs keep theirs, slow ones are divided by `factor`, with a ramp between.
+
+        >>> Yarn(factor=40.0).frequencies(4, 10_000.0, torch.zeros(1))
+        tensor([1.0000, 0.0051])
+        """
+        steps = torch.arange(d_rope // 2, dtype=like.dtype, device=like.device)
+        theta = base ** (-2 * steps / d_rope)
+        low, high = math.floor(self._pair(self.beta_fast, d_rope, base)), math.ceil(self._pair(self.beta_slow, d_rope, base))
+        low, high = max(low, 0), min(high, d_rope - 1)
+        slowed = ((steps - low) / max(high - low, 0.001)).clamp(0, 1)  # 0.001: DeepSeek's own guard for a ramp without width
+        return theta * (1 - slowed + slowed / self.factor)
+
+    def _pair(self, turns: float, d_rope: int, base: float) -> float:
+        """The pair, in general between two, that turns so often within the original context."""
+        return d_rope * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    def _grown(self, mscale: float) -> float:
+        return 1.0 if self.factor <= 1 else 0.1 * mscale * math.log(self.factor) + 1
+
+
 class LatentAttention(nn.Module):
     r"""Causal multi-head latent attention with decoupled RoPE, as in DeepSeek-V2 and V3.
 
@@ -103,7 +180,8 @@ class LatentAttention(nn.Module):
 
     Weights act from the right, `X @ W`; per-head ones have a leading head axis. With `d_cq` the queries come from a latent of
     their own; without, `W_UQ` and `W_QR` act on the token itself. With `norm`, both latents pass through an RMS norm, as in
-    DeepSeek's models; what is cached is the normed one.
+    DeepSeek's models; what is cached is the normed one. With `yarn`, RoPE's frequencies and the softmax scale are YaRN's, as in
+    every checkpoint of DeepSeek-V2, V3 and R1.
 
     | here | the paper | transformers, vLLM (weights transposed) | its size there |
     |---|---|---|---|
@@ -141,14 +219,15 @@ class LatentAttention(nn.Module):
         norm: bool = False,
         eps: float = 1e-6,
         base: float = 10_000.0,
+        yarn: Yarn | None = None,
         mode: Mode = "absorbed",
     ) -> None:
         """Make the weights, normal with variance one over the width that they act on."""
         super().__init__()
         if d_rope % 2:
             raise ValueError(f"expected an even d_rope (RoPE rotates pairs), got {d_rope}.")
-        self.d_c, self.d_rope, self.base, self.mode = d_c, d_rope, base, mode
-        self.scale = 1 / math.sqrt(d + d_rope)
+        self.d_c, self.d_rope, self.base, self.yarn, self.mode = d_c, d_rope, base, yarn, mode
+        self.scale = (1.0 if yarn is None else yarn.softmax_factor) / math.sqrt(d + d_rope)
         from_query = d_model if d_cq is None else d_cq
         self.W_DQ = None if d_cq is None else _weight(d_model, d_cq)
         self.W_UQ, self.W_QR = _weight(H, from_query, d), _weight(H, from_query, d_rope)
@@ -175,13 +254,23 @@ class LatentAttention(nn.Module):
         pos = torch.arange(past, past + x.shape[1], device=x.device)
         from_query = (x if self.W_DQ is None else self.norm_q(x @ self.W_DQ)).unsqueeze(1)
         q = per_head(from_query, self.W_UQ)  # (batch, H, new, d)
-        r = apply_rope(per_head(from_query, self.W_QR), pos, self.base)  # (batch, H, new, d_rope)
-        c, k_rope = self.norm_kv(x @ self.W_DKV), apply_rope(x @ self.W_KR, pos, self.base)
+        r = self.rotate(per_head(from_query, self.W_QR), pos)  # (batch, H, new, d_rope)
+        c, k_rope = self.norm_kv(x @ self.W_DKV), self.rotate(x @ self.W_KR, pos)
         if cache is not None:  # under autocast the norm answers in another dtype than the products do
             c, k_rope = c.to(cache.dtype), k_rope.to(cache.dtype)
         rows = torch.cat([c, k_rope], dim=-1) if cache is None else cache.append(c, k_rope)
         heads = self.naive(q, r, rows) if chosen == "naive" else self.absorbed(q, r, rows)
         return heads.transpose(1, 2).flatten(2) @ self.W_O.flatten(0, 1)  # one matrix product: it also adds the heads
+
+    def rotate(self, x: Float[Tensor, "... n d_rope"], pos: Int[Tensor, " n"]) -> Float[Tensor, "... n d_rope"]:
+        """Rotate rows to their positions by this module's frequencies, pair by pair in the interleaved layout."""
+        if self.yarn is None:
+            return apply_rope(x, pos, self.base)
+        pairs = x.to(torch.promote_types(x.dtype, torch.float32)).unflatten(-1, (-1, 2))
+        angle = pos[:, None] * self.yarn.frequencies(self.d_rope, self.base, like=pairs)  # (n, pairs)
+        cos, sin = angle.cos() * self.yarn.amplitude, angle.sin() * self.yarn.amplitude
+        even, odd = pairs.unbind(-1)
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
 
     def naive(
         self,
@@ -239,15 +328,25 @@ def attend_latents(
 
 
 def from_deepseek(
-    state: Mapping[str, Tensor], *, H: int, d: int, d_rope: int, eps: float = 1e-6, base: float = 10_000.0
+    state: Mapping[str, Tensor],
+    *,
+    H: int,
+    d: int,
+    d_rope: int,
+    eps: float = 1e-6,
+    base: float = 10_000.0,
+    rope_scaling: Mapping[str, float | int | str | None] | None = None,
 ) -> LatentAttention:
     """A `LatentAttention` with the weights of one attention layer of DeepSeek-V2 or V3, by the names of their checkpoints.
 
     `state` has `q_a_proj`, `q_a_layernorm`, `q_b_proj` (or `q_proj` alone), `kv_a_proj_with_mqa`, `kv_a_layernorm`, `kv_b_proj`
-    and `o_proj`, each with `.weight`. The remaining sizes are read off the shapes. RoPE is interleaved and unscaled: models
-    with a YaRN scale need their own angles and softmax scale.
+    and `o_proj`, each with `.weight`. The remaining sizes are read off the shapes. RoPE is interleaved.
 
-    Raises ValueError where the layer has biases, for which there is no place.
+    `rope_scaling` is the entry of this name in the checkpoint's `config.json`, or `config.rope_parameters` of transformers, whose
+    `rope_theta` then replaces `base`. All released checkpoints of DeepSeek-V2, V2-Lite, V3 and R1 have YaRN there. Without it,
+    their softmax scale would be too small by a factor of 1.59 (V2, V2-Lite) or 1.87 (V3, R1).
+
+    Raises ValueError where the layer has biases, for which there is no place, and for a `rope_scaling` that is not YaRN's.
 
     >>> sizes = {"q_proj": (18, 8), "kv_a_proj_with_mqa": (7, 8), "kv_b_proj": (27, 5), "o_proj": (8, 15)}
     >>> state = {f"{name}.weight": torch.randn(shape) for name, shape in sizes.items()} | {"kv_a_layernorm.weight": torch.ones(5)}
@@ -262,7 +361,9 @@ def from_deepseek(
     compressed = "q_a_proj.weight" in state
     d_c, d_v, d_model = up.shape[0], out.shape[0] // H, out.shape[1]
     d_cq = state["q_a_proj.weight"].shape[0] if compressed else None
-    module = LatentAttention(d_model, H, d, d_v, d_c, d_rope, d_cq=d_cq, norm=True, eps=eps, base=base).to(out)
+    yarn = None if rope_scaling is None else Yarn.from_config(rope_scaling)
+    base = base if rope_scaling is None else float(rope_scaling.get("rope_theta") or base)
+    module = LatentAttention(d_model, H, d, d_v, d_c, d_rope, d_cq=d_cq, norm=True, eps=eps, base=base, yarn=yarn).to(out)
     queries = _per_head(state["q_b_proj.weight" if compressed else "q_proj.weight"].T, H)
     pairs = _per_head(up, H)
     weights = {

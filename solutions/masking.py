@@ -1,4 +1,4 @@
-"""Lesson 04: masks for padding, the future and packed texts, attention that obeys them, and cross-attention."""
+"""Chapter 04: masks for the future, padding and packed texts, attention that obeys them, leaks, and cross-attention."""
 
 import math
 
@@ -10,7 +10,10 @@ from solutions.scaled_dot_product import scaled_scores
 
 
 def cheating_loss() -> float:
-    r"""The mean loss, in nats, of the perfect cheat that the lesson describes.
+    r"""Return the mean loss, in nats, of a model that copies wherever it can and
+    guesses evenly elsewhere.
+
+    The texts have 33 tokens from a language of 17, and the model predicts the last 32.
 
     >>> 0 <= cheating_loss() <= math.log(17)
     True
@@ -19,12 +22,12 @@ def cheating_loss() -> float:
 
 
 def padding_mask(lengths: Int[Tensor, " batch"], m: int) -> Bool[Tensor, "batch 1 key"]:
-    r"""The mask $M_{b1j}$ = "position $j$ of sequence $b$ holds a real token": True =
-    keep.
+    r"""Return the mask that is True where position $j$ of sequence $b$ holds a real
+    token.
 
-    Each of the `batch` sequences is padded **on the right** to `m` positions;
-    `lengths[b]` (0 to `m`) counts its real tokens. The query axis has size 1, so that
-    the mask broadcasts over all queries. It has the device of `lengths`.
+    Each of the `batch` sequences is padded **on the right** to `m` positions, and
+    `lengths[b]`, from 0 to `m`, counts its real tokens. The query axis has size 1, so
+    that the mask broadcasts over all queries. The mask has the device of `lengths`.
 
     >>> padding_mask(torch.tensor([1, 3]), 3)
     tensor([[[ True, False, False]],
@@ -38,11 +41,11 @@ def padding_mask(lengths: Int[Tensor, " batch"], m: int) -> Bool[Tensor, "batch 
 
 
 def causal_mask(n_q: int, n_k: int) -> Bool[Tensor, "query key"]:
-    r"""The mask "key $j$ is not in the future of query $i$": True = keep.
+    r"""Return the mask that is True where key $j$ is not in the future of query $i$.
 
-    The queries are the **last** `n_q` of `n_k` positions: the last query stands at the
-    last key's position. Each query sees its own position and all earlier ones. Where
-    there are more queries than keys, the first queries stand before the first key and
+    The queries are the **last** `n_q` of `n_k` positions, so the last query is at the
+    position of the last key. Each query sees its own position and all earlier ones. If
+    there are more queries than keys, the first queries come before the first key and
     see none. Indices start at 0.
 
     >>> causal_mask(2, 3)
@@ -55,19 +58,49 @@ def causal_mask(n_q: int, n_k: int) -> Bool[Tensor, "query key"]:
     return torch.arange(n_k) <= torch.arange(n_q)[:, None] + (n_k - n_q)
 
 
+def masked_attention(
+    Q: Float[Tensor, "... query d_k"],
+    K: Float[Tensor, "... key d_k"],
+    V: Float[Tensor, "... key d_v"],
+    keep: Bool[Tensor, "..."],
+) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
+    r"""Return output and weights $(O, A)$ of scaled dot-product attention in which
+    query $i$ attends to key $j$ only where `keep` is True.
+
+    `keep` broadcasts to the shape of the scores and keeps at least one key of each
+    query. A row of $A$ is the softmax over the kept keys, and exactly 0 elsewhere.
+
+    >>> keep = torch.tensor([[True, False], [True, True]])
+    >>> V = torch.tensor([[2.0], [6.0]])
+    >>> O, A = masked_attention(torch.zeros(2, 5), torch.zeros(2, 5), V, keep)
+    >>> O
+    tensor([[2.],
+            [4.]])
+    >>> A
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+
+    Source: Vaswani et al. (2017), equation 1 and section 3.2.3.
+    """
+    S = scaled_scores(Q, K).masked_fill(~keep, -math.inf)
+    A = torch.softmax(S, dim=-1)
+    return A @ V, A
+
+
 def masked_sdpa(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
     V: Float[Tensor, "... key d_v"],
     keep: Bool[Tensor, "..."],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of scaled dot-product attention in which query $i$
-    sees key $j$ only where `keep` is True.
+    r"""Return output and weights $(O, A)$ of `masked_attention`, where a query may also
+    have no key at all.
 
-    `keep` broadcasts to the scores' shape. A row of $A$ is the softmax over the kept
-    keys and exactly 0 elsewhere. A query that may look at **no** key gets zeros, in $A$
-    and in $O$; and the gradients of all inputs stay finite, also then. A NaN in a query
-    that may see something is a fault from elsewhere and stays visible: its row is NaN.
+    `keep` broadcasts to the shape of the scores. A row of $A$ is the softmax over the
+    kept keys, and exactly 0 elsewhere. A query that may attend to **no** key gets zeros
+    in $A$ and in $O$, and the gradients of all inputs stay finite. A NaN in a query
+    that keeps something comes from a fault elsewhere and stays visible, so its row is
+    NaN.
 
     >>> keep = torch.tensor([[True, True, False], [False, False, False]])
     >>> V = torch.tensor([[2.0], [6.0], [9.0]])
@@ -84,9 +117,9 @@ def masked_sdpa(
     """
     # a row that may see nothing sees everything, so that no NaN arises; then its
     # weights are set to zero
-    dead = ~keep.any(-1, keepdim=True)
-    S = scaled_scores(Q, K).masked_fill(~(keep | dead), -math.inf)
-    A = torch.softmax(S, dim=-1).masked_fill(dead, 0.0)
+    empty = ~keep.any(-1, keepdim=True)
+    S = scaled_scores(Q, K).masked_fill(~(keep | empty), -math.inf)
+    A = torch.softmax(S, dim=-1).masked_fill(empty, 0.0)
     return A @ V, A
 
 
@@ -96,12 +129,12 @@ def causal_layer(
     W_K: Float[Tensor, "d_model d_k"],
     W_V: Float[Tensor, "d_model d_model"],
 ) -> Float[Tensor, "... query d_model"]:
-    r"""$X$ plus causal self-attention of the normalised tokens.
+    r"""Return $X$ plus causal self-attention of the normalised tokens.
 
-    Each token is normalised to mean 0 and variance 1 by **its own** features: divisor
-    $d_{model}$, and 1e-5 added to the variance. Queries, keys and values are made from
-    the normalised tokens; $X$ itself is added as it is. No output depends on a later
-    token.
+    Each token is normalised to mean 0 and variance 1 by **its own** features, with the
+    divisor $d_{model}$ and 1e-5 added to the variance. Queries, keys and values come
+    from the normalised tokens, and $X$ itself is added unchanged. No output depends on
+    a later token.
 
     >>> X = torch.tensor([[1.0, -1.0], [3.0, -3.0]])
     >>> zero, eye = torch.zeros(2, 1), torch.eye(2)
@@ -121,13 +154,30 @@ def causal_layer(
     return X + A @ (Z @ W_V)
 
 
-def packed_mask(documents: Int[Tensor, " position"]) -> Bool[Tensor, "query key"]:
-    r"""A mask for a row of tokens in which several documents stand one after the other,
-    so that each document is processed as if it were alone: True = keep.
+def revealing_change(X: Float[Tensor, "position d"]) -> Float[Tensor, "position d"]:
+    r"""Return a copy of `X` that differs in its last token only, and for which
+    `double_two` gives another output to at least one earlier token.
 
-    `documents[i]` is the number of the document to which position $i$ belongs, or -1
-    for a blank. Within its document a token sees itself and all earlier tokens. What a
-    blank sees does not matter. It has the device of `documents`.
+    `double_two` doubles the two tokens that have the largest first feature. `X` has at
+    least three tokens, and no two of them share their first feature.
+
+    >>> X = torch.tensor([[3.0], [2.0], [1.0]])
+    >>> changed = revealing_change(X)
+    >>> changed[:2].equal(X[:2]), changed[2].equal(X[2])
+    (True, False)
+    """
+    first, changed = X[:, 0], X.clone()
+    last_is_chosen = len(X) - 1 in first.topk(2).indices
+    changed[-1, 0] = first.min() - 1 if last_is_chosen else first.max() + 1
+    return changed
+
+
+def packed_mask(documents: Int[Tensor, " position"]) -> Bool[Tensor, "query key"]:
+    r"""Return a mask, with True for keep, under which each document of a packed row is
+    processed causally and as if it were alone.
+
+    `documents[i]` is the number of the document that position $i$ belongs to, or -1 for
+    a blank. What a blank sees does not matter. The mask has the device of `documents`.
 
     >>> packed_mask(torch.tensor([0, 0, 1]))
     tensor([[ True, False, False],
@@ -147,12 +197,12 @@ def cross_attention(
     Wv: Float[Tensor, "d_kv d_v"],
     keep: Bool[Tensor, "..."],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of one sequence, `Xq`, that attends to another,
-    `Xkv`.
+    r"""Return output and weights $(O, A)$ of one sequence, `Xq`, that attends to
+    another, `Xkv`.
 
-    The asking sequence provides the queries; the other provides everything that is
-    looked up. Rows are tokens and matrices act from the right: a projection of $X$ is
-    $X W$. `keep` and fully masked rows are as in `masked_sdpa`.
+    The queries come from `Xq`, and everything that is looked up comes from `Xkv`. Rows
+    are tokens, so a projection of $X$ is $X W$. The mask `keep` and rows without any
+    key work as in `masked_sdpa`.
 
     >>> source = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> eye, keep = torch.eye(2), torch.tensor([[False, True]])

@@ -1,6 +1,6 @@
-"""Lesson 05: several attention heads side by side, as a concatenation, as a sum and as a module.
+"""Chapter 05: several attention heads side by side, what trained heads do, and multi-head attention as a sum and as a module.
 
-`masked_sdpa` and `merge_heads` stand in the lesson's locked cells too: the learner is given them.
+`masked_sdpa`, `split_heads` and `merge_heads` are in locked cells of the notebooks too, because the learner is given them.
 """
 
 import math
@@ -18,7 +18,7 @@ def masked_sdpa(
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
     r"""Output and weights $(O, A)$ of scaled dot-product attention where `keep` is true; all keys where it is None.
 
-    A query that may look at no key gets zero weights and a zero output. Given in the lesson's first cell.
+    A query that sees no key gets zero weights and a zero output. Given in the notebook's first cell.
 
     >>> masked_sdpa(torch.zeros(1, 1), torch.zeros(2, 1), torch.tensor([[3.0], [5.0]]), torch.tensor([[True, False]]))
     (tensor([[3.]]), tensor([[1., 0.]]))
@@ -28,19 +28,37 @@ def masked_sdpa(
         S = S.masked_fill(~keep, torch.finfo(S.dtype).min)
     A = torch.softmax(S, dim=-1)
     if keep is not None:
-        A = A * keep  # changes only the rows where nothing is left to look at
+        A = A * keep  # changes only the rows where nothing is kept
     return A @ V, A
+
+
+def one_head_errors(
+    a: Float[Tensor, "..."],
+) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+    r"""Return the errors of *who* and *what* for one head with the best factors.
+
+    The head returns $z = a x + (1 - a) y$, where $x$ and $y$ are independent with mean
+    0 and variance 1. The error of *who* is the mean of $(u z - x)^2$ with the best $u$
+    for this $a$, and the error of *what* is the mean of $(v z - y)^2$ with the best
+    $v$. The weight `a` lies between 0 and 1, both included, and may have any shape.
+
+    >>> who, what = one_head_errors(torch.tensor([0.0, 1.0]))
+    >>> who, what
+    (tensor([1., 0.]), tensor([0., 1.]))
+    """
+    size = a**2 + (1 - a) ** 2  # the variance of z
+    return (1 - a) ** 2 / size, a**2 / size  # 1 - (share of x in z)^2 / variance of z
 
 
 def split_heads(
     X: Float[Tensor, "... n width"],
     H: int,
 ) -> Float[Tensor, "... head n d"]:
-    r"""The features of each token cut into `H` runs, one for each head:
+    r"""Cut the features of each token into `H` blocks, one for each head, so that
     $Y_{hia} = X_{i,\; h d + a}$.
 
-    Head $h$ gets the $h$-th run of $d = \text{width} / H$ neighbouring features of
-    **every** token (all counts from 0). `H` divides the width. Any number of leading
+    Head $h$ gets the $h$-th block of $d = \text{width} / H$ neighbouring features of
+    **every** token, counted from 0. `H` divides the width. Any number of leading
     axes, or none, is carried along.
 
     >>> split_heads(torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), 2)
@@ -57,7 +75,7 @@ def split_heads(
 
 
 def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
-    """`split_heads` undone: the heads of each token side by side again."""
+    """Place the features of all heads of a token side by side again."""
     # (..., H, n, d) -> (..., n, H, d) -> (..., n, H d)
     return Y.transpose(-3, -2).flatten(-2)
 
@@ -71,15 +89,15 @@ def mha(
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
 ) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n n"]]:
-    r"""Output and weights $(Y, A)$ of multi-head self-attention.
+    r"""Return the outputs and weights $(Y, A)$ of multi-head self-attention.
 
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\; W_O$, where
     $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$.
-    Here $W_Q^{(h)}$ is the $h$-th run of $d_k$ columns of `Wq`, likewise `Wk`, and
-    $W_V^{(h)}$ the $h$-th run of $d_v$ columns of `Wv`. $d_k$ and $d_v$ may differ, and
-    $H d_k$ need not be the width of `X`.
-    `keep` (True = may look) is None, or one mask per sequence, the **same for all its
-    heads**: it has no head axis.
+    Here $W_Q^{(h)}$ is the $h$-th block of $d_k$ columns of `Wq`, likewise for `Wk`,
+    and $W_V^{(h)}$ is the $h$-th block of $d_v$ columns of `Wv`. The widths $d_k$ and
+    $d_v$ may differ, and $H d_k$ need not be the width of `X`.
+    `keep` is True where a query may attend to a key. It is None, which keeps all, or
+    one mask per sequence, which **all heads share**, so it has no head axis.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, A = mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, H=5)
@@ -104,12 +122,13 @@ def mha_as_sum(
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
 ) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n d_out"]]:
-    r"""Output and summands $(Y, C)$ of multi-head self-attention as a sum:
+    r"""Return output and summands $(Y, C)$ of multi-head self-attention as a sum,
     $Y = \sum_h C_h + b_O$.
 
-    $C_h = O_h\, W_O^{(h)}$, where $O_h$ is the output of head $h$ as in `mha`, with the
-    same mask `keep`, and $W_O^{(h)}$ the $h$-th run of $d_v$ **rows** of `Wo`, those
-    that meet head $h$ in the concatenation. The bias is in no $C_h$.
+    Head $h$ writes $C_h = O_h\, W_O^{(h)}$. Here $O_h$ is the output of head $h$ as in
+    `mha`, with the same mask `keep`, and $W_O^{(h)}$ is the $h$-th block of $d_v$
+    **rows** of `Wo`, which are those that meet head $h$ in the concatenation. The bias
+    is in no $C_h$.
 
     >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
     >>> Y, C = mha_as_sum(torch.randn(3, 4), Wq, Wk, Wv, Wo, torch.zeros(4), H=5)
@@ -127,64 +146,110 @@ def mha_as_sum(
     return C.sum(-3) + bo, C
 
 
-def head_shares(
-    A: Float[Tensor, "... n n"],
-    length: int,
-) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."], Float[Tensor, "..."]]:
-    r"""Three mean weights of each head, `(before, first, after)`, on a text read twice.
+def probe_text() -> list[int]:
+    """Return a text in which a head that copies is right and no head that only counts.
 
-    Tokens 0 to `length - 1` are the first reading, the next `length` the second, word
-    for word the same: $n$ is twice `length`. Row $i$ of `A` says what token $i$ looks
-    at. In the **first** reading, over all its tokens but token 0, `before` is the mean
-    weight on the token one place back, and `first` that on token 0 of the text.
-    In the **second**, over all its tokens, `after` is the mean weight on the token that
-    *followed* the same token in the first reading. (After the last token of the first
-    reading came the first token of the second.) Leading axes of `A` are kept: each head
-    has its own three numbers.
+    A token is a number, and the text has at most 60 of them. A place counts as a test
+    if its token occurred exactly once before, and if the same token follows it as
+    followed then. At such a place, a head that copies attends to the token that
+    followed then, and a head that counts attends k tokens back, with the same k
+    everywhere.
 
-    >>> A = torch.eye(6)[[0, 0, 1, 2, 3, 4]]  # looks one back
-    >>> head_shares(A, 3)
-    (tensor(1.), tensor(0.5000), tensor(0.))
+    The text needs at least 20 tests. At no more than a quarter of them may a head that
+    counts attend to the right token, whatever its k is.
 
-    Source: Olsson et al. (2022), "In-context Learning and Induction Heads".
+    >>> len(probe_text()) <= 60
+    True
+
+    Source: Olsson et al. (2022), "In-context Learning and Induction Heads", for the
+    heads that a text has to tell apart.
     """
-    i, j = torch.arange(1, length), torch.arange(length, 2 * length)  # who asks
-    before = A[..., i, i - 1]  # (..., length - 1): one row with one column each
-    after = A[..., j, j - length + 1]  # (..., length)
-    return before.mean(-1), A[..., 1:length, 0].mean(-1), after.mean(-1)
+    blocks = [[5 * b + i for i in range(5)] for b in range(5)]
+    return [token for block in blocks + blocks[::-1] for token in block]
+
+
+def fall_beyond_controls(
+    whole: Float[Tensor, "..."],
+    without: Float[Tensor, "... layer head"],
+) -> Float[Tensor, "... layer head"]:
+    r"""Return how much further a share falls without each head than without any other
+    head of the same layer.
+
+    The share is `whole` in the whole model, and `without[..., l, h]` if head $h$ of
+    layer $l$ is knocked out. The fall is the difference of the two. From the fall of
+    each head, subtract the **largest** fall among the *other* heads of its layer, which
+    are its matched controls. A positive number therefore means that no other head of
+    the layer matters as much. Leading axes are kept.
+
+    >>> fall_beyond_controls(torch.tensor(0.75), torch.tensor([[0.25, 0.5, 1.0]]))
+    tensor([[ 0.2500, -0.2500, -0.7500]])
+    """
+    falls = whole[..., None, None] - without
+    largest, second = falls.topk(2, dim=-1).values.split(1, dim=-1)  # (..., layer, 1)
+    return falls - torch.where(falls == largest, second, largest)
+
+
+def copying_score(
+    X: Float[Tensor, "token d_model"],
+    W_V: Float[Tensor, "d_model d_v"],
+    W_O: Float[Tensor, "d_v d_model"],
+    E: Float[Tensor, "token d_model"],
+) -> Float[Tensor, ""]:
+    r"""Return how often a head raises the logit of the token that it attends to by more
+    than the logits of other tokens.
+
+    The rows of `X` are $n$ tokens as they enter the head's layer. If a query attends
+    only to token $j$, the head writes $x_j W_V W_O$, which adds `output @ E.T` to the
+    logits of the same $n$ tokens, in the same order. For each $j$, take the share of
+    the $n - 1$ **other** tokens whose logit is raised less than the logit of token $j$.
+    Return the mean over all $j$. A head that copies scores 1, and chance is 1/2.
+
+    >>> copying_score(torch.eye(3), torch.eye(3), torch.eye(3), torch.eye(3))
+    tensor(1.)
+
+    Source: Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits",
+    on the OV circuit.
+    """
+    logits = X @ W_V @ W_O @ E.mT  # (attended token, raised token)
+    own = logits.diagonal()[:, None]  # (n, 1)
+    n = len(X)
+    return (logits < own).sum() / (n * (n - 1))
 
 
 def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""`(Wq, Wk, Wv, Wo)` of **two** heads: who acts, and what is acted on.
+    r"""Return `(Wq, Wk, Wv, Wo)` of **two** heads that find who acts and what is
+    acted on.
 
-    A token has 12 features: three flags (0: a verb, 1: acts, 2: is acted on), its own
-    meaning (3 to 5), and two free places (6 to 8: *who*, 9 to 11: *what*). Your heads
-    must write the meaning of the word that acts into the verb's place *who*, and that
-    of the word acted on into *what*, and nothing into its own meaning: all to within
-    0.005 (1 % of the weight on each other word is already too much).
-    In every sentence one word has each flag, in any order; other words have none.
-    Weights stand side by side as in `mha`; the widths $d_k$ and $d_v$ are up to you.
+    A token has 12 features. Features 0 to 2 are flags (verb, acts, acted on), features
+    3 to 5 its own meaning, and 6 to 8 and 9 to 11 are the places *who* and *what*. Your
+    heads must write the meaning of the word that acts into the verb's place *who* and
+    the meaning of the word that is acted on into *what*. They must write nothing into
+    the verb's own meaning. Each number must be right to within 0.005, so 1 % of the
+    weight on each other word is already too much.
+    In every sentence each flag belongs to one word, in any order, and other words have
+    no flag. The heads are side by side as in `mha`, with any widths $d_k$ and $d_v$.
 
     >>> [W.shape[0] for W in who_and_what()[:3]]
     [12, 12, 12]
     """
     Wq, Wk = torch.zeros(12, 2), torch.zeros(12, 2)  # H = 2, d_k = 1
     Wv, Wo = torch.zeros(12, 6), torch.zeros(6, 12)  # d_v = 3
-    Wq[0] = 30.0  # a verb asks, loudly, in both heads
+    Wq[0] = 30.0  # the verb asks loudly in both heads
     Wk[1, 0] = Wk[2, 1] = 1.0  # head 0 finds who acts, head 1 what is acted on
-    Wv[3:6, 0:3] = Wv[3:6, 3:6] = torch.eye(3)  # both hand over the meaning
-    Wo[0:3, 6:9] = Wo[3:6, 9:12] = torch.eye(3)  # and write it into places of their own
+    Wv[3:6, 0:3] = Wv[3:6, 3:6] = torch.eye(3)  # both pass on the meaning
+    Wo[0:3, 6:9] = Wo[3:6, 9:12] = torch.eye(3)  # and write it into their own places
     return Wq, Wk, Wv, Wo
 
 
 class MultiHead(nn.Module):
-    r"""Multi-head attention from one sequence to another, or to itself; its weights are
-    parameters.
+    r"""Multi-head attention from one sequence to another, or to itself, with its
+    weights as parameters.
 
-    The layers are four `nn.Linear`, by name: `WQ` and `WK` from `d_model` to `H * d_k`,
-    `WV` from `d_model` to `H * d_v`, and `WO` back from `H * d_v` to `d_model`; all
-    with a bias, or all without. (`nn.Linear` keeps the **transpose** of our $W$ in
-    `weight`, of shape (out, in), and applies it the right way round.)
+    The layers are four `nn.Linear`. `WQ` and `WK` lead from `d_model` to `H * d_k`
+    features, `WV` from `d_model` to `H * d_v`, and `WO` from `H * d_v` back to
+    `d_model`. Either all of them have a bias or none has. `nn.Linear` stores the
+    **transpose** of our $W$ in `weight`, with shape (out, in), and applies it the right
+    way round.
 
     >>> module = MultiHead(d_model=6, H=2, d_k=5, d_v=7)
     >>> module(torch.randn(3, 4, 6), torch.randn(3, 11, 6)).shape
@@ -204,7 +269,7 @@ class MultiHead(nn.Module):
         d_v: int,
         bias: bool = True,
     ) -> None:
-        """Make the four layers. How their weights begin is yours to choose."""
+        """Make the four layers. You may initialise their weights as you like."""
         super().__init__()
         self.H = H
         self.WQ = nn.Linear(d_model, H * d_k, bias=bias)
@@ -218,16 +283,46 @@ class MultiHead(nn.Module):
         Xkv: Float[Tensor, "... key d_model"],
         keep: Bool[Tensor, "... query key"] | None = None,
     ) -> Float[Tensor, "... query d_model"]:
-        """The output for each token of `Xq`, which asks; `Xkv` offers keys and values.
+        """Return the output for each token of `Xq`. Keys and values come from `Xkv`.
 
-        Self-attention where both are the same. `keep` (True = may look) is one mask per
-        pair of sequences, the same for all heads, or None.
+        If both are the same, this is self-attention. `keep` is True where a query may
+        attend to a key. It is one mask per pair of sequences, which all heads share, or
+        None.
         """
         projected = self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)
         Q, K, V = (split_heads(X, self.H) for X in projected)
         outputs, _ = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))
         Y: Tensor = self.WO(merge_heads(outputs))
         return Y
+
+
+def break_even(
+    d_model: int,
+    H: int,
+    G: int,
+    d_head: int,
+    hidden: int,
+) -> int:
+    """The shortest context in which scores and sums cost as much as a layer's matrices.
+
+    A layer reads one more token. Each parameter of attention and of the MLP then takes
+    part in one multiplication. Attention has `H` heads of queries but only `G` heads of
+    keys and of values, all with `d_head` features, and the MLP has three matrices
+    between `d_model` and `hidden` features. Each query head also compares its query
+    with the keys of all tokens in the context, the new one included, and adds up the
+    weighted values of all of them. Norms and the softmax don't count.
+
+    Return the smallest number of tokens in the context for which the scores and the
+    weighted sums need at least as many multiplications as the matrices.
+
+    >>> break_even(d_model=4, H=2, G=1, d_head=3, hidden=5)
+    11
+
+    Source: Kaplan et al. (2020), "Scaling Laws for Neural Language Models", table 1.
+    """
+    matrices = d_model * d_head * (2 * H + 2 * G) + 3 * d_model * hidden
+    each = 2 * H * d_head  # for each token of the context, a score and a weighted value
+    return -(-matrices // each)  # rounded up
 
 
 def from_torch_mha(module: nn.MultiheadAttention) -> MultiHead:

@@ -151,7 +151,7 @@ class Measurements:
         variants: dict[str, Variant] = {"as it should be": (real_model.GroupedAttention, self.weights)}
         variants |= {name: (flawed(name), self.weights) for name in FLAWS}
         variants |= {name: (real_model.GroupedAttention, PORTS[name](self.weights)) for name in ("port B", "port C")}
-        return measure(variants, real_model.Llama, real_model.perplexity, self.text())
+        return measure(variants, Llama, perplexity, self.text())
 
     def harm(self) -> list[float]:
         """The rise of the logarithm of perplexity, on a shorter text, if one layer is pooled."""

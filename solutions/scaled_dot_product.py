@@ -1,6 +1,7 @@
-"""Lesson 03: scaled dot-product attention, self-attention, softmax Jacobian and backward pass."""
+"""Chapter 03: scaled dot-product attention, self-attention, their gradients, and how to judge a head."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -11,12 +12,13 @@ def scaled_scores(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
 ) -> Float[Tensor, "... query key"]:
-    r"""The dot product of each query with each key, divided so that its standard
-    deviation is 1 at every width $d_k$: one row per query, one column per key.
+    r"""Return the dot product of every query with every key, divided so that its
+    variance is 1 at every width $d_k$. There is one row per query and one column per
+    key.
 
-    That holds for vectors whose entries are independent, with mean 0 and variance 1.
-    Any number of leading axes (batch, heads) is carried along. The result has the
-    device and the dtype of the inputs.
+    The variance is 1 for vectors whose entries are independent, with mean 0 and
+    variance 1. The function accepts any number of leading axes, such as a batch. The
+    result has the device and the dtype of the inputs.
 
     >>> K = torch.tensor([[2.0, 5.0, 5.0, 2.0], [0.0, 1.0, 1.0, 4.0]])
     >>> scaled_scores(torch.tensor([[3.0, 0.0, 0.0, 1.0]]), K)
@@ -33,12 +35,11 @@ def sdpa(
     K: Float[Tensor, "... key d_k"],
     V: Float[Tensor, "... key d_v"],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of scaled dot-product attention:
-    $A_{ij} = \mathrm{softmax}_j(S_{ij})$, $O = A V$.
+    r"""Return the output and the weights $(O, A)$ of scaled dot-product attention.
 
-    Each row of $A$ is non-negative and sums to 1, also where scores are in the
-    thousands. Any number of leading axes is carried along. Gradients flow to all three
-    inputs.
+    Each row of $A$ belongs to one query. Its entries are never negative and sum to 1,
+    even if the scores are in the thousands. The function accepts any number of leading
+    axes, and gradients flow to all three inputs.
 
     >>> O, A = sdpa(torch.zeros(1, 3), torch.eye(2, 3), torch.tensor([[2.0], [6.0]]))
     >>> O, A
@@ -50,19 +51,35 @@ def sdpa(
     return A @ V, A
 
 
+def start_and_step(d_k: int) -> tuple[float, float]:
+    r"""Return the two factors `(start, step)` with which raw scores train exactly like
+    scores that are divided by $\sqrt{d_k}$.
+
+    `start` multiplies the initial $W_Q$ and the initial $W_K$. `step` multiplies the
+    learning rate of both matrices. The optimizer is Adam.
+
+    >>> start, step = start_and_step(1)  # at width 1 there is nothing to divide by
+    >>> float(start), float(step)
+    (1.0, 1.0)
+
+    Source: Kingma and Ba (2015), "Adam", section 2.1, for the size of a step.
+    """
+    factor = d_k**-0.25  # a score contains both matrices, so it shrinks by the square
+    return factor, factor
+
+
 def self_attention(
     X: Float[Tensor, "... query d_model"],
     W_Q: Float[Tensor, "d_model d_k"],
     W_K: Float[Tensor, "d_model d_k"],
     W_V: Float[Tensor, "d_model d_v"],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query query"]]:
-    r"""Output and weights $(O, A)$ of one sequence that attends to itself: every token
-    of `X` asks, and every token is looked up.
+    r"""Return the output and the weights $(O, A)$ of a sequence that attends to itself.
 
-    Rows are tokens: a projection is a product with the matrix on the right. The widths
-    $d_{model}$, $d_k$ and $d_v$ may all differ. Any number of leading axes of `X` is
-    carried along, and the three matrices are shared by all of them. Gradients flow to
-    all four inputs.
+    Rows of `X` are tokens, so a matrix is applied from the right. Every token makes a
+    query, a key and a value. The widths $d_{model}$, $d_k$ and $d_v$ may all differ. If
+    `X` has leading axes, all of them share the three matrices. Gradients flow to all
+    four inputs.
 
     >>> X, W = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.zeros(2, 3)
     >>> O, A = self_attention(X, W, W, torch.tensor([[2.0], [6.0]]))
@@ -77,15 +94,16 @@ def self_attention(
 
 
 def choose_projections() -> tuple[Float[Tensor, "2 d_k"], Float[Tensor, "2 d_k"]]:
-    r"""Two matrices $(W_Q, W_K)$ of shape (2, d_k), the width $d_k$ being yours, which
-    make four words of the lesson's sentence look in a ring: *she* at *ate*, *ate* at
-    *pear*, *pear* at *sweet*, *sweet* at *she*.
+    r"""Return two matrices $(W_Q, W_K)$ that make four words attend in a ring: *she* to
+    *ate*, *ate* to *pear*, *pear* to *sweet*, and *sweet* to *she*.
+
+    Both have the shape (2, d_k), and you choose $d_k$.
 
     >>> W_Q, W_K = choose_projections()
     >>> W_Q.shape == W_K.shape and len(W_Q) == 2
     True
     """
-    # the four lie clockwise around the origin: turn each query clockwise, to the next
+    # the four vectors follow each other clockwise, so rotate every query clockwise
     return 12.0 * torch.tensor([[0.0, -1.0], [1.0, 0.0]]), torch.eye(2)
 
 
@@ -93,12 +111,12 @@ def head_statistics(
     Q: Float[Tensor, "... query d_k"],
     K: Float[Tensor, "... key d_k"],
 ) -> tuple[Float[Tensor, "... query"], Float[Tensor, "... query"]]:
-    r"""For each query: the standard deviation of its scaled scores over the keys, and
-    the entropy of its weights, $-\sum_j a_j \ln a_j$ (natural logarithm).
+    r"""Return two numbers for each query: the standard deviation of its scaled scores
+    over the keys, and the entropy of its weights, $-\sum_j a_j \ln a_j$.
 
-    The standard deviation divides by the number of keys. A weight of 0 counts nothing
-    in the entropy (its limit is 0), so both numbers are finite for scores in the
-    thousands too.
+    The standard deviation divides by the number of keys, and the logarithm is the
+    natural one. A weight of 0 contributes 0 to the entropy, so both numbers are finite
+    even if the scores are in the thousands.
 
     >>> head_statistics(torch.zeros(1, 3), torch.eye(2, 3))
     (tensor([0.]), tensor([0.6931]))
@@ -109,11 +127,12 @@ def head_statistics(
 
 
 def softmax_jacobian(s: Float[Tensor, " m"]) -> Float[Tensor, "m m"]:
-    r"""The matrix of all partial derivatives $J_{jl} = \partial a_j / \partial s_l$ of
-    the softmax $a = \mathrm{softmax}(s)$.
+    r"""Return the matrix of all partial derivatives
+    $J_{jl} = \partial a_j / \partial s_l$ of the softmax $a = \mathrm{softmax}(s)$.
 
-    Row $j$ belongs to the weight $a_j$, column $l$ to the score $s_l$. Finite also
-    where `s` holds entries in the thousands. By hand: no `torch.autograd`.
+    Row $j$ belongs to the weight $a_j$ and column $l$ to the score $s_l$. Every entry
+    is finite, even if the scores are in the thousands. Write the formula yourself,
+    without `torch.autograd`.
 
     >>> softmax_jacobian(torch.zeros(2))
     tensor([[ 0.2500, -0.2500],
@@ -136,13 +155,13 @@ def sdpa_backward(
     Float[Tensor, "... key d_k"],
     Float[Tensor, "... key d_v"],
 ]:
-    r"""The gradients
+    r"""Return the gradients
     $(\partial L/\partial Q, \partial L/\partial K, \partial L/\partial V)$ of a loss
     $L$.
 
-    The gradient that arrives from above is `dO` $= \partial L/\partial O$, where
-    `O, A = sdpa(Q, K, V)`; the loss depends on the inputs through $O$ alone. Each
-    gradient has the shape of its input. By hand: no `backward()`, no `torch.autograd`.
+    You get `dO` $= \partial L/\partial O$, where `O, A = sdpa(Q, K, V)`, and the loss
+    depends on the inputs only through $O$. Each gradient has the shape of its input.
+    Write the formulas yourself, without `backward()` and `torch.autograd`.
 
     >>> Q, K, V = torch.zeros(1, 3), torch.ones(2, 3), torch.ones(2, 1)
     >>> dQ, dK, dV = sdpa_backward(Q, K, V, torch.tensor([[8.0]]))
@@ -157,3 +176,47 @@ def sdpa_backward(
     dA = dO @ V.transpose(-2, -1)
     dS = A * (dA - (A * dA).sum(-1, keepdim=True)) / math.sqrt(Q.shape[-1])
     return dS @ K, dS.transpose(-2, -1) @ Q, dV
+
+
+def most_sensitive_scores() -> Float[Tensor, " eight"]:
+    r"""Return eight scores at which the softmax reacts as strongly as it can: the
+    Frobenius norm of its Jacobian is 0.49 or more.
+
+    >>> most_sensitive_scores().shape
+    torch.Size([8])
+    """
+    return torch.tensor([30.0, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])  # two keys are tied
+
+
+def noun_attended(
+    A: Float[Tensor, "query key"],
+    query: int,
+    nouns: Sequence[Sequence[int]],
+) -> int:
+    r"""Return the index of the noun to which position `query` gives the most weight.
+
+    `A` holds the weights of one head on one sentence. A noun may be split into several
+    tokens, so `nouns[i]` lists all positions of noun `i`.
+
+    >>> A = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.6, 0.4, 0.0, 0.0],
+    ...                   [0.2, 0.2, 0.6, 0.0], [0.4, 0.3, 0.3, 0.0]])
+    >>> noun_attended(A, 3, [[0], [1, 2]])
+    1
+    """
+    totals = [sum(float(A[query, j]) for j in positions) for positions in nouns]
+    return totals.index(max(totals))
+
+
+def luck(heads: int, sentences: int, right: int) -> float:
+    r"""Return the probability that the luckiest of several guessing heads looks good.
+
+    Each of `heads` heads guesses between two nouns in each of `sentences` sentences, by
+    tossing a fair coin. All tosses are independent. The result is the probability that
+    at least one of the heads is right in `right` sentences or more.
+
+    >>> luck(1, 2, 2)
+    0.25
+    """
+    ways = sum(math.comb(sentences, k) for k in range(right, sentences + 1))
+    one = ways / float(2**sentences)
+    return 1.0 - math.pow(1.0 - one, heads)

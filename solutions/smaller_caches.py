@@ -1,6 +1,9 @@
-"""Lesson 12: smaller caches for a trained model: pooled layers, fewer bits, latents, fewer rotations."""
+"""Chapter 12: smaller caches for a trained model: fewer bits, an honest interval, latents, fewer rotations."""
+
+import math
 
 import torch
+from attention_course.memory import tells_copies
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -16,12 +19,12 @@ def round_to_bits(
     bits: int,
     dim: int,
 ) -> Float[Tensor, "..."]:
-    r"""The numbers of `x`, each rounded to the nearest of $2^{bits}$ levels.
+    r"""Round each number of `x` to the nearest of $2^{bits}$ levels of its group.
 
-    The levels are spaced equally from the least to the largest number along the axis
-    `dim`, both included: so each line along that axis needs `bits` bits a number, and
-    its least number and its step beside them. Where all numbers of a line are equal,
-    they stay as they are.
+    The numbers along the axis `dim` form a group. Its levels are spaced equally from
+    its least number to its largest, both included, so a cache needs `bits` bits per
+    number and, for each group, the least number and the step. A group of equal numbers
+    stays as it is.
 
     >>> x = torch.tensor([[0.0, 1.0, 2.0, 4.0, 9.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
     >>> round_to_bits(x, 2, dim=1)
@@ -31,10 +34,40 @@ def round_to_bits(
     Source: Liu et al. (2024), "KIVI", section 2, for keys and values of a cache.
     """
     least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
-    gaps = 2**bits - 1  # between so many levels and one more
+    gaps = 2**bits - 1  # there is one level more than gaps
     unit = ((largest - least) / gaps).clamp(min=torch.finfo(x.dtype).tiny)
     y: Tensor = torch.round((x - least) / unit) * unit + least
     return y
+
+
+def paired_interval(
+    new: Float[Tensor, " token"],
+    old: Float[Tensor, " token"],
+    picks: Int[Tensor, "resample block"],
+    size: int,
+) -> tuple[float, float, float]:
+    r"""Compute the ratio of two perplexities and the ends of its 95 % interval.
+
+    `new` and `old` are the losses of two caches at the same tokens, and perplexity is
+    $e$ to the mean loss. The text consists of blocks of `size` consecutive tokens. Each
+    row of `picks` lists the numbers of the blocks that make up one resampled text, in
+    which a block may occur several times. The interval reaches from the 2.5 % quantile
+    to the 97.5 % quantile of the ratios of all resampled texts. The ratio itself is
+    that of the text as it is.
+
+    >>> old = torch.tensor([1.0, 2.0, 5.0, 1.0])
+    >>> new = old + math.log(2)
+    >>> picks = torch.tensor([[0, 0], [0, 1], [1, 1]])
+    >>> [round(number, 6) for number in paired_interval(new, old, picks, size=2)]
+    [2.0, 2.0, 2.0]
+
+    Source: Künsch (1989), "The jackknife and the bootstrap for general stationary
+    observations", for blocks; Efron and Tibshirani (1993), chapter 13, for quantiles.
+    """
+    difference = new - old
+    means = difference.reshape(-1, size).mean(1)[picks].mean(1)
+    low, high = (float(torch.quantile(means, q).exp()) for q in (0.025, 0.975))
+    return float(difference.mean().exp()), low, high
 
 
 def partial_rope(
@@ -43,10 +76,10 @@ def partial_rope(
     pairs: int,
     base: float,
 ) -> Float[Tensor, "... n d"]:
-    r"""Rows of `x` with their `pairs` **fastest** pairs of features turned to `pos`.
+    r"""Rotate the `pairs` **fastest** pairs of features in each row of `x` to `pos`.
 
-    As `apply_rope` in the interleaved layout: pair $i$ holds the features $2i$ and
-    $2i + 1$, and turns by $base^{-2i/d}$ a position. All other pairs stay as they are.
+    As in `apply_rope` with the interleaved layout, pair $i$ has the features $2i$ and
+    $2i + 1$ and rotates by $base^{-2i/d}$ per position. All other pairs stay the same.
 
     >>> x = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
     >>> partial_rope(x, torch.tensor([1]), 1, 100.0).round(decimals=2)
@@ -60,15 +93,14 @@ def partial_rope(
 
 
 def remade_ratio() -> float:
-    """How many times the arithmetic of grouped-query attention a latent cache costs.
+    """Return how many times the arithmetic of grouped-query attention latents need.
 
-    Count the FLOP of one layer for each cached token in a step that decodes one token;
-    a multiplication with its addition counts 2. There are 9 heads, 3 groups and 64
-    features a head, and latents of 128 numbers. Rotary positions force the step to make
-    the keys of all 3 groups again out of each latent. Values are never made: each head
-    averages latents. Rotating a key, and what happens once in a step for all tokens
-    together, is so little that it does not count. Grouped-query attention has scores
-    and averages alone.
+    Count the FLOPs of one layer for each cached token in a step that decodes one token.
+    A multiplication with its addition counts as 2. There are 9 heads of 64 features in
+    3 groups, and latents of 128 numbers. Rotary positions force the step to rebuild the
+    keys of all 3 groups from each latent. Values are never made, because each head
+    averages latents. Ignore the rotation of a key, and all work that is done once per
+    step and not for each token. Grouped-query attention has only scores and averages.
     """
     H, G, d, r = 9, 3, 64, 128
     keys_again = 2 * r * G * d
@@ -76,19 +108,40 @@ def remade_ratio() -> float:
     return (keys_again + scores + averages) / (2 * H * d + 2 * H * d)
 
 
+def best_angle(
+    W: Float[Tensor, "2 2"],
+    moment: Float[Tensor, "2 2"],
+) -> float:
+    r"""Find the direction in the plane that keeps most of the outputs $y = x W$.
+
+    The inputs $x$ are rows with the second moment `moment` $= \mathbb{E}[x^\top x]$.
+    Each output is replaced by its projection onto a line through the origin. The result
+    is the line's angle in degrees, from 0 up to 180, for which the mean square of the
+    error is smallest. The angle is measured from the first axis towards the second.
+
+    >>> moment = torch.tensor([[9.0, 0.0], [0.0, 0.25]])
+    >>> best_angle(torch.tensor([[1.0, 1.0], [-2.0, 2.0]]), moment)
+    45.0
+
+    Source: Pearson (1901), "On lines and planes of closest fit to systems of points in
+    space".
+    """
+    (a, b), (_, c) = (W.mT @ moment @ W).tolist()
+    return math.degrees(math.atan2(2 * b, a - c) / 2) % 180
+
+
 def output_factors(
     W: Float[Tensor, "d_in d_out"],
     moment: Float[Tensor, "d_in d_in"],
 ) -> tuple[Float[Tensor, "d_in d_out"], Float[Tensor, "d_out d_out"]]:
-    r"""Two matrices (down, up) with `down @ up` $= W$, the most important part first.
+    r"""Factor W into (down, up) with `down @ up` $= W$, the most important part first.
 
-    Their first $r$ columns and rows make the matrix $W_r$ of rank $r$ that is best for
-    the **outputs** $y = x W$ (rows) of inputs with the second moment
-    `moment` $= \mathbb{E}[x^\top x]$: none has a smaller
-    $\mathbb{E}\,\lVert x W - x W_r \rVert^2$.
+    The first $r$ columns of `down` and the first $r$ rows of `up` multiply to the
+    matrix $W_r$ of rank $r$ that is best for the **outputs** $y = x W$ of inputs with
+    the second moment `moment` $= \mathbb{E}[x^\top x]$. No other matrix of rank $r$ has
+    a smaller $\mathbb{E}\,\lVert x W - x W_r \rVert^2$.
 
-    `up` has orthonormal rows, the principal directions of the outputs, the one in which
-    they vary most first. Their signs are free.
+    The rows of `up` are orthonormal, and their signs are free.
 
     >>> W = torch.tensor([[3.0, 3.0], [-1.0, 1.0]])
     >>> down, up = output_factors(W, torch.eye(2))
@@ -98,8 +151,8 @@ def output_factors(
     >>> torch.allclose(down[:, :1] @ up[:1], torch.tensor([[3.0, 3.0], [0.0, 0.0]]))
     True
 
-    Source: Eckart and Young (1936) where `moment` is the identity; Chang et al. (2024),
-    "Palu", for keys and values in a cache.
+    Source: Eckart and Young (1936) where `moment` is the identity; Wang et al. (2024),
+    "SVD-LLM", for factors that depend on the inputs.
     """
     _, U = torch.linalg.eigh(W.mT @ moment @ W)  # eigenvalues ascend
     U = U.flip(-1)
@@ -116,13 +169,14 @@ def latent_weights(
     Float[Tensor, "rank keys"],
     Float[Tensor, "rank values"],
 ]:
-    r"""The weights $(W_{DKV}, W_{UK}, W_{UV})$ of a latent `r` wide, for all groups.
+    r"""Compute the weights $(W_{DKV}, W_{UK}, W_{UV})$ of one latent, `r` wide.
 
-    Keys and values are factored **together**, by `output_factors` of the one wide
-    matrix $[W_K / \kappa \,|\, W_V / \nu]$ with the same `moment`. Its first `r`
-    directions are kept. $\kappa^2 = \mathbb{E} \lVert x W_K \rVert^2$ and
-    $\nu^2 = \mathbb{E} \lVert x W_V \rVert^2$: so keys and values count alike, large or
-    small. The ups are multiplied by $\kappa$ and by $\nu$ again: at full rank
+    Keys and values of all groups are factored **together**, by `output_factors` of the
+    one wide matrix $[W_K / \kappa \,|\, W_V / \nu]$ with the same `moment`, and its
+    first `r` directions are kept. The sizes $\kappa$ and $\nu$ make keys and values
+    count alike for inputs with this moment. Both $\mathbb{E} \lVert x W_K / \kappa
+    \rVert^2$ and $\mathbb{E} \lVert x W_V / \nu \rVert^2$ are 1.
+    The matrices that lead up contain $\kappa$ and $\nu$ again, and at full rank
     $W_{DKV} W_{UK} = W_K$ and $W_{DKV} W_{UV} = W_V$.
 
     >>> W_K, W_V, moment = torch.eye(3, 2), torch.eye(3, 1), torch.eye(3)
@@ -130,7 +184,8 @@ def latent_weights(
     >>> W_DKV.shape, W_UK.shape, W_UV.shape
     (torch.Size([3, 2]), torch.Size([2, 2]), torch.Size([2, 1]))
 
-    Source: DeepSeek-AI (2024), "DeepSeek-V2", equation 9, for the joint compression.
+    Source: Meng et al. (2025), "TransMLA", for balancing keys and values; Ji et al.
+    (2025), "MHA2MLA", for the joint factors.
     """
     kappa, nu = ((W * (moment @ W)).sum().sqrt() for W in (W_K, W_V))
     down, up = output_factors(torch.cat([W_K / kappa, W_V / nu], dim=-1), moment)
@@ -200,21 +255,58 @@ def round_latents(
     bits: int,
     block: int,
 ) -> Float[Tensor, "... n r"]:
-    r"""Latents as a cache of few bits gives them back.
+    r"""Round latents to few bits, one feature of one block of tokens at a time.
 
-    Each `block` tokens, counted from the first, make a block. Within a block, the
-    numbers of one feature share their levels, as `round_to_bits` makes them. The newest
-    tokens, while they do not fill a block, stay as they are.
+    Blocks of `block` tokens are counted from the first token. Within a block the
+    numbers of one feature form a group, as in `round_to_bits`. A cache cannot undo a
+    rounding, so a number that has been rounded stays the same whatever tokens follow.
 
-    >>> c = torch.tensor([[0.0], [1.0], [2.0], [4.0], [9.0], [5.5]])  # 6 tokens, r = 1
+    >>> c = torch.tensor([[0.0], [1.0], [2.0], [4.0], [9.0]])  # 5 tokens, r = 1
     >>> round_latents(c, bits=2, block=5).mT
-    tensor([[0.0000, 0.0000, 3.0000, 3.0000, 9.0000, 5.5000]])
+    tensor([[0., 0., 3., 3., 9.]])
 
-    Source: Liu et al. (2024), "KIVI", for keys; Chang et al. (2024), "Palu", for
-    latents in few bits.
+    Source: Liu et al. (2024), "KIVI", for groups along the tokens; Chang et al. (2024),
+    "Palu", for latents in few bits.
     """
     parts = list(c.split(block, dim=-2))
     for i, part in enumerate(parts):
         if part.shape[-2] == block:
             parts[i] = round_to_bits(part, bits, -2)
     return torch.cat(parts, dim=-2)
+
+
+@tells_copies
+def absorbed_step(
+    Q: Float[Tensor, "head d"],
+    C: Float[Tensor, "key r"],
+    K_fast: Float[Tensor, "group key fast"],
+    W_UK: Float[Tensor, "group r rest"],
+    W_UV: Float[Tensor, "group r d"],
+) -> Float[Tensor, "head d"]:
+    r"""Attend to latents with queries of which a part is rotated, for one new token.
+
+    Row $j$ of `C` is the latent of token $j$, and the new token is the last row. The
+    keys of group $g$ are `K_fast[g]`, already rotated, followed by `C @ W_UK[g]`, which
+    has no positions. So the first `fast` features of each query are rotated and the
+    others are not. The values of the group are `C @ W_UV[g]`. Heads $g H/G$ to
+    $(g + 1) H/G - 1$ belong to group $g$. Return the output of each head.
+
+    Make no key and no value. The decorator `tells_copies` adds a second result, which
+    says whether any tensor made on the way has more bytes than the largest tensor
+    given or returned. With many tokens it should be False.
+
+    >>> C, K_fast = torch.tensor([[2.0, 0.0], [4.0, 6.0]]), torch.zeros(1, 2, 2)
+    >>> ups = torch.zeros(1, 2, 2), torch.eye(2, 4)[None]
+    >>> absorbed_step(torch.ones(2, 4), C, K_fast, *ups)[0]
+    tensor([[3., 3., 0., 0.],
+            [3., 3., 0., 0.]])
+
+    Source: DeepSeek-AI (2024), "DeepSeek-V2", section 2.1; Ji et al. (2025), "MHA2MLA",
+    for partial rotation.
+    """
+    fast = K_fast.shape[-1]
+    q = Q.unflatten(0, (len(K_fast), -1))  # (group, heads of the group, d)
+    asks = q[..., fast:] @ W_UK.mT  # (group, heads of the group, r)
+    S = q[..., :fast] @ K_fast.mT + asks @ C.mT
+    A = torch.softmax(S / math.sqrt(Q.shape[-1]), dim=-1)
+    return ((A @ C) @ W_UV).flatten(0, 1)

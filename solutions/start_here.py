@@ -5,8 +5,8 @@ from jaxtyping import Float
 
 
 def average_pool(V: Float[np.ndarray, "m d_v"]) -> Float[np.ndarray, "d_v"]:
-    r"""The mean of the value rows, $o = \frac{1}{m} \sum_j v_j$: attention whose
-    weights are all $1/m$.
+    r"""Return the mean of the value rows, $o = \frac{1}{m} \sum_j v_j$, which is
+    attention whose weights are all $1/m$.
 
     >>> average_pool(np.array([[0.0, 2.0], [4.0, 6.0]]))
     array([2., 4.])
