@@ -1,4 +1,4 @@
-"""Grouped-query attention by copies: which head belongs to which group."""
+"""Grouped-query attention by copies, and the same layer with more groups."""
 
 import math
 
@@ -114,13 +114,14 @@ def _looked_up(X, Wq, Wk, Wv, Wo, H, G):
 
 GQA = Exercise(
     "gqa",
-    title="Grouped-query attention",
+    title="Find two bugs: grouped-query attention",
+    kind="bug",
     points=3,
     reference=ref.gqa,
     recipe=Made(_gqa),
     tensors=True,
     difficulty=2,
-    minutes=12,
+    minutes=10,
     tolerance=FLOAT32,
     cases=(
         Case("six heads of width 1 in three groups", _layer(2, 2, 6, 3, 1, 1)),
@@ -130,31 +131,31 @@ GQA = Exercise(
         Case("as many groups as heads: multi-head", _layer(3, 4, 5, 5, 2, 3), edge=0.1),
     ),
     hints=(
-        "Write down, for H = 6 and G = 2, which group serves the heads 0, 1, 2, 3, 4, 5. Then: where do `H` heads of queries meet `G` "
-        "heads of keys, and what is missing there?",
-        "Split `X @ Wq` into `H` heads, `X @ Wk` and `X @ Wv` into `G`. For attention alone, repeat each group **in place** along the head "
-        "axis, which is third from the end. Return keys and values as they were before that.",
-        "PyTorch has `repeat`, which goes 0, 1, 0, 1, and `repeat_interleave`, which goes 0, 0, 1, 1; give it how often, H / G, and "
-        "`dim=-3`. The rest is `causal_attention`, `merge_heads` and `Wo`.",
+        "The printed lines show two different symptoms. For which G is the output wrong, and for which G is the cache too large? Each "
+        "symptom has its own cause.",
+        "Write down which copy each of six heads gets in the draft when G = 2, and compare it with 0, 0, 0, 1, 1, 1. Then follow the names K "
+        "and V from the line where they are made to the `return`.",
+        "PyTorch repeats a tensor in two orders: `repeat` gives 0, 1, 0, 1 and `repeat_interleave` gives 0, 0, 1, 1. The copies also need "
+        "names of their own, because the cache stores what was there before.",
     ),
     misconceptions=(
         Misconception(
             "repeat_for_repeat_interleave",
             "gave head $h$ the group h mod G",
-            "Neighbours share: head $h$ belongs to group ⌊h / r⌋ with $r = H/G$. No shape shows the difference.",
+            "Neighbouring heads share, so head $h$ belongs to group ⌊h / r⌋ with $r = H/G$. No shape shows the difference.",
             Instead(repeat=_tile),
         ),
         Misconception(
             "groups_for_group_size",
-            "divided the head's number by the number of groups",
-            "Divide by the group **size** $r = H/G$: head $h$ belongs to group ⌊h / r⌋.",
+            "divided the number of the head by the number of groups",
+            "Divide by the **size** of a group, $r = H/G$. Head $h$ belongs to group ⌊h / r⌋.",
             Instead(repeat=_divided_by_groups),
             also=(Instead(repeat=_divided_by_groups_and_held),),
         ),
         Misconception(
             "keys_split_for_each_head",
-            "split what `Wk` or `Wv` makes into `H` heads",
-            "Only the queries have `H` heads. `Wk` and `Wv` have a run of columns for each of the `G` groups: split by `G`.",
+            "split the keys or values into `H` heads",
+            "Only the queries have `H` heads. `Wk` and `Wv` have one run of columns for each of the `G` groups, so split by `G`.",
             Instead(kept=lambda H, G: H),
             also=(Instead(kept=lambda H, G: H, repeat=lambda x, r: x),),
             raises=True,
@@ -162,57 +163,57 @@ GQA = Exercise(
         Misconception(
             "as_often_as_there_are_groups",
             "copied each group `G` times",
-            "How many heads of queries does *one* group serve? That is how often its keys and values are needed.",
+            "How many query heads does *one* group serve? That is how many copies it needs.",
             Instead(times=lambda H, G: G),
             raises=True,
         ),
         Misconception(
             "cached_after_repeat",
-            "returned keys and values after the repeat: the cache is as large as that of multi-head attention",
-            "Return the `G` heads. Copies, where they are made at all, live for one step.",
+            "returned the copies, which makes the cache as large as in multi-head attention",
+            "Return the `G` heads that were there before the copy. Copies are needed for one step only.",
             Instead(stored=True),
         ),
         Misconception(
             "axis_1",
-            "repeated along axis 1, which is the head axis only with exactly one batch axis",
-            "Count from the end, `dim=-3`: then any leading axes work, and none.",
+            "repeated along axis 1, which is the head axis only if there is exactly one batch axis",
+            "Count from the end with `dim=-3`. Then any number of leading axes works.",
             Instead(repeat=lambda x, r: x.repeat_interleave(r, dim=1)),
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
-            "`causal_attention` does it: hand queries, keys and values to it.",
+            "The given `causal_attention` applies it, so pass the queries, keys and values to it unchanged.",
             Before(lambda Wq, H, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / H)}),
         ),
         Misconception(
             "queries_averaged",
-            "averaged the queries of a group, or added them or their scores up, so its heads all give the same answer",
-            "Each of the `H` heads keeps its own query, and so its own scores and weights. Only keys and values are shared.",
+            "combined the queries or the scores of a group, so all its heads give the same answer",
+            "Each of the `H` heads keeps its own query and therefore its own scores and weights. Only keys and values are shared.",
             Instead(queries=_mean_of_the_group),
             also=(Instead(queries=_sum_of_the_group),),
         ),
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone, so each row mixes several tokens",
-            "Use `merge_heads`: it swaps tokens and heads back before it joins them.",
+            "Use `merge_heads`, which swaps tokens and heads before it joins them.",
             Instead(merge=_merge_by_reshape),
         ),
         Misconception(
             "one_later_visible",
-            "let each token look at the one after it as well",
-            "Token $i$ sees the keys $j \\le i$: `tril()`, or `triu(1)` for what is hidden. `causal_attention` does it.",
+            "let each token attend to the next one as well",
+            "Token $i$ may see the keys $j \\le i$. The given `causal_attention` masks the others.",
             Instead(attend=_one_later_visible),
         ),
         Misconception(
             "masked_after_the_softmax",
-            "masked the weights after the softmax: the keys that a token may not see have taken their share, and what is left sums to less than 1",
-            "Fill the forbidden **scores** with $-\\infty$, before the softmax. `causal_attention` does it.",
+            "masked the weights after the softmax, so what is left of each row sums to less than 1",
+            "Fill the forbidden **scores** with $-\\infty$ before the softmax. The given `causal_attention` does it.",
             Instead(attend=_masked_late),
         ),
         Misconception(
             "future_visible",
-            "let tokens look at later ones",
-            "Use `causal_attention`: grouping changes nothing about the mask.",
+            "let tokens attend to later tokens",
+            "Sharing keys changes nothing about the mask. Use `causal_attention`.",
             Instead(attend=_everything_visible),
         ),
     ),
@@ -220,5 +221,130 @@ GQA = Exercise(
         Variant("one_head_after_another", _head_after_head),
         Variant("copied_weights", _copied_weights),
         Variant("by_index", _looked_up),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- the same layer, more groups
+
+
+def _projection(G, more, d, d_model):
+    return lambda draw: {"W": draw.normal(d_model, G * d), "G": G, "more": more}
+
+
+def _drawn(draw: Draw):
+    G, r, d, d_model = draw.sizes(4, low=2, high=7)
+    return _projection(G, G * r, d, d_model)(draw)
+
+
+def _widened(*, view=lambda W, G: W.reshape(-1, G, W.shape[1] // G), axis=1, copies=None, flat=lambda wide: wide.flatten(1)):
+    """The groups of columns copied, with one part replaced by a mistake."""
+
+    def answer(W, G, more):
+        groups, r = view(W, G), more // G
+        wide = groups.repeat_interleave(r, dim=axis) if copies is None else copies(groups, r)
+        return flat(wide)
+
+    return answer
+
+
+def _chunk_by_chunk(W, G, more):
+    return torch.cat([group for group in W.chunk(G, dim=1) for _ in range(more // G)], dim=1)
+
+
+def _by_matrix(W, G, more):
+    spread = torch.kron(torch.eye(G), torch.kron(torch.ones(1, more // G), torch.eye(W.shape[1] // G)))
+    return W @ spread.to(W.dtype)
+
+
+WITH_MORE_GROUPS = Exercise(
+    "with_more_groups",
+    title="The same layer with more groups",
+    kind="design",
+    points=2,
+    reference=ref.with_more_groups,
+    recipe=Made(_widened),
+    tensors=True,
+    difficulty=2,
+    minutes=8,
+    tolerance=FLOAT32,
+    cases=(
+        Case("two groups of width 2 become four", _projection(2, 4, 2, 1)),
+        Case("three groups become six", _projection(3, 6, 2, 5), grad=("W",)),
+        Case("other sizes", _drawn),
+        Case("one group: multi-query", _projection(1, 3, 2, 5), edge=0.1),
+        Case("no more groups than before", _projection(3, 3, 2, 4), edge=0.1),
+    ),
+    hints=(
+        "Take H = 4 heads, two groups, and ask for four. Which keys does each head attend to before, and so which keys must the new group "
+        "of that head have?",
+        "With twice as many groups, the heads of old group 0 belong to new groups 0 and 1. Both must produce the keys of old group 0. The "
+        "columns of one group stay together and in order.",
+        "View the columns as (G, d), so that whole groups can be copied along their own axis, each copy next to the first. Then flatten "
+        "the last two axes again.",
+    ),
+    misconceptions=(
+        Misconception(
+            "groups_in_turn",
+            "put the copies in turn, 0, 1, 0, 1, so most heads now attend to another group",
+            "Neighbouring heads share. The copies of group 0 must therefore come first, next to each other.",
+            Instead(copies=lambda groups, r: torch.cat([groups] * r, dim=1)),
+        ),
+        Misconception(
+            "columns_repeated",
+            "repeated single columns, which mixes up the features of a key",
+            "Copy whole groups. Group $g$ owns a run of $d$ columns that stay together.",
+            Instead(axis=2),
+        ),
+        Misconception(
+            "filled_with_zeros",
+            "gave the new groups zeros",
+            "A head whose group has zero keys attends to all tokens equally. Each new group must produce the keys its heads had before.",
+            Instead(
+                copies=lambda groups, r: torch.cat(
+                    [groups.unsqueeze(2)] + [groups.new_zeros(groups.unsqueeze(2).shape)] * (r - 1), 2
+                ).flatten(1, 2)
+            ),
+        ),
+        Misconception(
+            "shared_out",
+            "divided the columns by the number of copies",
+            "The heads of a group don't add up their keys. Each head attends to one copy, so each copy must be whole.",
+            Instead(copies=lambda groups, r: groups.repeat_interleave(r, dim=1) / r),
+        ),
+        Misconception(
+            "all_groups_averaged",
+            "gave every new group the average of all old ones",
+            "Each head must keep exactly the keys of its own old group.",
+            Instead(copies=lambda groups, r: groups.mean(1, keepdim=True).expand(-1, groups.shape[1] * r, -1)),
+        ),
+        Misconception(
+            "copies_of_copies",
+            "made `more` copies of each group, so there are too many columns",
+            "The result has `more` groups in all. How many new groups replace one old group?",
+            Instead(copies=lambda groups, r: groups.repeat_interleave(r * groups.shape[1], dim=1)),
+        ),
+        Misconception(
+            "rows_repeated",
+            "repeated the rows, which are the features of a token",
+            "The layer still reads tokens of width $d_{model}$. New groups are new **columns**.",
+            Instead(axis=0),
+        ),
+        Misconception(
+            "groups_on_an_axis_of_their_own",
+            "left the groups on an axis of their own, so the result has one axis too many",
+            "A projection is a matrix with the groups' columns side by side. Flatten the last two axes.",
+            Instead(flat=lambda wide: wide),
+        ),
+        Misconception(
+            "features_in_turn",
+            "interleaved the groups, with the first feature of each group before the second of each",
+            "Each group owns a run of $d$ neighbouring columns, so flatten (groups, d) in this order.",
+            Instead(flat=lambda wide: wide.mT.flatten(1)),
+        ),
+    ),
+    variants=(
+        Variant("chunk_by_chunk", _chunk_by_chunk),
+        Variant("times_a_matrix", _by_matrix),
     ),
 )

@@ -1,213 +1,233 @@
-"""The memory bill: what a published configuration caches, and how many conversations fit."""
+"""How many cards a number of groups needs, and what a score says above a guess."""
 
 import math
+
+from attention_course import one_card
 
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
 
 
-def _config(*, groups: bool = True, width: bool = True):
-    """A configuration like those that models are published with; some leave out the groups or the width of a head."""
+def _load(G, texts, n, limit):
+    return lambda draw: {"G": G, "texts": texts, "n": n, "limit": limit}
+
+
+def _short_of_time(draw: Draw):
+    """`most` texts keep the limit on one card, and a third of the texts is a fraction more."""
+    G, n, most = draw.choice((4, 8, 16)), draw.choice((4096, 8192)), draw.integer(9, 13)
+    limit = 2 * 7e9 / 4.8e12 + (most + 0.4) * one_card.cache_bytes(1, n, G) / 4.8e12
+    return {"G": G, "texts": 3 * most + 1, "n": n, "limit": limit}
+
+
+def _short_of_room(draw: Draw):
+    G, n = draw.choice((16, 32)), draw.choice((8192, 16_384))
+    most = int(127e9 // one_card.cache_bytes(1, n, G))
+    return {"G": G, "texts": 2 * most + draw.integer(1, most // 2), "n": n, "limit": 0.5}
+
+
+def _fits(B, n, G, limit, in_room=True, in_time=True):
+    held, took = one_card.bytes_held(B, n, G), one_card.step_seconds(B, n, G)
+    return (held <= one_card.MEMORY or not in_room) and (took <= limit or not in_time)
+
+
+def _cards(*, share=lambda texts, cards: math.ceil(texts / cards), in_room=True, in_time=True, fits=_fits, never=lambda texts: 0):
+    """The fewest cards with one part of the search replaced by a mistake."""
+
+    def answer(G, texts, n, limit):
+        enough = (c for c in range(1, texts + 1) if fits(share(texts, c), n, G, limit, in_room, in_time))
+        return next(enough, never(texts))
+
+    return answer
+
+
+def _from_what_one_card_serves(G, texts, n, limit, rounded=math.ceil):
+    """First the most texts that one card can serve."""
+    most = 0
+    while most < texts and _fits(most + 1, n, G, limit):
+        most += 1
+    return rounded(texts / most) if most else 0
+
+
+def _time_shared(G, texts, n, limit):
+    """Time and bytes of one card with all texts, divided by the cards."""
+    held, took = one_card.bytes_held(texts, n, G), one_card.step_seconds(texts, n, G)
+    return max(math.ceil(took / limit), math.ceil(held / one_card.MEMORY))
+
+
+def _caches_shared(B, n, G, limit, in_room, in_time):
+    """The right memory; the time of the caches without that of the matrices."""
+    return _fits(B, n, G, limit, in_time=False) and one_card.cache_bytes(B, n, G) / one_card.BANDWIDTH <= limit
+
+
+CARDS_NEEDED = Exercise(
+    "cards_needed",
+    title="Design: what do more groups cost?",
+    kind="design",
+    points=2,
+    difficulty=2,
+    minutes=8,
+    reference=ref.cards_needed,
+    recipe=Made(_cards),
+    tolerance=Tolerance(rtol=0.0, atol=0.0),  # whole numbers
+    cases=(
+        Case("eight groups for the team's service", _load(8, 64, 8192, 0.015)),
+        Case("32 groups for the team's service", _load(32, 64, 8192, 0.015)),
+        Case("time decides", _short_of_time),
+        Case("memory decides", _short_of_room),
+        Case("one card is enough", _load(4, 64, 8192, 0.015), edge=0.1),
+        Case("no number is enough", _load(8, 16, 8192, 0.0025), edge=0.1),
+    ),
+    hints=(
+        "What does a second card take over from the first, and what does each card still do in full?",
+        "A card doesn't know how many others there are. How many texts does the fullest of `cards` cards serve, and what does the card then "
+        "hold and take?",
+        "Try 1, 2, 3, … cards, at most one for each text. The fullest card serves `math.ceil(texts / cards)` texts. What if even a card with a "
+        "single text is too slow or too small?",
+    ),
+    misconceptions=(
+        Misconception(
+            "divided_by_the_cards",
+            "divided the time or the bytes of a single card with all texts by the number of cards",
+            "Every card holds and reads all parameters, so only the caches are divided. Ask what one card with its own texts takes.",
+            _time_shared,
+        ),
+        Misconception(
+            "memory_alone",
+            "used the memory alone, so a step may take longer than the limit",
+            "Check the time of a step as well.",
+            Instead(in_time=False),
+        ),
+        Misconception(
+            "time_alone",
+            "used the time alone, so parameters and caches may not fit on a card",
+            "Parameters and caches have to fit into `one_card.MEMORY` as well.",
+            Instead(in_room=False),
+        ),
+        Misconception(
+            "texts_cut_in_pieces",
+            "gave each card a fraction of a text",
+            "A text is served by one card. The fullest card has `math.ceil(texts / cards)` of them.",
+            Instead(share=lambda texts, cards: texts / cards),
+            also=(Instead(share=lambda texts, cards: texts // cards),),
+        ),
+        Misconception(
+            "some_texts_left_over",
+            "rounded the number of cards down, so some texts are served by no card",
+            "A few texts that are left over need a card as well.",
+            lambda G, texts, n, limit: _from_what_one_card_serves(G, texts, n, limit, rounded=math.floor),
+        ),
+        Misconception(
+            "matrices_not_timed",
+            "timed the caches alone",
+            "A step reads all parameters as well. The given `step_seconds` counts both parts.",
+            Instead(fits=_caches_shared),
+        ),
+        Misconception(
+            "a_card_for_each_text",
+            "found a number of cards where a card with a single text is already too slow",
+            "Return 0 if even one text on a card doesn't keep the limit, because more cards don't change that.",
+            Instead(never=lambda texts: texts),
+            also=(Instead(never=lambda texts: texts + 1), Instead(never=lambda texts: 1)),
+        ),
+    ),
+    variants=(Variant("from_what_one_card_serves", _from_what_one_card_serves),),
+)
+
+
+# ---------------------------------------------------------------------------------------------- beside a guess
+
+
+def _scores(choices, top, low):
+    """Scores above a guess: the multi-head model's at `top` of 100, another's somewhat lower."""
 
     def make(draw: Draw):
-        L, r, G = draw.sizes(3, low=2, high=13)
-        H, d = G * r, 8 * draw.integer(3, 9)
-        config = {"num_hidden_layers": L, "num_attention_heads": H, "hidden_size": H * d if not width else H * (d + 16)}
-        config |= {"num_key_value_heads": G} if groups else {}
-        config |= {"head_dim": d} if width else {}
-        return {"config": config, "tokens": draw.integer(100, 200), "sequences": draw.integer(2, 9)}
+        multi_head = top + draw.integer(1, 9) / 10
+        return {"score": low + draw.integer(1, 9) / 10, "multi_head": multi_head, "choices": choices}
 
     return make
 
 
-def _bill(*, size=2, pair=2, heads=None, width=None, layers=True, batch=True):
-    def answer(config, tokens, sequences):
-        H = config["num_attention_heads"]
-        G = config.get("num_key_value_heads", H) if heads is None else heads(config)
-        d = config.get("head_dim", config["hidden_size"] // H) if width is None else width(config)
-        counted = (config["num_hidden_layers"] if layers else 1) * (sequences if batch else 1)
-        return size * pair * G * d * counted * tokens
-
-    return answer
+def _share(*, guess=lambda choices: 100 / choices, told=lambda score, multi_head, guess: (score - guess) / (multi_head - guess)):
+    return lambda score, multi_head, choices: told(score, multi_head, guess(choices))
 
 
-CACHE_BILL = Exercise(
-    "cache_bill",
-    title="The memory bill of a configuration",
-    points=2,
-    reference=ref.cache_bill,
-    recipe=Made(_bill),
-    kind="use",
-    difficulty=2,
-    minutes=8,
-    cases=(
-        Case("everything is stated", _config()),
-        Case("no width of a head", _config(width=False)),
-        Case("no groups", _config(groups=False)),
-        Case("neither", _config(groups=False, width=False)),
-    ),
-    hints=(
-        "Of one token, one layer keeps a key and a value for each head of keys and values. Which entries of the configuration do you need, "
-        "and which of them may be missing?",
-        "Six factors: 2 for key and value, 2 bytes, heads of keys and values, the width of a head, layers, tokens of all sequences. "
-        "`config.get(name, otherwise)` gives what to take where an entry is missing.",
-        "Without `num_key_value_heads` the model is multi-head: every query head has its own. Without `head_dim` a head is "
-        "`hidden_size // num_attention_heads` wide; where it is stated, it need not be that.",
-    ),
-    misconceptions=(
-        Misconception(
-            "query_heads_counted",
-            "counted the query heads",
-            "Queries are not cached. Count `num_key_value_heads`.",
-            Instead(heads=lambda config: config["num_attention_heads"]),
-        ),
-        Misconception(
-            "width_from_the_model",
-            "computed the width of a head although it is stated",
-            "`head_dim` wins where it is there: many models have heads that do not add up to `hidden_size`.",
-            Instead(width=lambda config: config["hidden_size"] // config["num_attention_heads"]),
-        ),
-        Misconception(
-            "width_by_groups",
-            "divided `hidden_size` by the number of groups for the width of a head",
-            "A head of keys is as wide as one of queries: `hidden_size` is shared out among the query heads.",
-            Instead(
-                width=lambda c: c.get("head_dim", c["hidden_size"] // c.get("num_key_value_heads", c["num_attention_heads"]))
-            ),
-        ),
-        Misconception(
-            "as_wide_as_the_model",
-            "took `hidden_size` for the width of a head where none is stated",
-            "`hidden_size` is the width of a token. Its heads share it out among themselves.",
-            Instead(width=lambda c: c.get("head_dim", c["hidden_size"])),
-        ),
-        Misconception(
-            "one_group_by_default",
-            "took a missing `num_key_value_heads` for one",
-            "It is missing in older models, which are multi-head: as many as query heads.",
-            Instead(heads=lambda config: config.get("num_key_value_heads", 1)),
-        ),
-        Misconception(
-            "keys_alone",
-            "counted keys without values (or one byte per number)",
-            "Each head keeps a key **and** a value, of 2 bytes a number.",
-            Instead(pair=1),
-        ),
-        Misconception(
-            "four_bytes",
-            "counted 4 bytes for each number",
-            "bfloat16 takes 2.",
-            Instead(size=4),
-        ),
-        Misconception(
-            "one_layer",
-            "counted one layer",
-            "Each layer has keys and values of its own.",
-            Instead(layers=False),
-        ),
-        Misconception(
-            "one_sequence",
-            "counted one sequence",
-            "Every conversation has a cache of its own.",
-            Instead(batch=False),
-        ),
-    ),
-    variants=(Variant("factors_in_another_order", lambda config, tokens, sequences: tokens * _bill()(config, 1, 1) * sequences),),
-)
-
-
-def _conversations(*, groups=8, weights=406e9, pair=2, layers=126, memory=640e9, rounded=int):
-    def answer():
-        return rounded((memory - weights) / (131_072 * layers * groups * 128 * pair * 2))
-
-    return answer
-
-
-CONVERSATIONS = Exercise(
-    "conversations",
-    title="How many long conversations?",
-    points=1,
-    reference=ref.conversations,
-    recipe=Made(_conversations),
+SHARE_KEPT = Exercise(
+    "share_kept",
+    title="What is left above a guess?",
     kind="estimate",
+    points=1,
     difficulty=2,
     minutes=5,
-    tolerance=Tolerance(rtol=1e-6, atol=0.0),  # a whole number
-    cases=(Case("a machine with eight GPUs", lambda draw: {}),),
+    reference=ref.share_kept,
+    recipe=Made(_share),
+    tolerance=Tolerance(rtol=1e-6, atol=1e-9),  # a few operations on floats
+    cases=(
+        Case("four choices", _scores(4, 45, 35)),
+        Case("five choices", _scores(5, 61, 48)),
+        Case("two choices", _scores(2, 71, 62)),
+        Case("near a guess", _scores(4, 29, 26), edge=0.2),
+    ),
     hints=(
-        "What is in the memory before the first conversation begins?",
-        "Eight times 80 GB, less one byte for each of 406 billion parameters. Each token takes, in every layer and group, a key and a value of "
-        "128 numbers, of two bytes each.",
-        "Divide what is left by the bill of one conversation; a conversation fits or it does not.",
+        "Which score would a model reach that knows nothing and guesses?",
+        "A score of 45 with four choices is only 20 points above a guess. The share compares such differences, not the scores.",
+        "Subtract the score of a guess, 100 divided by the number of choices, from both scores before you divide.",
     ),
     misconceptions=(
         Misconception(
-            "weights_forgotten",
-            "gave all of the memory to the caches",
-            "The weights are there too: 406 billion parameters of one byte.",
-            Instead(weights=0.0),
+            "guess_forgotten",
+            "divided the scores, so a model that only guesses seems to keep more than half",
+            "Subtract what a guess would reach from both scores first.",
+            Instead(guess=lambda choices: 0.0),
         ),
         Misconception(
-            "query_heads",
-            "found room for none. That is what comes out with keys and values for 128 heads, and also if each GPU had to hold whole "
-            "conversations alone",
-            "The model has 128 heads of queries and 8 of keys and values, and weights and caches are spread over all eight GPUs. "
-            "(Where none fit, another slip would not show: look at the weights' bytes as well.)",
-            Instead(groups=128),
+            "share_lost",
+            "returned the share that was lost",
+            "Return the share that the version keeps.",
+            Instead(told=lambda score, multi_head, guess: (multi_head - score) / (multi_head - guess)),
         ),
         Misconception(
-            "weights_of_two_bytes",
-            "let the weights take two bytes each: more than the machine has",
-            "So that they fit, they take one byte each here. Only the caches stay in bfloat16.",
-            Instead(weights=812e9),
-            also=(lambda: -3, lambda: (640e9 - 812e9) / (131_072 * 126 * 8 * 128 * 4)),
+            "points_lost",
+            "returned a difference in points",
+            "Return a share, by dividing by what the multi-head model has above a guess.",
+            Instead(told=lambda score, multi_head, guess: multi_head - score),
+            also=(Instead(told=lambda score, multi_head, guess: score - guess),),
         ),
         Misconception(
-            "half_the_bytes",
-            "counted keys without values, or one byte for each number of the cache",
-            "A token keeps a key and a value in each group and layer, of two bytes a number; only the weights take one.",
-            Instead(pair=1),
+            "guess_from_one_score",
+            "subtracted the guess from one of the two scores only",
+            "Both models can guess, so subtract it from both scores.",
+            Instead(told=lambda score, multi_head, guess: (score - guess) / multi_head),
+            also=(Instead(told=lambda score, multi_head, guess: score / (multi_head - guess)),),
         ),
         Misconception(
-            "layers_of_the_small_model",
-            "took the 80 layers of the 70B model",
-            "Llama 3.1 405B has 126 layers.",
-            Instead(layers=80),
+            "four_choices_always",
+            "took 25 for the score of a guess, whatever the number of choices",
+            "With `choices` answers to each question a guess is right once in `choices` times.",
+            Instead(guess=lambda choices: 25.0),
         ),
         Misconception(
-            "twice_the_bytes",
-            "found room for a single one, as where each token takes twice its bytes: with 16 groups, or 4 bytes for a number",
-            "A token keeps a key and a value in each of the 8 groups of a layer, of two bytes a number.",
-            Instead(groups=16),
+            "upside_down",
+            "divided the multi-head model's points by those of the other version",
+            "The share is what the version keeps of the multi-head model's points.",
+            Instead(told=lambda score, multi_head, guess: (multi_head - guess) / (score - guess)),
         ),
         Misconception(
-            "more_than_fit",
-            "found room for more than fit, as where a quotient is rounded up, or where a GB counts as $2^{30}$ bytes",
-            "A GB is $10^9$ bytes here, and a conversation whose cache fits in part does not count.",
-            Instead(rounded=math.ceil),
-            also=(Instead(memory=8 * 80 * 2**30),),
+            "in_per_cent",
+            "returned per cent instead of a share",
+            "A version that scores as high as the multi-head model keeps 1.0.",
+            Instead(told=lambda score, multi_head, guess: 100 * (score - guess) / (multi_head - guess)),
         ),
         Misconception(
-            "half_the_bytes_rounded_up",
-            "counted keys without values, or one byte for each number of the cache, and rounded the quotient up",
-            "A token keeps a key and a value in each group and layer, of two bytes a number, and a conversation whose cache fits in "
-            "part does not count: round down.",
-            Instead(pair=1, rounded=math.ceil),
-        ),
-        Misconception(
-            "twice_as_many_and_more",
-            "found room for eight, as with half the bytes for each token and a GB of $2^{30}$ bytes, or with the weights of a smaller model",
-            "A token keeps a key and a value in each group and layer, of two bytes a number; a GB is $10^9$ bytes here, and the model has "
-            "406 billion parameters.",
-            Instead(pair=1, memory=8 * 80 * 2**30),
-            also=(Instead(weights=70e9),),
-        ),
-        Misconception(
-            "not_whole",
-            "returned a fraction of a conversation",
-            "A conversation whose cache fits in part cannot be held: round down.",
-            Instead(rounded=float),
+            "choices_as_the_guess",
+            "subtracted the number of choices",
+            "A guess among four choices scores 25 of 100.",
+            Instead(guess=lambda choices: choices),
         ),
     ),
-    variants=(Variant("from_the_configuration", lambda: (640 - 406) * 10**9 // (4 * 8 * 128 * 126 * 131_072)),),
+    variants=(
+        Variant(
+            "rescaled_scores",
+            lambda score, multi_head, choices: (score * choices - 100) / (multi_head * choices - 100),
+        ),
+    ),
 )

@@ -1,4 +1,4 @@
-"""From a multi-head checkpoint to groups."""
+"""From a multi-head checkpoint to groups: the nearest projection."""
 
 import math
 
@@ -41,13 +41,14 @@ def _by_matrix(W, H, G):
 
 MHA_TO_GQA = Exercise(
     "mha_to_gqa",
-    title="Pool a projection",
+    title="The nearest projection with groups",
+    kind="use",
     points=1.5,
     reference=ref.mha_to_gqa,
     recipe=Made(_pooled),
     tensors=True,
     difficulty=2,
-    minutes=5,
+    minutes=7,
     cases=(
         Case("four heads of width 2, two groups", _projection(4, 2, 2, 1)),
         Case("other sizes", _drawn, grad=("W",)),
@@ -55,101 +56,100 @@ MHA_TO_GQA = Exercise(
         Case("double precision", _projection(6, 3, 2, 5), double=True, edge=0.1),
     ),
     hints=(
-        "The columns of `W` hold head after head. Which heads end up in one group, and which of their columns belong together?",
-        "View the columns as three axes, (group, head in the group, feature). Average over one of them, then flatten the other two.",
-        "A reshape to (d_model, G, r, d), a mean over one axis, and a `flatten`. Check with the docstring's example which axis it is: heads 1 "
-        "and 2 hold (1, 2) and (3, 4), and the result starts with (2, 3).",
+        "Take two heads whose matrices are single numbers, 1 and 3. Which one number has the least sum of squared differences to both?",
+        "The derivative of that sum is zero at the mean, and this holds for every entry of the matrices. Which axes of `W` are then averaged?",
+        "View the columns as three axes, (group, head in the group, feature). One of them goes, and the other two become columns again.",
     ),
     misconceptions=(
         Misconception(
             "summed",
-            "added the heads of a group instead of averaging them",
-            "Divide by $r = H/G$, or keys and scores grow with the group size.",
+            "added the heads of a group",
+            "The sum of $r$ similar matrices is $r$ times as large as each of them, so it is far from all. Average them.",
             Instead(pool=torch.sum),
         ),
         Misconception(
             "distant_heads_pooled",
-            "pooled the heads g, g + G, g + 2G, …, but the queries of neighbours share a group",
-            "Group $g$ holds the heads $g r$ to $g r + r - 1$: view the columns as (G, r, d), not (r, G, d).",
+            "averaged the heads g, g + G, g + 2G and so on, but neighbouring heads share a group",
+            "Group $g$ has the heads $g r$ to $g r + r - 1$. View the columns as (G, r, d) and not as (r, G, d).",
             Instead(view=lambda G, r, d: (r, G, d), axis=1),
         ),
         Misconception(
             "first_head_only",
             "kept the first head of each group and dropped the others",
-            "Average them. (Ainslie et al. tried this too; it came out second.)",
+            "The first head is nearest to itself but not to all. Ainslie et al. tried this as well, and it came second.",
             Instead(pool=lambda heads, axis: heads.select(axis, 0)),
         ),
         Misconception(
             "neighbouring_columns_pooled",
             "averaged neighbouring columns, which are different features of one head",
-            "Average feature $a$ of one head with feature $a$ of the others: columns that are $d$ apart.",
+            "Average feature $a$ of one head with feature $a$ of the others. These columns are $d$ apart.",
             Instead(view=lambda G, r, d: (G, d, r), axis=3),
         ),
         Misconception(
             "groups_for_group_size",
             "made groups of $G$ heads, so there are H/G of them",
-            "`G` is the number of groups. Each has $r = H/G$ heads.",
+            "`G` is the number of groups, and each has $r = H/G$ heads.",
             Instead(view=lambda G, r, d: (r, G, d)),
         ),
         Misconception(
             "divided_by_root_r",
-            "divided the sum by $\\sqrt{r}$, which would keep the variance of independent heads",
-            "The mean divides by $r$: equal heads must pool to themselves.",
+            "divided the sum by $\\sqrt{r}$, which keeps the variance of independent heads",
+            "The nearest matrix is the mean, so equal heads are replaced by themselves. Divide by $r$.",
             Instead(pool=lambda heads, axis: heads.sum(axis) / math.sqrt(heads.shape[axis])),
         ),
         Misconception(
             "divided_by_groups",
-            "divided the sum by the number of groups, not of heads in one",
-            "A group has $r = H/G$ heads: the mean divides by that.",
+            "divided the sum by the number of groups",
+            "A group has $r = H/G$ heads, so divide by $r$.",
             Instead(pool=lambda heads, axis: heads.sum(axis) / heads.shape[2 if axis == 1 else 1]),
         ),
         Misconception(
             "averaged_over_the_groups",
-            "averaged over the groups, and not over the heads in one: there are $H/G$ runs of columns left",
+            "averaged over the groups and not over the heads in a group, so $H/G$ runs of columns are left",
             "Each group becomes one head. The axis that goes is the one that counts the heads of a group.",
             Instead(axis=1),
         ),
         Misconception(
             "averaged_over_the_features",
-            "averaged over the features of each head: of $d$ columns one is left",
-            "Feature $a$ of one head meets feature $a$ of the others. The axis that goes is the one that counts the heads of a group.",
+            "averaged over the features of each head, so one of $d$ columns is left",
+            "Average feature $a$ of all heads of a group. The axis that goes is the one that counts the heads of a group.",
             Instead(axis=3),
         ),
         Misconception(
             "groups_on_an_axis_of_their_own",
-            "left the groups on an axis of their own: your result has one axis too many",
-            "A projection is a matrix, `G` runs of `d` columns side by side: put the last two axes together.",
+            "left the groups on an axis of their own, so the result has one axis too many",
+            "A projection is a matrix with `G` runs of `d` columns side by side. Flatten the last two axes.",
             lambda W, H, G: ref.mha_to_gqa(W, H, G).unflatten(1, (G, -1)),
         ),
         Misconception(
             "copied_back",
-            "gave each head of a group the mean: there are still $H$ runs of columns",
-            "The result has `G` runs of $d$ columns. The copies are what grouping does away with.",
+            "gave each head of a group the mean, so there are still $H$ runs of columns",
+            "The result has `G` runs of $d$ columns. Grouping does away with the copies.",
             Instead(made=lambda pooled, r: pooled.repeat_interleave(r, 1)),
         ),
         Misconception(
             "read_as_a_linear_layer",
-            "read the numbers of `W` by a reshape as those of an (H d, d_model) weight, which scrambles them",
-            "`W` is (d_model, H d): a reshape keeps the order in memory, so split the **last** axis, to (d_model, G, r, d). "
-            "(`nn.Linear` keeps the transpose: `W.T`, not a reshape.)",
+            "read the numbers of `W` by a reshape as a weight of shape (H d, d_model), which scrambles them",
+            "`W` is (d_model, H d), and a reshape keeps the order in memory. Split the **last** axis, to (d_model, G, r, d). "
+            "(`nn.Linear` keeps the transpose, which is `W.T` and not a reshape.)",
             Before(lambda W, **_: {"W": W.reshape(W.shape[1], W.shape[0]).T}),
         ),
         Misconception(
             "turned_over",
-            "returned the transpose: your result is (G d, d_model), as `nn.Linear` keeps a weight",
-            "Here a weight is (in, out), so the result is (d_model, G d), as `W` is (d_model, H d).",
+            "returned the transpose, (G d, d_model), as `nn.Linear` keeps a weight",
+            "Here a weight is (in, out). The result is (d_model, G d), just as `W` is (d_model, H d).",
             After(lambda out, **_: out.mT),
         ),
         Misconception(
             "single_precision",
             "returned single precision, whatever precision `W` has",
-            "Keep the dtype of `W`: no `.float()`, and what you multiply by is made with `dtype=W.dtype`.",
+            "Keep the dtype of `W`. Leave out `.float()`, and make any matrix that you multiply by with `dtype=W.dtype`.",
             After(lambda out, **_: out.float()),
         ),
         Misconception(
             "groups_interleaved",
-            "put the groups' columns in turn: feature 0 of each group, then feature 1 of each",
-            "Group after group, each a run of $d$ columns: flatten (G, d), groups first.",
+            "interleaved the groups, with feature 0 of each group before feature 1 of each",
+            "Put group after group, each as a run of $d$ columns. Flatten (G, d) with the groups first.",
             Instead(made=lambda pooled, r: pooled.mT),
         ),
     ),

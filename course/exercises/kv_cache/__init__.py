@@ -1,40 +1,70 @@
-"""Lesson 07 kv_cache: storing keys and values, attending with a past, decoding with a cache, and what it costs."""
+"""Chapter 07: storing keys and values, when a cache is valid, and what it saves and takes."""
 
 from autograder import Exercise
 from course.exercises.kv_cache.attending import ATTEND_CACHED
-from course.exercises.kv_cache.batches import BATCH_POSITIONS
-from course.exercises.kv_cache.costs import CHATS_THAT_FIT, STEP_FLOPS
+from course.exercises.kv_cache.costs import BYTES_PER_TOKEN, SCORES_OUTGROW_CACHE, STEP_FLOPS
+from course.exercises.kv_cache.counting import TOKENS_PROCESSED
 from course.exercises.kv_cache.decoding import CACHED_MODEL
-from course.exercises.kv_cache.generation import GENERATE
-from course.exercises.kv_cache.paging import SHARED_PAGES
 from course.exercises.kv_cache.storage import KV_CACHE
 
 PREDICT_CLOCK = Exercise(
     "predict_clock",
-    title="Predict: 512 tokens, by the clock",
+    title="Predict: how much faster?",
     points=0.5,
     difficulty=1,
-    minutes=3,
+    minutes=2,
     choices={
-        "a": "about 1/500: time goes with operations",
-        "b": "about 1/10 to 1/60",
-        "c": "about the same time: the same weights are involved",
+        "a": "about 1/500 of the time, because it takes 1/512 of the operations",
+        "b": "about 1/10 to 1/60 of the time",
+        "c": "about the same time, because the same weights take part",
     },
     holds="b",
-    reveal="**b** on most machines: 1/20 to 1/40 on one core of the machine that made this page. Time goes with operations only while the processor has nothing else to "
-    "wait for. A full pass uses each weight that it reads for 512 tokens; a cached step reads all of them for one. So the step is "
-    "bound by reading, and its 512 times fewer operations do not make it 512 times faster. On a machine with faster arithmetic "
-    "and the same memory the gain is smaller still.",
+    reveal="**b** on most machines. Time follows the number of operations only while the processor waits for nothing else. A full pass uses "
+    "each weight that it reads for 512 tokens, while a cached step reads all 538 MB of weights for a single one, in some two hundred "
+    "products of a matrix and one vector that use the processor poorly. On a machine with faster arithmetic and the same memory, the gain is smaller still.",
+)
+
+PREDICT_GROWTH = Exercise(
+    "predict_growth",
+    title="Predict: twice the text",
+    points=0.5,
+    difficulty=2,
+    minutes=2,
+    choices={
+        "a": "twice as many, because the work of a step is linear",
+        "b": "four times as many, because there are also twice as many steps",
+        "c": "eight times as many, because all tokens meet at each step",
+    },
+    holds="b",
+    reveal="**b.** With the cache, step t compares one query with t keys, and 1 + 2 + … + n grows like n²/2. Without the cache, step t "
+    "compares t queries with t keys, and the sum of t² grows like n³/3, so twice the text has **eight** times as many scores.",
+)
+
+PREDICT_CAT = Exercise(
+    "predict_cat",
+    title="Predict: a buffer or torch.cat",
+    points=0.5,
+    difficulty=2,
+    minutes=2,
+    choices={
+        "a": "about 1,000 times as many bytes, as the writes suggest",
+        "b": "about three times as many bytes, since attention reads it too",
+        "c": "about as many bytes, since reading dominates",
+    },
+    holds="b",
+    reveal="**b.** Attention reads the whole cache at every step in either case. `torch.cat` also reads the old cache and writes the new one, "
+    "so the cache travels three times per step instead of once.",
 )
 
 EXERCISES = (
+    TOKENS_PROCESSED,
     KV_CACHE,
     PREDICT_CLOCK,
     ATTEND_CACHED,
     CACHED_MODEL,
-    GENERATE,
     STEP_FLOPS,
-    CHATS_THAT_FIT,
-    BATCH_POSITIONS,
-    SHARED_PAGES,
+    PREDICT_GROWTH,
+    BYTES_PER_TOKEN,
+    SCORES_OUTGROW_CACHE,
+    PREDICT_CAT,
 )

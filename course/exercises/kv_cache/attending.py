@@ -1,4 +1,4 @@
-"""Attention of the newest tokens over all that the cache holds: where does the causal mask stand?"""
+"""Attention of the newest tokens over everything in the cache: where does the causal mask begin?"""
 
 import math
 
@@ -66,10 +66,11 @@ def _positions(q, K, V):
 
 ATTEND_CACHED = Exercise(
     "attend_cached",
-    title="Attention of the newest tokens",
-    points=2,
+    title="Find the bug: a chunk after a past",
+    kind="bug",
+    points=1.5,
     difficulty=3,
-    minutes=10,
+    minutes=6,
     reference=ref.attend_cached,
     recipe=Made(_cached),
     tensors=True,
@@ -77,100 +78,106 @@ ATTEND_CACHED = Exercise(
         Case("two new tokens, one past", _new_and_all(new=2, n=3)),
         Case("one new token", _new_and_all(2, 3, new=1, n=5)),
         Case("a whole prompt", _new_and_all(2, 3, new=5, n=5)),
-        Case("a chunk behind a past", _new_and_all(2, 3, new=3, n=7)),
+        Case("a chunk after a past", _new_and_all(2, 3, new=3, n=7)),
         Case("more queries than keys", _new_and_all(new=3, n=2), raises=ValueError, edge=0.1),
     ),
     hints=(
-        "Write the mask for two new tokens and three keys on paper: which of the three may the first new token see?",
-        "The query number i stands at position i + (n − new) of the text, and sees every key up to its own position. Make "
-        "`keep` of shape (new, n) and call the given `attention`.",
-        "`tril` takes a second argument, by which the diagonal moves to the right. Choose it so that the **last** row of the mask sees "
-        "everything: by how many columns is the matrix wider than it is high?",
+        "Write the mask for two new tokens and three keys on paper. Which of the three keys may the first new token see?",
+        "Query i of the new ones is at position i + (n − new) of the text and sees every key up to its own position. Make "
+        "a mask `keep` of shape (new, n) and call the given `attention`.",
+        "`tril` takes a second argument, by which the diagonal moves to the right. Choose it so that the **last** row of "
+        "the mask sees everything. By how many columns is the matrix wider than it is high?",
     ),
     misconceptions=(
         Misconception(
             "top_left",
             "aligned the causal mask with the **first** keys, so the new tokens see the oldest keys and not themselves",
-            "Align it at the lower right: `.tril(n - new)`. Beware `is_causal=True` of PyTorch's builtin: it starts at the upper left.",
+            "Align it at the bottom right with `.tril(n - new)`. PyTorch's `is_causal=True` is aligned at the top left, so "
+            "it fits only a whole prompt.",
             Instead(shift=lambda new, n: 0),
-            also=(Instead(shift=lambda new, n: 0 if new > 1 else n),),  # `is_causal=new > 1`
+            also=(  # `is_causal=new > 1` is the function as shown
+                Instead(shift=lambda new, n: 0 if new > 1 else n),
+                Instead(shift=lambda new, n: 0 if new > 1 else n, refuses=False),
+                Instead(shift=lambda new, n: 0, refuses=False),
+            ),
         ),
         Misconception(
             "mask_the_other_way_round",
-            "hid what a query may see, and let it see what it may not: a mask with True for *hidden*",
-            "True in `keep` means *may look*; yours is the other way round.",
+            "hid what a query may see and showed what it may not",
+            "In `keep`, True means that the query may see the key. Reverse your mask.",
             Instead(turned=True),
         ),
         Misconception(
             "mask_skipped",
-            "used no mask: within the chunk, tokens see what comes after them",
-            "A single new token needs no mask, but a prompt or a chunk does: token i of it must not see token i + 1.",
+            "used no mask, so tokens see later tokens of their own chunk",
+            "A single new token needs no mask, but a prompt or a chunk does, because token i must not see token i + 1.",
             Instead(shift=lambda new, n: n),
         ),
         Misconception(
             "cannot_see_itself",
             "hid each token from itself",
-            "A token sees the past **and itself**: the last query sees all n keys.",
+            "A token sees the past **and itself**, so the last query sees all n keys.",
             Instead(shift=lambda new, n: n - new - 1),
         ),
         Misconception(
             "sees_one_ahead",
             "let each token see one token of its future",
-            "The last query sees n keys, the one before it n − 1: `.tril(n - new)`.",
+            "The last query sees n keys and the one before it n − 1, so the shift is `.tril(n - new)`.",
             Instead(shift=lambda new, n: n - new + 1),
         ),
         Misconception(
             "more_queries_than_keys",
-            "took more queries than there are keys without a word: whoever forgets to append first gets an answer, and a wrong one",
-            "Raise a ValueError where `q` has more rows than `K`.",
+            "accepted more queries than keys without an error, so a caller who forgets to append gets a wrong answer",
+            "Raise a ValueError if `q` has more rows than `K`.",
             Instead(refuses=False),
         ),
         Misconception(
             "own_chunk_only",
-            "attended to the new tokens only; the past in `K` and `V` has no effect",
-            "All n keys take part; the mask hides no past token.",
+            "attended only to the new tokens, so the past in `K` and `V` has no effect",
+            "All n keys take part, and the mask hides no token of the past.",
             Instead(of=lambda x, new: x[..., -new:, :]),
         ),
         Misconception(
             "hidden_after_the_softmax",
-            "hid weights after the softmax: what is left of them no longer sums to 1",
-            "Hide scores, before the softmax: the given `attention` does it with your `keep`.",
+            "hid weights after the softmax, so the weights that are left no longer sum to 1",
+            "Hide scores before the softmax. The given `attention` does this with your `keep`.",
             Instead(late=True),
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
-            "The given `attention` does it: hand queries, keys and values to it.",
+            "Pass queries, keys and values to the given `attention`, which scales the scores.",
             Instead(scale=lambda d: 1.0),
         ),
         Misconception(
             "scaled_by_the_number_of_keys",
-            "divided the scores by the root of the number of keys",
-            "The scale is $1/\\sqrt{d_k}$, the width of a query, however many keys there are. The given `attention` has it.",
+            "divided the scores by the square root of the number of keys",
+            "The scale is $1/\\sqrt{d_k}$, where $d_k$ is the width of a query. The given `attention` applies it.",
             Instead(width=lambda q, K, V: K.shape[-2]),
         ),
         Misconception(
             "scaled_by_sqrt_d_v",
-            "divided the scores by $\\sqrt{d_v}$, of the width of the **values**",
-            "A score is a sum over the $d_k$ features of query and key. The given `attention` has the scale.",
+            "divided the scores by $\\sqrt{d_v}$, where $d_v$ is the width of the **values**",
+            "A score is a sum over the $d_k$ features of query and key. The given `attention` applies the scale.",
             Instead(width=lambda q, K, V: V.shape[-1]),
         ),
         Misconception(
             "scaled_after_softmax",
-            "scaled the weights after the softmax, or the output: the scores went into it as they were",
-            "The **scores** are divided by $\\sqrt{d_k}$. The given `attention` does it: hand queries, keys and values to it.",
+            "scaled the weights or the output instead of the scores",
+            "The **scores** are divided by $\\sqrt{d_k}$. Pass queries, keys and values to the given `attention`, which does it.",
             Instead(late_scale=True),
         ),
         Misconception(
             "hidden_scores_of_zero",
-            "gave hidden keys the score 0, which is a score like others: they keep weight",
-            "A hidden score is minus infinity, so that its weight is 0. The given `attention` does it with your `keep`.",
+            "gave hidden keys the score 0, which is an ordinary score, so they keep weight",
+            "The score of a hidden key is minus infinity, so that its weight is 0. The given `attention` does this with "
+            "your `keep`.",
             Instead(hidden=0.0),
         ),
         Misconception(
             "scaled_by_d",
-            "divided the scores by $d_k$, not by its root",
-            "The given `attention` divides by $\\sqrt{d_k}$: hand queries, keys and values to it.",
+            "divided the scores by $d_k$ instead of its square root",
+            "Pass queries, keys and values to the given `attention`, which divides by $\\sqrt{d_k}$.",
             Instead(scale=float),
         ),
     ),

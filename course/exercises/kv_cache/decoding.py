@@ -1,4 +1,4 @@
-"""A model that decodes with caches: its positions, its masks, and what it must forget."""
+"""A decoder with a cache per layer: its positions, its masks, and what it must forget."""
 
 import torch
 
@@ -234,184 +234,197 @@ class _OneCacheNeverReset(_OneCacheListedTwice):
 
 CACHED_MODEL = Exercise(
     "CachedModel",
-    title="A model that remembers",
-    points=4,
+    title="Find the bugs: a decoder with a cache",
+    kind="bug",
+    points=3,
     difficulty=4,
-    minutes=34,
+    minutes=13,
+    search=0.05,  # its reference is slow
     reference=ref.CachedModel,
     recipe=Made(_with),
     tensors=True,
     tolerance=TWO_LAYERS,
     cases=(
-        Case("one head: two tokens, then one", _one_head),
+        Case("one head, two tokens, then one", _one_head),
         Case("a prompt, then three steps", _prompt_then_steps),
         Case("other weights from here on", _other_weights),
         Case("prefill in chunks, then a step", _chunked_prefill, edge=0.2),
         Case("a second prompt", _second_prompt, edge=0.15),
-        Case("a draft is taken back", _taken_back, edge=0.15),
-        Case("a long prompt, and room for the scores of a chunk", _long_prompt, room=3.5, edge=0.1),
+        Case("three tokens are taken back", _taken_back, edge=0.15),
+        Case("a long prompt with room for the scores of one chunk", _long_prompt, room=3.5, edge=0.1),
     ),
     hints=(
-        "Start from the given `forward`. Which of its lines must know how many tokens came before? Which must see their keys?",
-        "One `KVCache` per layer, each made anew. In `extend`: positions first, counted from `self.length`, **before** any layer appends. Then, layer by "
-        "layer: project, rotate `q` and `k`, append, attend to what `append` returned, combine. `decode_step` and `prefill` are "
-        "`extend` on one token and on chunks.",
-        "Copy the body of `forward` into `extend` and change three lines: `pos` starts at `self.length`; the keys, rotated, and the "
-        "values go through `cache.append`, and what comes back takes their place; the given `attention` becomes `attend_cached`. "
-        "`prefill` resets every cache, then extends by one part of `ids.split(chunk, dim=1)` after the other.",
+        "Which of the tests pass, and what do their calls have in common? Follow the positions through layer 0 and layer "
+        "1, once for a prompt of nine tokens and once for the step after it.",
+        "`self.length` is the length of the first cache. How long is that cache when the loop reaches layer 1? For the "
+        "second bug, ask which caches still hold a token that was taken back.",
+        "Compute `pos` before the loop, so that all layers use the same positions. In `rewind`, loop over all caches, as "
+        "`prefill` does with `reset`.",
     ),
     misconceptions=(
         Misconception(
+            "as_shown",
+            "left both bugs in place: the deeper layers count positions after layer 0 has appended, and `rewind` forgets "
+            "tokens in layer 0 only",
+            "Ask each line how many tokens it believes are stored. Then ask which caches have to forget when a token is "
+            "taken back.",
+            Instead(first=lambda self, begun: self.held(0), rewound=lambda self: [0]),
+        ),
+        Misconception(
             "rewound_layer_0_alone",
-            "took the tokens back in layer 0 only: the deeper layers still attend to them",
-            "Every layer has a cache of its own: rewind all of them.",
+            "took tokens back in layer 0 only, so the deeper layers still attend to them",
+            "Every layer has its own cache, so rewind all of them.",
             Instead(rewound=lambda self: [0]),
         ),
         Misconception(
             "rewound_the_count_alone",
-            "took the positions back and left the refused tokens in the caches",
-            "Call `rewind(n)` on the cache of every layer; the length then follows.",
+            "took the positions back but left the tokens in the caches",
+            "Call `rewind(n)` on the cache of every layer. The length then follows.",
             Instead(rewound=lambda self: []),
         ),
         Misconception(
             "count_left_by_rewind",
-            "left `length` in `rewind` as it was: the tokens that were taken back are still counted",
-            "After `rewind(n)` the length is smaller by n. The first cache knows how many tokens it holds: ask it, and keep no count beside it.",
+            "left `length` unchanged in `rewind`, so tokens that were taken back are still counted",
+            "After `rewind(n)` the length is smaller by n. The first cache knows how many tokens it holds, so ask it "
+            "instead of keeping a second count.",
             Instead(left=_counts_on),
             also=(Instead(left=_counts_on, first=_where_the_caches_end),),
         ),
         Misconception(
             "count_left_by_prefill",
-            "left `length` in `prefill` as it was: the tokens of the last text are still counted",
-            "`prefill` begins anew, at length 0. The first cache knows how many tokens it holds: ask it, and keep no count beside it.",
+            "left `length` unchanged in `prefill`, so the tokens of the last text are still counted",
+            "`prefill` begins again at length 0. The first cache knows how many tokens it holds, so ask it instead of "
+            "keeping a second count.",
             Instead(begin=_empties_the_caches_alone),
         ),
         Misconception(
             "offset_zero",
-            "counted positions from 0 in every call, so a new token seems to stand at the beginning of the text",
-            "Positions go on from the cache: `torch.arange(self.length, self.length + n)`.",
+            "counted positions from 0 in every call, so each new token seems to be at the start of the text",
+            "Positions continue from the cache, as in `torch.arange(self.length, self.length + n)`.",
             Instead(first=lambda self, begun: 0),
         ),
         Misconception(
             "offset_off_by_one",
             "left a gap of one position between the past and the new tokens",
-            "If five tokens are stored, they stand at 0 to 4, and the next one at 5: exactly `self.length`.",
+            "Five stored tokens are at positions 0 to 4, so the next one is at 5, which is exactly `self.length`.",
             Instead(first=lambda self, begun: begun + 1 if begun else 0),
         ),
         Misconception(
             "counter_advanced_by_layer_0",
-            "read the length anew in each layer, after layer 0 had already appended: the deeper layers rotate by later positions",
-            "Compute the positions once, before the loop over layers.",
+            "read the length again in each layer, when layer 0 had already appended, so the deeper layers rotate by later "
+            "positions",
+            "Compute the positions once, before the loop over the layers.",
             Instead(first=lambda self, begun: self.held(0)),
         ),
         Misconception(
             "written_after_read",
-            "attended to the past before writing the new token: it can't see itself",
+            "attended to the past before storing the new token, so the token can't see itself",
             "Append first, and attend to what `append` returns.",
             Instead(seen=_the_past_alone),
         ),
         Misconception(
             "swap_forgets",
             "emptied the caches in `swap`",
-            "Only the weights change there. What has been stored stays, as the old weights made it.",
+            "Only the weights change there. What is stored stays as the old weights made it.",
             Instead(swap=_forgets_at_a_swap),
         ),
         Misconception(
             "step_keeps_an_axis",
-            "returned from `decode_step` the logits with an axis of one token, (batch, 1, vocab)",
-            "One token a sequence is put in, so the answer is (batch, vocab). `extend` answers (batch, new, vocab), and new is 1: take that token's logits.",
+            "returned logits with an axis of one token from `decode_step`, (batch, 1, vocab)",
+            "`decode_step` takes one token per sequence and returns (batch, vocab). `extend` returns (batch, new, vocab), "
+            "so take the logits of its only token.",
             Instead(decode_step=_keeps_the_axis),
         ),
         Misconception(
             "stale_cache",
             "kept the last sequence in the caches when a new prompt came",
-            "`prefill` begins anew: call `reset()` on the cache of **every** layer first.",
+            "`prefill` begins again, so call `reset()` on the cache of **every** layer first.",
             Instead(begin=_nothing),
         ),
         Misconception(
             "keys_not_rotated",
-            "stored the keys without their rotation",
-            "Rotate `q` **and** `k` by the new positions, then append the rotated keys.",
+            "stored the keys without rotating them",
+            "Rotate `q` **and** `k` by the new positions, and append the rotated keys.",
             Instead(rotate_key=_identity),
         ),
         Misconception(
             "one_cache_for_all_layers",
-            "used one cache for all layers: layer 1 attends to layer 0's keys too, and the length counts each token once per layer",
-            "Each layer has keys and values of its own. Beware `[KVCache(capacity)] * 2`: that is one cache, listed twice.",
+            "used one cache for all layers, so layer 1 attends to the keys of layer 0 and every token is counted once per layer",
+            "Each layer has its own keys and values. Note that `[KVCache(capacity)] * 2` is one cache, listed twice.",
             Instead(**ONE_CACHE),
             also=(_OneCacheListedTwice,),
         ),
         Misconception(
             "past_not_read",
-            "stored keys and values, but attended to the new ones alone",
-            "`append` returns all keys and all values: attend to those.",
+            "stored keys and values but attended only to the new ones",
+            "`append` returns all keys and all values, so attend to those.",
             Instead(seen=_the_new_alone),
         ),
         Misconception(
             "mask_upper_left",
-            "aligned the mask at the upper left: with a past, new tokens see only its beginning",
-            "The queries are the **last** tokens: `attend_cached` does it right if it gets all keys.",
+            "aligned the mask at the top left, so with a past the new tokens see only its beginning",
+            "The queries are the **last** tokens. `attend_cached` aligns the mask correctly if it gets all keys.",
             Instead(visible=lambda self, new, n, before: torch.ones(new, n, dtype=torch.bool).tril()),
             also=(Instead(visible=lambda self, new, n, before: torch.ones(new, n, dtype=torch.bool).tril(0 if new > 1 else n)),),
         ),
         Misconception(
             "future_visible",
-            "let tokens see later ones of the same call",
-            "One new token needs no mask, a prompt or a chunk does: `attend_cached` has it.",
+            "let tokens see later tokens of the same call",
+            "One new token needs no mask, but a prompt or a chunk does. `attend_cached` has it.",
             Instead(visible=lambda self, new, n, before: torch.ones(new, n, dtype=torch.bool)),
         ),
         Misconception(
             "queries_not_rotated",
-            "rotated the keys only",
-            "A score depends on the distance only if both are rotated: the queries by the new positions, as the keys.",
+            "rotated only the keys",
+            "A score depends on the distance only if both sides are rotated, so rotate the queries by the new positions as well.",
             Instead(rotate_query=_identity),
         ),
         Misconception(
             "values_rotated",
             "rotated the values as well",
-            "Positions act on scores alone: rotate queries and keys.",
+            "Positions act only on the scores, so rotate queries and keys.",
             Instead(rotate_value=lambda self, v, pos: ref.apply_rope(v, pos)),
         ),
         Misconception(
             "input_not_added",
-            "let a layer replace its input, where it adds to it",
-            "`x = x + combine(…)`, as in `forward`.",
+            "replaced the input of a layer by its output instead of adding the output",
+            "Attention adds to the residual stream, as in `x = x + combine(…)` in `forward`.",
             Instead(added=lambda self, x, y: y),
         ),
         Misconception(
             "first_of_the_chunk",
-            "returned from `prefill` the logits at the first token of the last chunk",
-            "What follows the prompt is said at its **last** token: `[:, -1]`.",
+            "returned the logits at the first token of the last chunk from `prefill`",
+            "The logits at the **last** token say what follows the prompt, so take `[:, -1]`.",
             Instead(of_the_last=lambda self, logits: logits[:, 0]),
         ),
         Misconception(
             "one_cache_for_all_layers_never_reset",
             "used one cache for all layers, and left the last sequence in it when a new prompt came",
-            "Make a `KVCache` for each layer in a list comprehension: `[KVCache(capacity)] * 2` is one cache, listed twice. And `prefill` "
-            "begins with `reset()` of all of them.",
+            "Make a `KVCache` for each layer in a list comprehension, because `[KVCache(capacity)] * 2` is one cache "
+            "listed twice. `prefill` begins with `reset()` on all of them.",
             Instead(**ONE_CACHE, begin=_nothing),
             also=(_OneCacheNeverReset,),
         ),
         Misconception(
             "rest_dropped",
-            "dropped the end of a prompt that is no multiple of `chunk`",
-            "The last part may be shorter: `torch.split(ids, chunk, dim=1)` keeps it.",
+            "dropped the end of a prompt whose length is not a multiple of `chunk`",
+            "The last part may be shorter, and `torch.split(ids, chunk, dim=1)` keeps it.",
             Instead(parts=_whole_chunks),
         ),
         Misconception(
             "chunk_ignored",
-            "put more than `chunk` tokens through the model at once: the table of their scores is larger than (chunk, n)",
-            "`prefill` takes at most `chunk` tokens at a time, and `extend` for each part. `ids.split(chunk, dim=1)` makes parts of that "
-            "size; `ids.chunk(chunk, dim=1)` makes that *many* parts.",
+            "put more than `chunk` tokens through the model at once, so the table of their scores is larger than (chunk, n)",
+            "`prefill` takes at most `chunk` tokens at a time. `ids.split(chunk, dim=1)` makes parts of that size, while "
+            "`ids.chunk(chunk, dim=1)` makes that *many* parts.",
             Instead(parts=lambda self, ids, chunk: [ids]),
             also=(Instead(parts=lambda self, ids, chunk: ids.chunk(chunk, dim=1)),),
             raises=True,
         ),
         Misconception(
             "no_cache",
-            "kept the tokens and ran the model on all of them again: right logits, and nothing saved",
-            "Keep each layer's keys and values, and put the new tokens alone through the layers. (What shows it: after `swap` the past "
-            "must stay as the old weights made it, and yours was computed again.)",
+            "kept the tokens and ran the model on all of them again, which gives the right logits and saves nothing",
+            "Keep each layer's keys and values, and put only the new tokens through the layers. After `swap` the past must "
+            "stay as the old weights made it, which is how the check noticed.",
             Instead(extend=_all_anew),
         ),
     ),

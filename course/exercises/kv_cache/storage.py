@@ -1,4 +1,4 @@
-"""The cache as a store: in the order of the text, no token lost, none left over, and able to forget."""
+"""A cache for keys and values: it keeps the order of the text, loses no token, and can forget."""
 
 import torch
 
@@ -24,7 +24,7 @@ def _prompt_and_steps(draw: Draw):
 
 
 def _as_full_as_can_be(draw: Draw):
-    """And then as empty."""
+    """Filled, and then emptied by `rewind`."""
     appends = [_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (2, 3)]
     return Script({"capacity": 5}, None, (*appends, LENGTH, Call("rewind", {"n": 5}), LENGTH))
 
@@ -51,7 +51,7 @@ def _too_far_back(draw: Draw):
 
 
 def _refused(draw: Draw):
-    """What is refused leaves no trace."""
+    """An error leaves the cache unchanged."""
     first, too_many = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (2, 3))
     refused = Call("append", too_many.arguments, raises=ValueError)
     back = Call("rewind", {"n": 9}, raises=ValueError)
@@ -214,7 +214,7 @@ class _CountsFirstAndRewindsUnchecked(ref.KVCache):
 
 
 class _Chunks:
-    """Keeps the pieces in lists and joins them when asked."""
+    """Keep the pieces in lists and join them when asked."""
 
     def __init__(self, capacity):
         self.capacity, self.pieces = capacity, []
@@ -269,164 +269,168 @@ KV_CACHE = Exercise(
     title="A cache for keys and values",
     points=3,
     difficulty=2,
-    minutes=18,
+    minutes=12,
     reference=ref.KVCache,
     recipe=Made(_with),
     tensors=True,
     cases=(
-        Case("two tokens, one after the other", _two_tokens),
+        Case("one token, then another", _two_tokens),
         Case("a prompt, a token, two tokens", _prompt_and_steps),
         Case("filled to its capacity, then rewound", _as_full_as_can_be),
-        Case("a second sequence after reset", _another_sequence, edge=0.2),
-        Case("rewound by three, then by none", _a_draft_taken_back, edge=0.2),
+        Case("a second sequence after a reset", _another_sequence, edge=0.2),
+        Case("rewound by three tokens, then by none", _a_draft_taken_back, edge=0.2),
         Case("more tokens than its capacity", _overfull, raises=ValueError, edge=0.1),
-        Case("rewound further than its beginning", _too_far_back, raises=ValueError, edge=0.1),
-        Case("what is refused leaves no trace", _refused, edge=0.1),
-        Case("another batch after reset, in double precision", _another_batch, double=True, edge=0.1),
+        Case("rewound past its beginning", _too_far_back, raises=ValueError, edge=0.1),
+        Case("unchanged after an error", _refused, edge=0.1),
+        Case("another batch size after a reset, in double precision", _another_batch, double=True, edge=0.1),
         Case("a second cache beside the first", _another_cache, edge=0.1),
     ),
     hints=(
-        "Which axis counts the tokens? That is the one that grows. What must `append` return when nothing was stored before?",
-        "Keep one tensor for the keys and one for the values. Put the new tokens **behind** the old ones along axis -2, and return "
-        "everything. `reset` goes back to the state after `__init__`.",
-        "With a buffer you need three things in `append`: `start` (the length so far) and `stop`; the buffers themselves, made with "
-        "`k.new_empty` when the first tokens come; one slice to write into and one to return. `rewind` then changes one number; "
-        "`reset` also gives the buffers up, as the next text may have another batch or dtype. With `torch.cat`, mind that `K[..., :-n, :]` is empty when n is 0.",
+        "Which axis counts the tokens? That is the axis that grows. What should `append` return if nothing was stored before?",
+        "Keep one tensor for the keys and one for the values. Put the new tokens **after** the old ones along axis -2 and "
+        "return everything. `reset` goes back to the state after `__init__`.",
+        "With a buffer, `append` needs `start`, which is the length so far, and `stop`. Make the two buffers with "
+        "`k.new_empty` when the first tokens arrive, write into one slice and return another. `rewind` then changes a "
+        "single number, and `reset` also drops the buffers, because the next text may have another batch size or dtype. "
+        "With `torch.cat`, remember that `K[..., :-n, :]` is empty when n is 0.",
     ),
     misconceptions=(
         Misconception(
             "prepended",
             "put the new tokens **before** the old ones",
-            "With rotated keys, single steps would not show it: attention does not mind the order of keys. The mask of a chunk does. Keep "
-            "the order of the text: `torch.cat([old, new], dim=-2)`.",
+            "Keep the order of the text with `torch.cat([old, new], dim=-2)`. Single decode steps would not notice, "
+            "because attention ignores the order of rotated keys, but the causal mask of a chunk does.",
             Instead(join=lambda self, old, new: torch.cat([new, old], dim=-2)),
         ),
         Misconception(
             "only_the_new",
-            "kept and returned the new tokens only: the past is lost",
-            "Store the old and the new together, and return both.",
+            "kept and returned only the new tokens, so the past is lost",
+            "Store the old tokens and the new ones together, and return both.",
             Instead(join=lambda self, old, new: new),
         ),
         Misconception(
             "joined_along_heads",
-            "joined old and new along the head axis",
-            "Axes count as (batch, head, token, width). The token axis is -2.",
+            "joined the old and the new tokens along the head axis",
+            "The axes are (batch, head, token, width), so the token axis is -2.",
             Instead(join=lambda self, old, new: torch.cat([old, new], dim=1)),
         ),
         Misconception(
             "joined_along_the_width",
-            "joined old and new along the features: a key of twice the width, where there should be twice as many keys",
-            "Axes count as (batch, head, token, width). The token axis is -2.",
+            "joined the old and the new tokens along the features, which makes keys twice as wide instead of twice as many",
+            "The axes are (batch, head, token, width), so the token axis is -2.",
             Instead(join=lambda self, old, new: torch.cat([old, new], dim=-1)),
         ),
         Misconception(
             "no_limit",
-            "went on storing beyond the capacity, without a word",
-            "Where the tokens do not fit, raise a ValueError that says how many there are and how many fit. A buffer that is written past "
-            "its end fails later, and elsewhere.",
+            "kept storing tokens beyond the capacity without an error",
+            "If the new tokens don't fit, raise a ValueError that says how many there are and how many fit. A buffer that "
+            "is written past its end fails later, and somewhere else.",
             Instead(before=_nothing),
         ),
         Misconception(
             "last_place_refused",
-            "refused the token that would have filled the cache",
-            "`capacity` tokens fit: raise a ValueError where there would be **more** than that.",
+            "refused the token that would have filled the last free row",
+            "A cache holds `capacity` tokens, so raise a ValueError only if there would be **more** than that.",
             Instead(before=lambda self, stop: self.refuse(stop + 1)),
             raises=True,
         ),
         Misconception(
             "one_for_all",
-            "kept the tensors with the class and not with the object: all caches share them, and a new one empties the others",
-            "Make what a cache holds in `__init__`, on `self`. A list or tensor that stands in the class's body is there once for all objects.",
+            "kept the tensors on the class instead of the object, so all caches share them",
+            "Create everything that a cache holds in `__init__`, on `self`. A list or tensor in the class body exists only "
+            "once for all objects.",
             Instead(__setattr__=_on_the_class),
         ),
         Misconception(
             "rewound_past_the_beginning",
-            "let the cache be rewound further than to its beginning, without a word",
-            "Raise a ValueError where n is larger than `length`. A negative length would count from the end of the buffer.",
+            "let the cache be rewound past its beginning without an error",
+            "Raise a ValueError if n is larger than `length`. A negative length would count from the end of the buffer.",
             Instead(back=lambda self, n: min(n, self.length)),
         ),
         Misconception(
             "rewound_by_minus_zero",
             "sliced with `:-n`, which forgets **everything** when n is 0",
-            "`x[..., :-0, :]` is `x[..., :0, :]`, empty. Slice up to `length - n`.",
+            "`x[..., :-0, :]` is the same as `x[..., :0, :]`, which is empty. Slice up to `length - n`.",
             Instead(kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_to_n",
-            "kept n tokens where n were to be forgotten",
-            "After `rewind(n)` the length is what it was **minus** n.",
+            "kept n tokens instead of forgetting n",
+            "After `rewind(n)` the length is the old length **minus** n.",
             Instead(back=_unchecked, kept=lambda self, n: slice(0, n or None)),
             also=(Instead(kept=lambda self, n: slice(0, n)),),
         ),
         Misconception(
             "rewound_the_oldest",
             "forgot the oldest tokens instead of the newest",
-            "Rewinding goes back in time: the last n tokens go, the first ones stay.",
+            "To rewind is to go back in time, so the last n tokens go and the first ones stay.",
             Instead(back=_unchecked, kept=lambda self, n: slice(n, None)),
             also=(Instead(kept=lambda self, n: slice(n, None)),),
         ),
         Misconception(
             "whole_buffer",
-            "returned the whole buffer, also the slots in which no token stands",
-            "Slice it: `buffer[..., :length, :]`. A zero key is no absent key: its score is 0, so it gets weight.",
+            "returned the whole buffer, including the rows that hold no token yet",
+            "Slice it with `buffer[..., :length, :]`. An empty row is not invisible, because a key of zeros has the score "
+            "0 and so gets weight.",
             Instead(shown=_up_to_capacity),
             also=(Instead(**ALL_SLOTS),),
         ),
         Misconception(
             "overwritten_after_a_chunk",
-            "moved the place to write on by one, although the chunk had more tokens: the next call overwrites some of them",
-            "Move on by `k.shape[-2]`, the number of tokens written.",
+            "moved the write position on by one although several tokens came, so the next call overwrites some of them",
+            "Move on by `k.shape[-2]`, the number of tokens that you wrote.",
             Instead(moved=lambda self, new: 1),
             also=(_OneSlotPerCall,),
         ),
         Misconception(
             "counted_before_it_was_refused",
-            "counted the new tokens before you refused them: the cache is not what it was before the error",
-            "Raise first, and change nothing before. A ValueError must leave the cache as it was.",
+            "counted the new tokens before refusing them, so the cache has changed after the error",
+            "Check first and change the cache afterwards. A ValueError must leave the cache as it was.",
             Instead(**STORED_FIRST),
         ),
         Misconception(
             "buffer_of_the_old_text",
-            "kept the old text's buffers after `reset`: the next text may have another batch or dtype",
-            "The first `append` after a `reset` decides about batch, heads, widths and dtype anew: make new buffers there.",
+            "kept the old text's buffers after `reset`, although the next text may have another batch size or dtype",
+            "The first `append` after a `reset` decides about batch, heads, widths and dtype again, so make new buffers there.",
             Instead(reset=_none_left),
         ),
         Misconception(
             "single_precision",
-            "made the buffers in single precision, whatever the keys and values are in",
-            "The first `append` decides about the dtype: `k.new_empty(...)`, or `torch.zeros(..., dtype=k.dtype, device=k.device)`.",
+            "made the buffers in single precision, whatever the dtype of the keys and values",
+            "The first `append` decides about the dtype. Use `k.new_empty(...)`, or `torch.zeros(..., dtype=k.dtype, "
+            "device=k.device)`.",
             Instead(cast=lambda self, x: x.float()),
         ),
         Misconception(
             "stale_after_reset",
             "kept the old sequence's tokens after `reset`",
-            "After `reset`, `length` is 0 and the next `append` returns its own tokens alone.",
+            "After `reset` the length is 0, and the next `append` returns only its own tokens.",
             Instead(reset=_nothing),
         ),
         Misconception(
             "rewound_unchecked_by_minus_zero",
-            "sliced with `:-n`, without a look at n: where n is 0 that forgets **everything**, and where n is too large it says nothing",
-            "First raise a ValueError where n is larger than `length`. Then slice up to `length - n`.",
+            "sliced with `:-n` and never checked n, so n = 0 forgets **everything** and a too large n raises no error",
+            "First raise a ValueError if n is larger than `length`. Then slice up to `length - n`.",
             Instead(back=_unchecked, kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_by_minus_zero_and_counted_before_it_was_refused",
-            "stored the new tokens before you refused them, and sliced with `:-n`, which forgets everything when n is 0",
-            "In `append` raise first, and change nothing before. In `rewind` slice up to `length - n`.",
+            "stored the new tokens before refusing them, and sliced with `:-n`, which forgets everything when n is 0",
+            "In `append`, check first and change the cache afterwards. In `rewind`, slice up to `length - n`.",
             Instead(**STORED_FIRST, kept=_all_but_the_last),
         ),
         Misconception(
             "rewound_unchecked_and_counted_before_it_was_refused",
-            "stored the new tokens before you refused them, and let the cache be rewound further than to its beginning",
-            "In `append` and in `rewind` raise first, and change nothing before.",
+            "stored the new tokens before refusing them, and let the cache be rewound past its beginning",
+            "In both `append` and `rewind`, check first and change the cache afterwards.",
             Instead(**STORED_FIRST, back=_unchecked),
             also=(_CountsFirstAndRewindsUnchecked,),
         ),
         Misconception(
             "first_draft",
-            "stored the new tokens before you refused them, and sliced with `:-n`, without a look at n: where n is 0 that forgets "
-            "**everything**, and where n is too large it says nothing",
-            "In `append` and in `rewind` raise first, and change nothing before. Then slice up to `length - n`.",
+            "stored the new tokens before refusing them, and sliced with `:-n` without checking n, so n = 0 forgets "
+            "**everything** and a too large n raises no error",
+            "In both `append` and `rewind`, check first and change the cache afterwards. Then slice up to `length - n`.",
             Instead(**STORED_FIRST, back=_unchecked, kept=_all_but_the_last),
         ),
     ),

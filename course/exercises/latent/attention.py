@@ -68,36 +68,44 @@ def _loop(X, W_Q, W_DKV, W_UK, W_UV, W_O):
 
 MLA_NAIVE = Exercise(
     "mla_naive",
-    title="Latent attention, with keys and values made",
+    title="Find two bugs: latent attention",
+    kind="bug",
     points=2,
     reference=ref.mla_naive,
     recipe=Made(_naive),
     tensors=True,
     difficulty=2,
-    minutes=12,
+    minutes=8,
     cases=(
         Case("three tokens, two heads", _whole(3, 2, 4, 3, 2, 5)),
         Case("more tokens and heads", _whole(7, 3, 5, 4, 6, 2), grad=("X", "W_DKV", "W_UK")),
         Case("a batch; more tokens than heads", _whole(5, 2, 6, 3, 4, 7, lead=(3,))),
     ),
     hints=(
-        "Make `C` first: everything about keys and values comes from it, not from `X`. Then each head is attention as you know it.",
-        "`X.unsqueeze(-3)` has a head axis of length 1, and `per_head` gives all heads' queries of it at once, (..., head, n, d). The "
-        "same with `C.unsqueeze(-3)` for keys and values. Scale, `causal_weights`, mix, project, add the heads.",
-        "Five lines: `C`; `q` of the tokens; `k` and `v` of the latents, each by `per_head`; the weights, of scores divided by the "
-        "root of the width of a **query**; and `per_head` once more, with `W_O`, before the heads are added.",
+        "Look at the two symptoms one at a time. What is special about the latent with which the output is right? And by which factor is the cache too "
+        "large?",
+        "Ask what each factor under the root counts. Dividing by a standard deviation only helps if it is that of the scores. For the cache, print "
+        "`C[0]` and `C[1]` and compare them.",
+        "A score is a dot product of a query and a key, so count *their* features. All heads have the same latents, so make `C` without a head axis, and give "
+        "it one of length 1 only where `per_head` needs it.",
     ),
     misconceptions=(
         Misconception(
+            "latents_for_each_head",
+            "returned a copy of the latents for every head, so the cache is as many times too large as there are heads",
+            "All heads read the same latents. Compute and return `C = X @ W_DKV`, which has no head axis.",
+            Instead(cache=lambda C, k: C.unsqueeze(-3).expand(*k.shape[:-1], -1).clone()),
+        ),
+        Misconception(
             "cached_keys",
-            "returned the heads' keys as the thing to cache",
-            "Keys and values can be made from the latents again at any time: return `C`, which has no head axis.",
+            "returned the heads' keys as what to cache",
+            "Keys and values can be rebuilt from the latents at any time, so return `C`, which has no head axis.",
             Instead(cache=lambda C, k: k),
         ),
         Misconception(
             "scaled_by_latent",
             "scaled by $1/\\sqrt{d_c}$, the width of the latent",
-            "The dot product of a query and a key runs over $d$ features: the variance is that of a sum over $d$.",
+            "A query and a key have $d$ features. Their dot product is a sum of $d$ products, so its standard deviation grows like $\\sqrt{d}$.",
             Instead(width=lambda d, d_c: d_c),
         ),
         Misconception(
@@ -108,32 +116,32 @@ MLA_NAIVE = Exercise(
         ),
         Misconception(
             "scaled_after_softmax",
-            "scaled the weights after the softmax, or the output: the scores went into it as they were",
-            "Divide the **scores** by $\\sqrt{d}$. The weights stay as the softmax leaves them.",
+            "scaled the weights or the output, so the scores entered the softmax unscaled",
+            "Divide the **scores** by $\\sqrt{d}$, and leave the weights as the softmax returns them.",
             Instead(late=True),
         ),
         Misconception(
             "not_causal",
-            "let tokens look at later ones",
-            "Use `causal_weights` from the set-up cell: it is the softmax with the causal mask.",
+            "let tokens attend to later ones",
+            "Use `causal_weights` from the set-up cell, which is the softmax with a causal mask.",
             Instead(weigh=_uncausal),
         ),
         Misconception(
             "merged_without_transpose",
-            "put the heads side by side by a reshape alone: that mixes up tokens and heads",
-            "Either transpose first, (..., n, head, d_v), and then flatten; or multiply each head by its own `W_O` and add.",
+            "concatenated the heads by a reshape alone, which mixes up tokens and heads",
+            "Transpose to (..., n, head, d_v) before you flatten, or multiply each head by its own `W_O` and add.",
             Instead(merge=_merged_without_transpose),
         ),
         Misconception(
             "heads_averaged",
             "averaged the heads' contributions",
-            "The output is their **sum**: `.sum(-3)`.",
+            "The output is their **sum**, `.sum(-3)`.",
             Instead(merge=lambda O, W_O: (O @ W_O).mean(-3)),
         ),
         Misconception(
             "no_head_axis",
-            "multiplied `X` by a stack of matrices with no head axis of its own: the batch then meets the heads",
-            "`X.unsqueeze(-3)` is (..., 1, n, d_model): now every token meets every head. The same for `C`; add the heads by `.sum(-3)`.",
+            "multiplied rows without a head axis by a stack of matrices, so the batch axis met the heads",
+            "`X.unsqueeze(-3)` has the shape (..., 1, n, d_model), so that every token meets every head. `C` needs the same.",
             _without_head_axis,
             raises=True,
         ),
@@ -223,7 +231,8 @@ MLA_ABSORBED = Exercise(
     recipe=Made(_absorbed),
     tensors=True,
     difficulty=3,
-    minutes=19,
+    minutes=13,
+    search=0.25,  # its reference is slow
     cases=(
         Case("one new token, twelve latents", _newest(1, 12, 2, 4, 3, 2, 5)),
         Case("a few new tokens", _newest(3, 13, 2, 5, 4, 6, 5), grad=("X", "C", "W_UK", "W_UV")),
@@ -231,26 +240,25 @@ MLA_ABSORBED = Exercise(
         Case("a batch", _newest(2, 23, 3, 4, 7, 8, 6, lead=(2,))),
     ),
     hints=(
-        "Write the score of one query with one latent, $q\\,(c W_{UK})^\\top$, and put brackets round what does not depend on $c$. Its "
-        "shape tells you on which side the matrix stands. Then the same for $\\sum_j a_j\\,(c_j W_{UV})$.",
-        "Five shapes: queries (…, H, new, d), asks (…, H, new, d_c), scores and weights (…, H, new, key), averages (…, H, new, d_c). "
-        "All heads ask the same latents: `times_shared(asks, C.mT)` folds, multiplies and unfolds. **Two** products read the cache: the "
-        "average is `times_shared` once more, of the weights with `C`.",
-        "Six lines: `q` as in `mla_naive`; `asks` by `per_head`, with a transposed matrix; the scores, divided by the root of the width "
-        "of the **original** query; the weights; the averages; and of these two calls of `per_head` and a sum make the output.",
+        "Write the score of one query with one latent, $q\\,(c W_{UK})^\\top$, and put brackets around what does not depend on $c$. Do the "
+        "same for $\\sum_j a_j\\,(c_j W_{UV})$.",
+        "The shapes are (…, H, new, d) for queries, (…, H, new, d_c) for absorbed queries and averages, and (…, H, new, key) for scores and "
+        "weights. Only **two** products read the cache, one with `C.mT` and one with `C`, and `times_shared` makes both without a copy.",
+        "Start with `q` as in `mla_naive`, and absorb with `per_head(q, W_UK.mT)`. Divide the scores by the root of the **original** query's "
+        "width. From the averages two calls of `per_head` lead to the output. What is still missing after them?",
     ),
     misconceptions=(
         Misconception(
             "decorator_lost",
             "left out the line `@tells_copies` above your function",
-            "It adds the last of the values that are asked for, whether anything was copied: put it back above `def`.",
+            "It adds the last of the three values, so put it back above `def`.",
             ref.mla_absorbed.__wrapped__,
         ),
         Misconception(
             "scaled_by_latent",
             "scaled by $1/\\sqrt{d_c}$, because the sum now runs over $d_c$ terms",
-            "Absorbing only moves brackets: the score has the same value, so it needs the same scale, $1/\\sqrt{d}$. "
-            "(PyTorch's builtin divides by the root of what it sees, $d_c$: pass it `scale`.)",
+            "Absorbing only moves brackets, so the score has the same value and needs the same scale, $1/\\sqrt{d}$. "
+            "PyTorch's builtin divides by the root of what it sees, $d_c$, unless you pass `scale`.",
             Instead(width=lambda d, d_c: d_c),
         ),
         Misconception(
@@ -261,101 +269,101 @@ MLA_ABSORBED = Exercise(
         ),
         Misconception(
             "scaled_after_softmax",
-            "scaled the weights after the softmax, or their averages: the scores went into it as they were",
-            "Divide the **scores** by $\\sqrt{d}$. The weights stay as the softmax leaves them.",
+            "scaled the weights or their averages, so the scores entered the softmax unscaled",
+            "Divide the **scores** by $\\sqrt{d}$, and leave the weights as the softmax returns them.",
             Instead(late=True),
         ),
         Misconception(
             "one_pattern_for_all_heads",
             "gave all heads the same weights, as if sharing the latents meant sharing the scores",
-            "The latents are shared, the absorbed queries are not: each head has its own row of scores, softmax and mixture.",
+            "The latents are shared, but each head has its own absorbed query, and so its own scores, softmax and average.",
             Instead(scores=lambda S: S.mean(-3, keepdim=True).expand_as(S)),
         ),
         Misconception(
             "not_causal",
-            "let the first of the new tokens look at the later ones",
-            "`causal_weights` takes the queries as the last of the tokens: use it on the (new, key) scores.",
+            "let the first of the new tokens attend to the later ones",
+            "`causal_weights` takes the queries for the last of the tokens. Use it on scores of shape (…, new, key).",
             Instead(weigh=_uncausal),
         ),
         Misconception(
             "mask_from_the_start",
             "aligned the causal mask to the first token, so the newest one sees little more than the start",
-            "The queries are the **last** of the tokens: `causal_weights` knows. The builtin's `is_causal=True` does not.",
+            "The queries are the **last** of the tokens. `causal_weights` assumes this, and the builtin's `is_causal=True` does not.",
             Instead(weigh=probes.top_left_weights),
         ),
         Misconception(
             "no_head_axis",
-            "let a batch meet the heads: rows without a head axis times a stack of matrices, or heads that were not folded before `C`",
-            "`X.unsqueeze(-3)` is (..., 1, new, d_model): now every token meets every head. `C` gets no such axis: `times_shared(asks, C.mT)`.",
+            "let the batch axis meet the heads, because rows had no head axis or heads were not folded before the product with `C`",
+            "`X.unsqueeze(-3)` has the shape (..., 1, new, d_model), so that every token meets every head. `C` needs no such axis in `times_shared`.",
             _absorbed_without_head_axis,
             raises=True,
         ),
         Misconception(
             "key_matrix_on_the_wrong_side",
-            "multiplied the query by $W_{UK}$ without transposing it. That leads from latent to key; an absorbed query goes the other way",
-            "Widths tell where they differ: from $d$ to $d_c$. That is $q\\,W_{UK}^\\top$. Where $d = d_c$, no error warns you.",
+            "multiplied the query by $W_{UK}$ without transposing it, which leads from latents to keys instead of the other way",
+            "An absorbed query goes from width $d$ to $d_c$, so it is $q\\,W_{UK}^\\top$. Where $d = d_c$ no error warns you.",
             Instead(up=lambda W: W),
         ),
         Misconception(
             "key_matrix_reshaped",
-            "reshaped $W_{UK}$ to (d, d_c) where it has to be transposed: the same shape, other numbers",
+            "reshaped $W_{UK}$ to (d, d_c), where it has to be transposed",
             "`W_UK.mT` swaps rows and columns. A reshape only cuts the same sequence of numbers elsewhere.",
             Instead(up=lambda W: W.reshape(W.shape[0], W.shape[2], W.shape[1])),
         ),
         Misconception(
             "one_matrix_for_all_heads",
             "used head 0's $W_{UK}$ for every head",
-            "Each head makes its own keys from the shared latents: head `h` needs `W_UK[h]`, which `per_head` sees to.",
+            "Each head makes its own keys from the shared latents. Head `h` needs `W_UK[h]`, which `per_head` uses.",
             Instead(up=lambda W: W[:1].mT.expand(len(W), -1, -1)),
         ),
         Misconception(
             "value_matrix_on_the_wrong_side",
             "transposed $W_{UV}$, as for the queries",
-            "Here nothing changes sides: an average of latents is mapped as a latent is, $U\\,W_{UV}$. Only $d_c = d_v$ hides it.",
+            "An average of latents is mapped as a latent is, $U\\,W_{UV}$. Only $d_c = d_v$ hides the mistake.",
             Instead(values=lambda W: W.mT),
         ),
         Misconception(
             "heads_averaged",
             "averaged the heads' contributions",
-            "The output is their **sum**: `.sum(-3)`.",
+            "The output is their **sum**, `.sum(-3)`.",
             Instead(merge=lambda O, W_O: (O @ W_O).mean(-3)),
         ),
         Misconception(
             "merged_without_transpose",
-            "put the heads side by side by a reshape alone: that mixes up heads and queries",
-            "Multiply each head by its own `W_O` and add; or transpose to (…, query, head, d_v) before flattening.",
+            "concatenated the heads by a reshape alone, which mixes up heads and queries",
+            "Multiply each head by its own `W_O` and add, or transpose to (…, query, head, d_v) before you flatten.",
             Instead(merge=_merged_without_transpose),
         ),
         Misconception(
             "heads_masked_as_tokens",
             "put a causal mask over all $H \\cdot n$ folded rows, as if they were successive tokens",
-            "The heads of one token stand at the **same** position. Unfold the scores to (…, H, new, key) first.",
+            "All heads of one token have the **same** position. Unfold the scores to (…, H, new, key) first.",
             Instead(weigh=probes.heads_as_tokens),
         ),
         Misconception(
             "unfolded_in_another_order",
-            "folded heads and tokens in one order and unfolded them in the other, so that queries got each other's scores",
-            "Undo the flattening as you made it: (head, new), in this order, without a transpose.",
+            "folded heads and tokens in one order and unfolded them in the other, so queries got each other's scores",
+            "Unfold in the order in which you folded, (head, new), without a transpose.",
             Instead(scores=probes.unfolded_as_new_by_head),
             also=(Instead(scores=probes.folded_as_new_by_head),),
         ),
         Misconception(
             "keys_and_values_made",
-            "made the keys or values of all tokens once more, for every head: that is what absorbing avoids",
-            "It changes no value, only memory and time. No product of `C` with `W_UK` or `W_UV`: $W_{UK}^\\top$ goes to the query, $W_{UV}$ to the average.",
+            "rebuilt the keys or values of all tokens for every head, which is what absorbing avoids",
+            "The result is right, but it takes memory and time. Multiply `W_UK.mT` with the query and `W_UV` with the average, and neither with `C`.",
             _through_keys,
         ),
         Misconception(
             "latents_copied_for_each_head",
             "copied the latents for each head of each sequence, for the scores, the average or both",
-            "That changes no value, only memory and time. `C.unsqueeze(-3)` makes no copy, but `torch.matmul` does when it stretches that axis for a batch. Make the heads rows of "
-            "one matrix, in **both** products with `C`.",
+            "The result is right, but it takes memory and time. `C.unsqueeze(-3)` makes no copy, but `torch.matmul` does when it stretches that axis in "
+            "a batch. Make the heads rows of one matrix in **both** products with `C`.",
             Instead(ask=probes.broadcast, average=probes.broadcast),
         ),
         Misconception(
             "values_made",
-            "returned averages of **values** and not of latents: $W_{UV}$ has acted on them already",
-            "Average the latents, $U = A\\,C$, and bring in $W_{UV}$ once per query.",
+            "returned averages of **values**, to which $W_{UV}$ has been applied already",
+            "Average the latents, $U = A\\,C$, and apply $W_{UV}$ once per query.",
             Instead(mix=lambda A, shared, W_UV: A @ (shared @ W_UV)),
         ),
     ),

@@ -97,60 +97,60 @@ GQA_AS_MLA = Exercise(
     kind="design",
     behaviour="attention_course.designs:latent_of_groups",
     difficulty=3,
-    minutes=14,
+    minutes=11,
     cases=(
         Case("two groups, four heads", _groups(2, 7, 1, 2, 4)),
         Case("three groups, six heads", _groups(3, 17, 2, 3, 6)),
         Case("two groups of three heads", _groups(2, 11, 3, 2, 6), double=True, edge=0.2),
     ),
     hints=(
-        "What does GQA cache for one token? Lay those numbers side by side: that is the latent. What must a head do to get its own key back?",
-        "One way: `W_DKV` is all of `W_K`'s matrices, then all of `W_V`'s, side by side. For the pickers take columns of an identity matrix of "
-        "size $d_c$: those from $g d$ for a key of group $g$, those from $G d + g d_v$ for a value. Head $h$ takes group `h // (H // G)`.",
-        "`W_DKV = torch.cat([*W_K, *W_V], dim=-1)`. With `eye = torch.eye(d_c)`, the columns `eye[:, g * d : (g + 1) * d]` pick the key of "
-        "group `g`. The values' columns begin behind all keys. One picker for each **head**: `torch.stack` them.",
+        "What does GQA cache for one token? Put these numbers side by side and call them the latent. What must a head do to get its own key back?",
+        "`W_DKV` can be all matrices of `W_K` and then all of `W_V`, side by side. A head then has to pick columns of the latent, and a matrix "
+        "that picks columns is made of columns of an identity. Head $h$ belongs to group `h // (H // G)`.",
+        "`torch.cat([*W_K, *W_V], dim=-1)` makes such a `W_DKV`. With `eye = torch.eye(d_c)`, the columns `eye[:, g * d : (g + 1) * d]` pick the "
+        "key of group `g`. Where do the values of that group begin? `torch.stack` the matrices of the **heads**.",
     ),
     misconceptions=(
         Misconception(
             "group_by_remainder",
             "gave head `h` the group `h % G`",
-            "Neighbouring heads share a group: `h // (H // G)`.",
+            "Neighbouring heads share a group, so head `h` belongs to group `h // (H // G)`.",
             Instead(group=lambda h, G: h % G),
         ),
         Misconception(
             "groups_for_group_size",
-            "divided by the number of groups: head `h` got the group `h // G`",
+            "divided by the number of groups, so head `h` got the group `h // G`",
             "Divide by the **size** of a group, `H // G` heads. Two groups of two hide the difference.",
             Instead(group=lambda h, G: min(h // G, G - 1)),
         ),
         Misconception(
             "one_copy_per_head",
             "repeated the groups before building the latent, so the cache grows to that of multi-head attention",
-            "The latent holds each **group** once. Repeat the pickers, not what is cached.",
+            "The latent needs each **group** only once. Repeat `W_UK` and `W_UV` for the heads, not what is cached.",
             _once_per_head,
         ),
         Misconception(
             "tokens_as_latents",
-            "made the token itself the latent: exact, but $d_{model}$ numbers per token are cached",
-            "Put the groups' matrices into `W_DKV` and let the other two pick.",
+            "used the token itself as the latent, which is exact but caches $d_{model}$ numbers per token",
+            "Put the groups' matrices into `W_DKV`, and let the other two pick from the latent.",
             _tokens_as_latents,
         ),
         Misconception(
             "reshaped",
-            "laid the groups side by side by a reshape: that mixes up groups and features",
-            "A reshape reads entries in the order of memory, group after group. Concatenate the groups' matrices along their last axis.",
+            "put the groups side by side by a reshape, which mixes up groups and features",
+            "A reshape reads the entries in memory order, one group after the other. Concatenate the groups' matrices along their last axis.",
             Instead(latent=_reshaped),
         ),
         Misconception(
             "values_from_the_keys",
-            "picked the values from the front of the latent, where the keys are",
-            "The values' columns start behind all keys, at $G d$.",
+            "picked the values from the front of the latent, which holds the keys",
+            "The columns of the values start after all keys, at $G d$.",
             Instead(values_at=0),
         ),
         Misconception(
             "single_precision",
-            "made the pickers in single precision, whatever the given matrices are in",
-            "`torch.eye` and `torch.zeros` make float32 unless told: `dtype=W_K.dtype`, and `device=W_K.device`.",
+            "made `W_UK` and `W_UV` in single precision, whatever dtype the given matrices have",
+            "`torch.eye` and `torch.zeros` make float32 by default. Pass `dtype=W_K.dtype` and `device=W_K.device`.",
             Instead(dtype=torch.float32),
             raises=True,
         ),

@@ -1,5 +1,7 @@
 """Costs: arithmetic and bytes of the ways to decode, a whole prompt, and the cache on each of several GPUs."""
 
+import math
+
 from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import latent as ref
 
@@ -45,50 +47,46 @@ DECODE_COST = Exercise(
     reference=ref.decode_cost,
     recipe=Made(_cost),
     difficulty=3,
-    minutes=14,
-    cases=tuple(
-        Case(name, _way(way)) for name, way in zip(("keys and values cached", "made again", "absorbed"), WAYS, strict=True)
-    ),
+    minutes=9,
+    cases=tuple(Case(name, _way(way)) for name, way in zip(("keys and values cached", "rebuilt", "absorbed"), WAYS, strict=True)),
     hints=(
-        "One cached token, one new token. For each head: how long is the dot product of the score, and how wide is the row that the "
-        "weight is multiplied with? Then: how many numbers of this cached token are read?",
-        "Each multiplication with its addition counts as 2 FLOP, each number read as 2 bytes. Making again has all the arithmetic of "
-        "ready keys and values, and the making besides. Of the six counts only one pair is equal: making again and absorbing read the "
-        "same bytes.",
-        "For each head, ready keys and values: a score over $d + d_{rope}$, a mixture of width $d_v$. Absorbed: both run over the latent, "
-        "the score over $d_{rope}$ more. Made again: as ready, and each of the $d + d_v$ numbers that are made takes $d_c$ products. "
-        "Latent and rotated key are read **once** for all heads.",
+        "Take one cached token, one new token and one head. How long is the dot product of the score, and how wide is the row that the "
+        "weight multiplies? Then ask how many numbers of this cached token are read.",
+        "Rebuilding has all the arithmetic of cached keys and values, and in addition the products that rebuild them. Of the six counts only "
+        "two are equal, because rebuilding and absorbing read the same bytes.",
+        "With cached keys and values a head takes a score over $d + d_{rope}$ features and a sum of width $d_v$. Absorbed, both run over the "
+        "latent. To rebuild one number takes $d_c$ products, and a head needs $d + d_v$ of them. Latent and rotated key are read **once** for all heads.",
     ),
     misconceptions=(
         Misconception(
             "one_operation_each",
             "counted a multiplication with its addition as one operation",
-            "A dot product of width $w$ takes $w$ products and $w$ sums: $2w$ FLOP.",
+            "A dot product of width $w$ takes $w$ multiplications and $w$ additions, which are $2w$ FLOPs.",
             Instead(ops=1),
         ),
         Misconception(
             "elements_for_bytes",
-            "counted numbers read, not bytes",
+            "counted numbers instead of bytes",
             "A number in bfloat16 takes 2 bytes.",
             Instead(size=1),
         ),
         Misconception(
             "rotated_key_per_head",
             "had a rotated key read for every head",
-            "One rotated key serves all heads: it is in memory once.",
+            "One rotated key serves all heads, so it is read once.",
             Instead(rope_heads=lambda H: H),
         ),
         Misconception(
             "positions_not_scored",
             "left the rotated part out of the scores",
-            "A score has $d_{rope}$ terms more, in each of the three ways.",
+            "A score has $d_{rope}$ additional terms in each of the three ways.",
             Instead(score=lambda d, d_rope: d),
             also=(Instead(scored=lambda way: way != "cached"), Instead(scored=lambda way: way != "absorbed")),
         ),
         Misconception(
             "positions_not_scored_when_made_again",
-            "left the rotated part out of the scores where keys and values are made again",
-            "Keys that are made again meet the query as ready ones do, and the rotated key comes beside them.",
+            "left the rotated part out of the scores where keys and values are rebuilt",
+            "Rebuilt keys meet the query as cached ones do, with the rotated key beside them.",
             Instead(scored=lambda way: way != "remade"),
         ),
         Misconception(
@@ -100,58 +98,57 @@ DECODE_COST = Exercise(
         ),
         Misconception(
             "values_mixed_when_absorbed",
-            "let the absorbed form mix values of width $d_v$",
-            "It has no values: it averages **latents**, so the mixture is $d_c$ wide. $W_{UV}$ comes once per query, after it.",
+            "let the absorbed form average values of width $d_v$",
+            "It has no values. It averages **latents** of width $d_c$, and $W_{UV}$ comes afterwards, once per query.",
             Instead(mixed=lambda d_c, d_v, d_rope: d_v),
         ),
         Misconception(
             "rotated_key_mixed",
             "let the absorbed form average the rotated key as well",
-            "A weight is multiplied with the latent alone, $d_c$ numbers. The rotated key has a part in the score only.",
+            "A weight multiplies the latent alone, which has $d_c$ numbers. The rotated key takes part in the score only.",
             Instead(mixed=lambda d_c, d_v, d_rope: d_c + d_rope),
         ),
         Misconception(
             "latent_read_twice",
             "had the latent read twice, as key and as value",
-            "It is one row: a kernel reads it once and uses it for both.",
+            "It is one row, and a kernel reads it once and uses it for both.",
             Instead(pair=2),
         ),
         Misconception(
             "made_keys_read",
-            "had the keys and values that are made again read from memory as well",
-            "They are made of the latents on the chip, used at once, and never leave it: read are the latent and the rotated key.",
+            "had rebuilt keys and values read from memory as well",
+            "They are rebuilt on the chip and used at once, so only the latent and the rotated key are read.",
             Instead(also_read=lambda way, H, d, d_v, d_c: (way == "remade") * H * (d + d_v)),
         ),
         Misconception(
             "matrices_read",
             "had the matrices $W_{UK}$ and $W_{UV}$ read for each cached token",
-            "They are read once per step, whatever the context: work of a step is not counted here.",
+            "They are read once per step, whatever the length of the context, and that is not counted here.",
             Instead(also_read=lambda way, H, d, d_v, d_c: (way == "remade") * H * d_c * (d + d_v)),
             also=(Instead(also_read=lambda way, H, d, d_v, d_c: H * d_c * (d + d_v)),),
         ),
         Misconception(
             "made_for_one_head",
-            "made keys and values of one head only",
-            "Every head has its own: $H$ times.",
+            "rebuilt keys and values of one head only",
+            "Each of the $H$ heads has its own.",
             Instead(remade=lambda H, d, d_v, d_c: d_c * (d + d_v)),
         ),
         Misconception(
             "values_as_wide_as_keys",
-            "took the values to be as wide as the keys: $d$ where $d_v$ belongs",
-            "Scores and $W_{UK}$ have the width $d$, mixtures and $W_{UV}$ have $d_v$.",
+            "used the width of keys, $d$, for values, which have $d_v$",
+            "Scores and $W_{UK}$ have the width $d$, while sums of values and $W_{UV}$ have $d_v$.",
             Before(lambda d, **_: {"d_v": d}),
         ),
         Misconception(
             "made_and_not_attended",
-            "counted the making of keys and values, and left out the attention to them",
-            "What is made is then used: score and mixture come on top, as with ready keys and values.",
+            "counted how keys and values are rebuilt, and left out the attention to them",
+            "Rebuilt keys and values are then used. Score and sum come on top, as with cached ones.",
             Instead(attended=0),
         ),
         Misconception(
             "absorbing_paid_for_each_cached_token",
             "charged the two products of the absorbed form, with $W_{UK}$ and with $W_{UV}$, to every cached token",
-            "$q W_{UK}^\\top$ is made once per query and step, and so is the average times $W_{UV}$, not once per cached token: that is the "
-            "point of it.",
+            "$q W_{UK}^\\top$ is computed once per query, and so is the average times $W_{UV}$. Neither depends on the number of cached tokens.",
             Instead(per_step=lambda H, d, d_v, d_c: H * d_c * (d + d_v)),
         ),
     ),
@@ -171,76 +168,92 @@ DECODE_COST = Exercise(
 # ---------------------------------------------------------------------------------------------- a prompt
 
 
-def _ratio(*, n=2000, pairs=None, made=262_144, absorbed=262_144, ready=640, asked=2176):
-    met = n * (n + 1) / 2 if pairs is None else pairs
-    return lambda: (n * absorbed + met * asked) / (n * made + met * ready)
+def _behind(*past: int):
+    return lambda draw: {"m": draw.choice(past)}
 
 
-PROMPT_RATIO = Exercise(
-    "prompt_ratio",
-    title="Estimate: absorbing in a prompt",
-    points=1,
-    reference=ref.prompt_ratio,
-    recipe=Made(_ratio),
-    kind="estimate",
+def _most(*, pairs=lambda n, m: n * m + n * (n + 1) / 2, rebuilt=lambda n, m: m + n, absorbed=lambda n: n, asked=2176, beyond=0):
+    """The largest number of new tokens, with one part of the count replaced by a mistake."""
+
+    def answer(m):
+        def cheaper(n):
+            return absorbed(n) * 262_144 + pairs(n, m) * asked < rebuilt(n, m) * 262_144 + pairs(n, m) * 640
+
+        return max((n for n in range(1, 1000) if cheaper(n)), default=0) + beyond
+
+    return answer
+
+
+def _by_the_root(m):
+    """The positive root of n m + n (n + 1) / 2 = 512/3 m."""
+    return math.ceil((math.sqrt((2 * m + 1) ** 2 + 8 * m * 512 / 3) - (2 * m + 1)) / 2) - 1 if m else 0
+
+
+ABSORB_UP_TO = Exercise(
+    "absorb_up_to",
+    title="Design: absorb or rebuild?",
+    points=1.5,
+    reference=ref.absorb_up_to,
+    recipe=Made(_most),
+    kind="design",
     difficulty=2,
-    minutes=7,
-    tolerance=Tolerance(rtol=0.02, atol=0.0),
-    cases=(Case("2,000 tokens", lambda draw: {}),),
+    minutes=8,
+    tolerance=Tolerance(rtol=0.0, atol=0.0),  # whole numbers
+    cases=(
+        Case("a single cached token", _behind(1)),
+        Case("behind 1,000 tokens", _behind(1000)),
+        Case("behind a short past", _behind(40, 70, 110, 160)),
+        Case("behind a long past", _behind(30_000, 50_000, 100_000)),
+        Case("a fresh prompt", _behind(0), edge=0.2),
+    ),
     hints=(
-        "Per head there are two kinds of work: what is done once per token, and what is done once per pair of a query and a key that it "
-        "sees. How many such pairs are there among 2,000 tokens under a causal mask?",
-        "Once per token: keys and values are made, $2 d_c (d + d_v)$ FLOP; or a query is absorbed and its average brought back, which is "
-        "the same number. Once per pair: $2 (d + d_{rope} + d_v)$, or $2 (2 d_c + d_{rope})$.",
-        "$n = 2000$ tokens and $n (n + 1) / 2$ pairs. Add the two kinds of work for each form, and divide absorbed by made. The answer is "
-        "a number between 2 and 3.4.",
+        "How many keys and values does rebuilding make, and how many queries does absorbing treat? How many pairs of a query and a key are there "
+        "in both forms?",
+        "Rebuilding takes `m + n` times the work per token, absorbing only `n` times. Each of the `n` new tokens sees the `m` cached ones, and "
+        "among themselves they make `n * (n + 1) / 2` pairs.",
+        "What absorbing saves, 262,144 FLOPs for each **cached** token, must be more than what it adds, 2,176 − 640 for each pair. Try n = 1, "
+        "2, 3, … until it isn't.",
     ),
     misconceptions=(
         Misconception(
-            "pairs_alone",
-            "compared the work of pairs with pairs: what is done once per token is missing, or lost beside it",
-            "Both forms also work once per token, in each head: 262,144 FLOP, which is as much as 410 ready-made pairs.",
-            Instead(made=0, absorbed=0),
+            "past_not_rebuilt",
+            "rebuilt keys and values of the new tokens only, or compared the pairs alone, so absorbing never pays",
+            "The cache holds latents, so the `m` cached tokens need their keys and values as well.",
+            Instead(rebuilt=lambda n, m: n),
+            also=(Instead(rebuilt=lambda n, m: 0, absorbed=lambda n: 0),),
         ),
         Misconception(
             "absorbing_is_free",
-            "let the absorbed form off the two products that absorb a query and bring its average back",
-            "$q W_{UK}^\\top$ and $U W_{UV}$ take $2 d_c (d + d_v)$ per query. In a prompt there are as many queries as keys.",
-            Instead(absorbed=0),
+            "left out the two products that absorb a query and bring its average back",
+            "$q W_{UK}^\\top$ and $U W_{UV}$ take as many FLOPs for each new token as a key and a value.",
+            Instead(absorbed=lambda n: 0),
         ),
         Misconception(
-            "rotated_key_mixed",
-            "let the absorbed mixture run over the rotated key as well, 576 numbers",
-            "A weight is multiplied with the latent alone, 512 numbers. The rotated key has a part in the score only.",
-            Instead(asked=2304),
-        ),
-        Misconception(
-            "pairs_alone_and_rotated_key_mixed",
-            "let the absorbed mixture run over the rotated key as well, 576 numbers, and compared pairs with pairs: what is done once per "
-            "token is missing, or lost beside it",
-            "A weight is multiplied with the latent alone, 512 numbers. And both forms also work once per token: 262,144 FLOP in each head.",
-            Instead(made=0, absorbed=0, asked=2304),
-        ),
-        Misconception(
-            "pairs_alone_and_no_rotated_part",
-            "compared pairs with pairs, and without the rotated part: $2 d_c / (d + d_v)$, which is $d_c / d$",
-            "A score has 64 terms more, for the positions. And both forms also work once per token: 262,144 FLOP in each head.",
-            Instead(made=0, absorbed=0, ready=512, asked=2048),
+            "new_tokens_apart",
+            "left out the pairs that the new tokens make among themselves",
+            "A new token attends to the new ones before it as well, and to itself.",
+            Instead(pairs=lambda n, m: n * m),
         ),
         Misconception(
             "not_causal",
-            "let every query meet all 2,000 keys",
-            "Query $i$ meets $i + 1$ keys: $n (n + 1) / 2$ pairs.",
-            Instead(pairs=2000**2),
+            "let every new token attend to all new ones",
+            "New token $i$ sees $i$ of the new ones, so these make $n (n + 1) / 2$ pairs.",
+            Instead(pairs=lambda n, m: n * (m + n)),
         ),
         Misconception(
-            "upside_down",
-            "divided the other way round: made by absorbed",
-            "The question is how many times the arithmetic **absorbing** takes.",
-            lambda: 1 / _ratio()(),
+            "rotated_key_averaged",
+            "let the absorbed average run over the rotated key as well, 576 numbers",
+            "A weight multiplies the latent alone, 512 numbers. The rotated key takes part in the score only.",
+            Instead(asked=2304),
+        ),
+        Misconception(
+            "one_too_many",
+            "returned the first number of new tokens for which absorbing no longer takes less",
+            "Return the last number for which it does, and 0 if there is none.",
+            Instead(beyond=1),
         ),
     ),
-    variants=(Variant("a_number_with_one_decimal", lambda: 2.7),),
+    variants=(Variant("by_the_root", _by_the_root),),
 )
 
 
@@ -279,7 +292,7 @@ CACHE_PER_GPU = Exercise(
     reference=ref.cache_per_gpu,
     recipe=Made(_per_gpu),
     difficulty=2,
-    minutes=7,
+    minutes=6,
     cases=(
         Case("multi-head on four", _gpus("mha", 12, 4, 4)),
         Case("as many groups as GPUs", _gpus("gqa", 12, 4, 4)),
@@ -290,17 +303,18 @@ CACHE_PER_GPU = Exercise(
         Case("latent on one GPU", _gpus("mla", 12, 3, 1)),
     ),
     hints=(
-        "A GPU has some of the heads, and must have all the keys and values that these need. What do the heads of latent attention need?",
-        "Groups are dealt out whole: `G` of them to `tp` GPUs, and a GPU never has less than one. A latent serves **all** heads, so "
-        "every GPU needs all of it.",
-        "Ceiling division, `-(-G // tp)`, gives the groups of a GPU in all three kinds with groups, for `H`, `G` or 1 of them; each takes "
-        "$2d$ numbers. The fourth kind does not depend on `tp`.",
+        "A GPU has some of the heads, and it must have all the keys and values that these heads need. What does a single head of latent "
+        "attention need?",
+        "A group can't be cut, so `G` groups are shared out whole among `tp` GPUs, and a GPU has at least one. A latent serves **all** heads, "
+        "so every GPU needs all of it.",
+        "Multi-head, grouped and multi-query attention have `H`, `G` and 1 groups, and each group takes $2d$ numbers. Round the number of "
+        "groups per GPU up. The fourth kind does not depend on `tp`.",
     ),
     misconceptions=(
         Misconception(
             "latent_split",
             "split the latent over the GPUs",
-            "Every head makes its keys and values from the **whole** latent. Each GPU has some of the heads, so each needs all of it.",
+            "Every head makes its keys and values from the **whole** latent. Each GPU has some of the heads, so each of them needs all of it.",
             Instead(latent=lambda d_c, d_rope, tp: -(-(d_c + d_rope) // tp)),
             also=(
                 Instead(latent=lambda d_c, d_rope, tp: (d_c + d_rope) // tp),
@@ -311,26 +325,26 @@ CACHE_PER_GPU = Exercise(
         Misconception(
             "less_than_a_group",
             "gave a GPU less than one group where there are more GPUs than groups",
-            "A group's keys are needed whole by each GPU that has one of its heads: never less than $2d$.",
+            "A GPU that has one head of a group needs the whole keys and values of the group, so it never caches less than $2d$.",
             Instead(share=lambda n, tp: n / tp),
             also=(Instead(share=lambda n, tp: n // tp), Instead(grouped=lambda G, width, tp, H: G // tp * width)),
         ),
         Misconception(
             "group_cut_in_pieces",
-            "split the numbers of all groups evenly, so that a group is cut in pieces where there are more GPUs than groups",
-            "Not `2 * G * d // tp`: a head needs its group's keys whole. A GPU has `G / tp` groups, or **one** where that is less.",
+            "split the numbers of all groups evenly, which cuts a group in pieces where there are more GPUs than groups",
+            "A head needs the keys of its group whole, so `2 * G * d // tp` can be too little. A GPU has `G / tp` groups, or **one** where that is less.",
             Instead(grouped=lambda G, width, tp, H: G * width // tp),
         ),
         Misconception(
             "nothing_split",
             "gave every GPU the whole cache",
-            "Heads of keys and values are dealt out, with the query heads that use them.",
+            "Key and value heads are shared out together with the query heads that use them.",
             Instead(share=lambda n, tp: n),
         ),
         Misconception(
             "keys_alone",
             "counted keys without values",
-            "A group keeps a key **and** a value per token: $2d$.",
+            "A group caches a key **and** a value per token, $2d$ numbers.",
             Instead(pair=lambda kind: 1),
             also=(Instead(pair=lambda kind: 2 - (kind == "mqa")),),
         ),
@@ -343,31 +357,31 @@ CACHE_PER_GPU = Exercise(
         Misconception(
             "groups_for_group_size",
             "took `G` for the number of heads in a group",
-            "`G` is the number of **groups**: a GPU has $G/tp$ of them, and one where that is less.",
+            "`G` is the number of **groups**, so a GPU has $G/tp$ of them, and one where that is less.",
             Instead(grouped=lambda G, width, tp, H: _whole_groups(H // tp, G) * width),
         ),
         Misconception(
             "a_group_for_each_head",
             "gave each GPU a group for every query head that it has (at most all `G`)",
-            "Neighbouring heads share a group: `H/tp` heads need `G/tp` groups, and one where that is less.",
+            "Neighbouring heads share a group, so `H/tp` heads need `G/tp` groups, and one where that is less.",
             Instead(grouped=lambda G, width, tp, H: min(G, H // tp) * width),
         ),
         Misconception(
             "latent_doubled",
             "doubled the latent, once for keys and once for values",
-            "Keys and values come from the **same** latent: that is the joint compression. It is stored once.",
+            "Keys and values come from the **same** latent, which is stored once.",
             Instead(latent=lambda d_c, d_rope, tp: 2 * d_c + d_rope),
         ),
         Misconception(
             "rotated_key_forgotten",
             "left out the rotated key",
-            "Without it no position would survive in the cache: add $d_{rope}$.",
+            "Without it the cache would hold no positions. Add $d_{rope}$.",
             Instead(latent=lambda d_c, d_rope, tp: d_c),
         ),
         Misconception(
             "query_heads_for_groups",
             "counted query heads where keys and values are stored by group",
-            "Grouped-query attention caches `G` heads, multi-query one.",
+            "Grouped-query attention caches `G` key and value heads, and multi-query attention caches one.",
             Instead(heads=lambda kind, H, G: H),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Attention that obeys a mask."""
+"""Attention that obeys a mask, with and without queries that may see nothing."""
 
 import functools
 
@@ -75,12 +75,166 @@ def _broken_query(draw: Draw):
     return {"Q": Q, "K": draw.normal(4, d_k), "V": draw.normal(4, d_v), "keep": keep}
 
 
+# mistakes with a mask that is never empty; the build tries pairs in this order, so what goes with any other mistake comes first
+WITH_ANY_MASK = (
+    Misconception(
+        "polarity_flipped",
+        "attended to exactly the keys that are forbidden",
+        "True means keep. `masked_fill` fills where its argument is True, so it needs `~keep`.",
+        Before(lambda keep, **_: {"keep": ~keep}),
+    ),
+    Misconception(
+        "unscaled",
+        "left out the scale $1/\\sqrt{d_k}$",
+        "Start from `scaled_scores(Q, K)`, which is given.",
+        Instead(power=0.0),
+    ),
+    Misconception(
+        "scaled_twice",
+        "divided by $\\sqrt{d_k}$ twice, because `scaled_scores` already divides",
+        "Use the scores from `scaled_scores(Q, K)` as they are.",
+        Instead(power=-1.0),
+    ),
+    Misconception(
+        "softmax_over_queries",
+        "normalised over the queries, so that the columns sum to 1 instead of the rows",
+        "Each query distributes a total of 1 over the keys. The keys are the last axis, `dim=-1`.",
+        Instead(axis=-2),
+    ),
+    Misconception(
+        "weights_first",
+        "returned the weights first and the outputs second",
+        "The docstring asks for $(O, A)$, with the outputs first.",
+        After(lambda out, **_: (out[1], out[0])),
+    ),
+    Misconception(
+        "masked_after_softmax",
+        "masked the weights **after** the softmax, so the weights that remain sum to less than 1",
+        "Mask the scores instead. Then the softmax divides by the kept keys alone.",
+        steps.unhidden(clear=steps.kept),
+    ),
+    Misconception(
+        "renormalised_after_softmax",
+        "masked the weights after the softmax and divided by their new sum. Where a forbidden key had almost all the weight, you get NaN "
+        "or lose precision",
+        "Mask the scores before the softmax, so that a forbidden key never enters the division.",
+        steps.unhidden(clear=steps.shares),
+    ),
+    Misconception(
+        "renormalised_with_a_floor",
+        "masked the weights after the softmax and divided by their new sum, with a replacement where that sum is 0. Where a forbidden key "
+        "had almost all the weight, the kept keys get none",
+        "Mask the scores before the softmax, so that a forbidden key never enters the division.",
+        steps.unhidden(clear=functools.partial(steps.shares, floor=1e-9)),
+    ),
+    Misconception(
+        "values_zeroed",
+        "set the forbidden **values** to zero, but their weights are still there",
+        "A value of zero still takes its share of the total weight. Mask the scores, so that the kept weights sum to 1.",
+        steps.unhidden(finish=Of(lambda V, keep, **_: lambda O, A: ((A * keep) @ V, A))),
+    ),
+    Misconception(
+        "mask_without_effect",
+        "attended to every key, so the mask has no effect",
+        "`masked_fill` returns a **new** tensor and leaves the scores unchanged. Take the softmax of its result.",
+        steps.unhidden(),
+    ),
+    Misconception(
+        "multiplied_scores",
+        "set the forbidden scores to 0, which is an ordinary score for the softmax",
+        "Give them $-\\infty$, the only score that gets no weight.",
+        Instead(hide=steps.filled(0.0), clear=steps.as_they_are),
+    ),
+    Misconception(
+        "multiplied_scores_then_zero",
+        "set the forbidden scores to 0 and their weights to 0 after the softmax. The softmax had already counted them, so the rest does not "
+        "sum to 1",
+        "Give them $-\\infty$ before the softmax, so that they don't enter the sum that it divides by.",
+        Instead(hide=steps.filled(0.0), clear=steps.kept),
+    ),
+    Misconception(
+        "sum_of_at_least_one",
+        "divided by a sum of exponentials that you kept at 1 or more. Where all kept scores are low, the true sum is smaller and your weights "
+        "sum to too little",
+        "Replace the sum only where **nothing** is kept. `torch.softmax` divides by the right sum by itself.",
+        Instead(share=steps.over(1.0)),
+    ),
+    Misconception(
+        "exponentials_too_small_or_too_large",
+        "took the exponentials of the raw scores. They are all 0 where the kept scores are very low, and infinite where one score is high",
+        "Subtract the row's largest kept score first, or use `torch.softmax`, which does that for you.",
+        Instead(share=steps.over(1e-30)),
+    ),
+    Misconception(
+        "minus_infinity_times_zero",
+        "multiplied the mask by $-\\infty$. Zero times infinity is NaN, and one NaN spreads over its whole row",
+        "Write $-\\infty$ where a key is forbidden and change nothing else, with `masked_fill(~keep, -math.inf)`.",
+        Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=steps.as_they_are),
+        also=(Instead(hide=lambda S, keep: S + (~keep) * -INFINITY),),
+    ),
+    Misconception(
+        "added_the_mask",
+        "added the mask of True and False to the scores, which raises every kept score by 1 and forbids nothing",
+        "An additive mask holds 0 and $-\\infty$. With a boolean mask use `masked_fill(~keep, -math.inf)`.",
+        Instead(hide=lambda S, keep: S + keep, clear=steps.as_they_are),
+    ),
+    Misconception(
+        "softmax_axis_1",
+        "wrote `dim=1`, which is the key axis only as long as there is no batch",
+        "Count from the end with `dim=-1`. Then any number of leading axes works.",
+        Instead(axis=1),
+    ),
+)
+
+
+MASKED_ATTENTION = Exercise(
+    "masked_attention",
+    title="Masked attention",
+    points=2,
+    difficulty=3,
+    minutes=8,
+    reference=ref.masked_attention,
+    recipe=steps.attend,
+    tensors=True,
+    properties=WEIGHTS_ARE_WEIGHTS,
+    forbid=BUILTIN,
+    cases=(
+        Case("two queries, three keys", _tiny, grad=("Q", "K", "V")),
+        Case("a padded batch", _padded_batch, grad=("Q", "K", "V")),
+        Case("causal self-attention", _square),
+        Case("a forbidden key with a huge score", _forbidden_giant, edge=0.1),
+        Case("a kept key with a very low or high score", _low_scores, edge=0.1),
+    ),
+    hints=(
+        "Follow your attention from notebook 03, and decide which of its steps the mask has to change.",
+        "The softmax divides by the sum over a whole row, so a forbidden key has to vanish from that sum. Which score has the exponential 0?",
+        "`scaled_scores(Q, K).masked_fill(~keep, -math.inf)` gives the masked scores. Take the softmax over the keys and multiply by `V`.",
+    ),
+    misconceptions=(
+        *WITH_ANY_MASK,
+        Misconception(
+            "minus_1e9",
+            "filled in a finite number such as -1e9, and a kept score may be lower still",
+            "Only $-\\infty$ is below every score, and in float16 the number -1e9 doesn't even exist. Use `-math.inf`.",
+            Instead(hide=steps.filled(-1e9), clear=steps.as_they_are),
+            also=(Instead(hide=steps.filled(-1e9), clear=steps.kept),),
+        ),
+    ),
+    variants=(
+        Variant("fill_then_softmax", steps.plain),
+        Variant("smallest_number", steps.finite_fill),
+        Variant("own_exponentials", steps.own_exponentials),
+        Variant("builtin_with_identity_values", steps.identity_values),
+    ),
+)
+
+
 MASKED_SDPA = Exercise(
     "masked_sdpa",
-    title="Attention that obeys a mask",
+    title="Queries that may see nothing",
     points=3,
     difficulty=4,
-    minutes=18,
+    minutes=15,
     reference=ref.masked_sdpa,
     recipe=steps.attend,
     tensors=True,
@@ -97,192 +251,85 @@ MASKED_SDPA = Exercise(
         Case("a query that holds a NaN", _broken_query, edge=0.15),
     ),
     hints=(
-        "The mask acts on the **scores**, before the softmax; the softmax then shares out 1 among what is left. First get that "
-        "right, then ask which rows have nothing left.",
-        "A row of only $-\\infty$ gives NaN, and $0 \\cdot$ NaN is NaN again, in the backward pass too. Best let none arise: `keep.any(-1, "
-        "keepdim=True)` finds the rows with something to see. Leave the others unmasked, then set **their weights** to 0.",
-        "Call those rows `dead`. The mask `keep | dead` leaves no row empty: fill with $-\\infty$ where **it** is False, take the softmax, "
-        "and only then fill the weights of the dead rows with 0, before they meet `V`.",
+        "`masked_attention` is right wherever a query may see something. Which rows of `keep` are the exception, and what does the "
+        "softmax make of them?",
+        "A row of nothing but $-\\infty$ becomes NaN, and $0 \\cdot$ NaN is NaN again, in the backward pass as well. It is best if no NaN "
+        "ever arises. `keep.any(-1, keepdim=True)` says which rows keep something.",
+        "Call the other rows `empty`. The mask `keep | empty` has no empty row, so fill with $-\\infty$ where **it** is False and take the "
+        "softmax. Then fill the weights of the empty rows with 0, before they meet `V`.",
     ),
     misconceptions=(
-        # first what is met beside any other mistake: the build tries pairs in this order, and not all
-        Misconception(
-            "polarity_flipped",
-            "attended to exactly what is forbidden",
-            "True means keep. If you call `masked_fill`, it wants `~keep`.",
-            Before(lambda keep, **_: {"keep": ~keep}),
-        ),
-        Misconception(
-            "unscaled",
-            "left out the scale $1/\\sqrt{d_k}$",
-            "Start from `scaled_scores(Q, K)`, which is given.",
-            Instead(power=0.0),
-        ),
-        Misconception(
-            "scaled_twice",
-            "divided by $\\sqrt{d_k}$ twice: `scaled_scores` does it already",
-            "Take the scores from `scaled_scores(Q, K)` as they are.",
-            Instead(power=-1.0),
-        ),
-        Misconception(
-            "softmax_over_queries",
-            "normalised over the queries: your columns sum to 1, not your rows",
-            "Each query shares out a total of 1 among the keys. The keys are the last axis: `dim=-1`.",
-            Instead(axis=-2),
-        ),
-        Misconception(
-            "weights_first",
-            "returned the weights first and the outputs second",
-            "The docstring says $(O, A)$: the outputs first.",
-            After(lambda out, **_: (out[1], out[0])),
-        ),
-        Misconception(
-            "masked_after_softmax",
-            "masked the weights **after** the softmax, so what is left sums to less than 1",
-            "Mask the scores instead. The softmax then divides by the kept keys alone.",
-            steps.unhidden(clear=steps.kept),
-        ),
-        Misconception(
-            "renormalised_after_softmax",
-            "masked the weights after the softmax and divided by their new sum. Where a forbidden key had nearly all the weight, nothing is "
-            "left to divide: NaN, or precision lost",
-            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
-            steps.unhidden(clear=steps.shares),
-        ),
-        Misconception(
-            "renormalised_with_a_floor",
-            "masked the weights after the softmax and divided by their new sum, with something else where that is 0. Where a forbidden key had "
-            "nearly all the weight, the kept ones get none",
-            "Mask the scores before the softmax, so that a forbidden key has no say in the division.",
-            steps.unhidden(clear=functools.partial(steps.shares, floor=1e-9)),
-        ),
-        Misconception(
-            "values_zeroed",
-            "made the forbidden **values** vanish, but left their weights standing",
-            "A zero value still takes its share of the 1. Mask the scores: then the weights of what is kept sum to 1.",
-            steps.unhidden(finish=Of(lambda V, keep, **_: lambda O, A: ((A * keep) @ V, A))),
-        ),
-        Misconception(
-            "mask_without_effect",
-            "attended to everything: the mask has no effect",
-            "`masked_fill` returns a **new** tensor and leaves the scores as they are: take the softmax of its result.",
-            steps.unhidden(),
-        ),
-        Misconception(
-            "multiplied_scores",
-            "set the forbidden scores to 0, which the softmax takes for an ordinary score",
-            "Give them $-\\infty$, which is the one score without any weight.",
-            Instead(hide=steps.filled(0.0), clear=steps.as_they_are),
-        ),
-        Misconception(
-            "multiplied_scores_then_zero",
-            "set the forbidden scores to 0, and their weights to 0 after the softmax: it had counted them, so what is left does not sum to 1",
-            "Give them $-\\infty$ before the softmax. Then they have no share in what it divides by.",
-            Instead(hide=steps.filled(0.0), clear=steps.kept),
-        ),
-        Misconception(
-            "sum_of_at_least_one",
-            "divided by a sum of exponentials that cannot be less than 1: where the kept scores are low it is, and the weights sum to too little",
-            "Replace the sum only where **nothing** is kept; every other sum is what it is. (`torch.softmax` divides by the right one.)",
-            Instead(share=steps.over(1.0)),
-        ),
-        Misconception(
-            "exponentials_too_small_or_too_large",
-            "took the exponentials of the scores as they are: they are all 0 where the kept scores are very low, and infinite where one is high",
-            "Take the row's largest kept score off all of them first, or leave it to `torch.softmax`, which does that.",
-            Instead(share=steps.over(1e-30)),
-        ),
+        *WITH_ANY_MASK,
         Misconception(
             "minus_infinity_only",
-            "gave the softmax rows of only $-\\infty$: those become NaN",
-            "Find those rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
+            "gave the softmax rows of nothing but $-\\infty$, which become NaN",
+            "Find these rows with `keep.any(-1, keepdim=True)`. Leave them unmasked for the softmax, then set their weights to 0.",
             steps.only_infinity(),
         ),
         Misconception(
-            "minus_infinity_times_zero",
-            "multiplied the mask by $-\\infty$. Where the mask is 0 the product is NaN, and one NaN spreads over its whole row",
-            "Write $-\\infty$ where a key is forbidden and touch nothing else: `masked_fill(~keep, -math.inf)`.",
-            Instead(hide=lambda S, keep: S + (~keep) * -INFINITY, clear=steps.as_they_are),
-            also=(Instead(hide=lambda S, keep: S + (~keep) * -INFINITY),),
-        ),
-        Misconception(
             "minus_1e9",
-            "filled in a finite number such as -1e9: a kept score may be lower, and a query that may see nothing gets the mean of **all** values",
-            "Only $-\\infty$ is below every score. Then ask what becomes of a row in which nothing is kept.",
+            "filled in a finite number such as -1e9. A kept score may be lower, and a query that may see nothing gets the mean of **all** values",
+            "Only $-\\infty$ is below every score. Then decide what happens to a row in which nothing is kept.",
             Instead(hide=steps.filled(-1e9), clear=steps.as_they_are),
         ),
         Misconception(
             "smallest_number",
-            "gave equal scores to a query that may see nothing: its weights come out equal, those of the forbidden keys too",
+            "gave equal scores to every key of a query that may see nothing, so its weights are equal, on forbidden keys as well",
             "Set the weights to 0 where nothing is kept.",
             Instead(hide=lambda S, keep: S.masked_fill(~keep, torch.finfo(S.dtype).min), clear=steps.as_they_are),
         ),
         Misconception(
             "minus_1e9_then_zero",
-            "filled in a number such as -1e9, and a kept score may be lower still: then the forbidden keys take the weight",
+            "filled in a number such as -1e9. A kept score may be lower still, and then the forbidden keys take the weight",
             "$-\\infty$ is below every score. Fill with `-math.inf`.",
             Instead(hide=steps.filled(-1e9), clear=steps.kept),
             also=(Instead(hide=functools.partial(steps.filled_but_for_empty_rows, number=-1e9)),),
         ),
         Misconception(
             "nan_to_num_on_the_weights",
-            "turned every NaN among the weights into 0, also one that came in with a query that sees something: a fault made elsewhere is hidden",
-            "Set to 0 the rows in which nothing is **kept**: ask the mask, not the numbers. Best is that no NaN arises in them.",
+            "turned every NaN among the weights into 0, even one that came in with a query that sees something. That hides a fault made elsewhere",
+            "Set to 0 only the rows in which nothing is **kept**, which the mask tells you. It is best if no NaN arises in them.",
             steps.only_infinity(clear=steps.no_nan),  # no NaN in the gradients: the fill's own backward pass drops it
         ),
         Misconception(
             "nan_to_num_on_the_output",
-            "replaced NaN by 0 in the results alone. For finite inputs the values are right; "
-            "but the weights were NaN when they met `V`, so its gradient is NaN",
-            "Zero the **weights**, before they multiply `V`; better still, let no NaN arise.",
+            "replaced NaN by 0 in the results alone. For finite inputs the values are right, but the weights were NaN when they met `V`, so "
+            "the gradient of `V` is NaN",
+            "Set the **weights** to 0 before they multiply `V`. It is better still if no NaN arises.",
             steps.only_infinity(finish=steps.nan_to_zero),
         ),
         Misconception(
             "nan_to_num_after_adding",
-            "let NaN arise among the weights, and replaced it by 0 afterwards. For finite inputs the values are right; "
-            "but the backward pass computes "
-            "$0 \\cdot$ NaN, and that reaches `Q` and `K`",
-            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            "let NaN arise among the weights and replaced it by 0 afterwards. For finite inputs the values are right, but the backward pass "
+            "computes $0 \\cdot$ NaN, which reaches `Q` and `K`",
+            "Let no NaN arise. Leave the empty rows unmasked for the softmax, then set their weights to 0.",
             steps.only_infinity(hide=steps.added, clear=steps.no_nan),
         ),
         Misconception(
             "mended_after_adding",
-            "added $-\\infty$ and mended the weights of the empty rows after the softmax. The values are right; "
-            "but the backward pass of the softmax computes $0 \\cdot$ NaN, and that reaches `Q` and `K`",
-            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            "added $-\\infty$ and set the weights of the empty rows to 0 after the softmax. The values are right, but the backward pass of the "
+            "softmax computes $0 \\cdot$ NaN, which reaches `Q` and `K`",
+            "Let no NaN arise. Leave the empty rows unmasked for the softmax, then set their weights to 0.",
             Instead(hide=steps.added),
         ),
         Misconception(
             "nan_to_num_on_the_output_after_adding",
-            "let NaN arise among the weights, and replaced it by 0 in the results alone. For finite inputs the values are right; "
-            "but the backward pass meets the NaN weights "
-            "twice, at `V` and in the softmax, and no input gets a usable gradient",
-            "Let no NaN arise: leave the empty rows unmasked for the softmax, then set their weights to 0.",
+            "let NaN arise among the weights and replaced it by 0 in the results alone. For finite inputs the values are right, but the backward "
+            "pass meets the NaN weights twice, at `V` and in the softmax, and no input gets a usable gradient",
+            "Let no NaN arise. Leave the empty rows unmasked for the softmax, then set their weights to 0.",
             steps.only_infinity(hide=steps.added, finish=steps.nan_to_zero),
         ),
         Misconception(
             "weights_left_nan",
             "replaced NaN by 0 in the outputs, but returned the weights of the empty rows as NaN",
-            "Set the **weights** of those rows to 0. The outputs are then 0 by themselves.",
+            "Set the **weights** of these rows to 0. Then the outputs are 0 by themselves.",
             steps.only_infinity(finish=lambda O, A: (torch.nan_to_num(O), A)),
         ),
         Misconception(
             "empty_rows_left_open",
-            "left the empty rows unmasked for the softmax and forgot them there: a query that may see nothing sees **everything**",
-            "That is the first half. After the softmax set the weights of these rows to 0.",
+            "left the empty rows unmasked for the softmax and never returned to them, so a query that may see nothing sees **everything**",
+            "That is the first half. After the softmax, set the weights of these rows to 0.",
             Instead(clear=steps.as_they_are),
-        ),
-        Misconception(
-            "added_the_mask",
-            "added the mask of True and False to the scores: what is kept has a score higher by 1, and nothing is forbidden",
-            "What is *added* is 0 or $-\\infty$. With a boolean mask, fill: `masked_fill(~keep, -math.inf)`.",
-            Instead(hide=lambda S, keep: S + keep, clear=steps.as_they_are),
-        ),
-        Misconception(
-            "softmax_axis_1",
-            "wrote `dim=1`, which is the key axis only while there is no batch",
-            "Count from the end, `dim=-1`: then any number of leading axes works.",
-            Instead(axis=1),
         ),
     ),
     variants=(

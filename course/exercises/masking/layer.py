@@ -1,4 +1,4 @@
-"""A whole layer that leaks although its mask is right."""
+"""A layer that leaks although its mask is right."""
 
 import math
 
@@ -94,11 +94,11 @@ def _builtin_norm(X, W_Q, W_K, W_V):
 
 CAUSAL_LAYER = Exercise(
     "causal_layer",
-    title="Find the leak",
+    title="Find the bug: a layer that leaks",
     points=2,
     kind="bug",
     difficulty=3,
-    minutes=7,
+    minutes=8,
     reference=ref.causal_layer,
     recipe=Made(_with),
     tensors=True,
@@ -110,52 +110,52 @@ CAUSAL_LAYER = Exercise(
         Case("small tokens", _small, edge=0.1),
     ),
     hints=(
-        "The weights are right, so the future does not come in through them. What else in the layer might combine several tokens?",
-        "Ask of each line: if I change the **last** token, does this number change for the first one? `leakage(normalised)` measures the "
-        "part before the attention.",
-        "One token's mean and variance must come from that token. Write down the shape of each of the two numbers: one of them is not "
+        "The mask is right, so look for another step that combines several tokens.",
+        "For each line, ask whether its result for the first token changes if you change the **last** token. `leakage(normalised)` measures "
+        "the part before the attention.",
+        "The mean and the variance of a token must come from that token. Write down the shapes of both. One of them is not "
         "(..., query, 1).",
     ),
     misconceptions=(
         Misconception(
             "nothing_repaired",
-            "still divide by one variance for all tokens, of all sequences: it contains the future",
-            "The mean is each token's own, the variance is not: `mean()` without an axis runs over everything.",
+            "still divide by one variance for all tokens of all sequences, which contains the future",
+            "Each token has its own mean but not its own variance, because `mean()` without an axis averages over everything.",
             Instead(axis=None),
         ),
         Misconception(
             "variance_of_the_sequence",
-            "divide by one variance for all tokens of a sequence: it contains the future",
-            "Each token by itself: the last axis only.",
+            "divide by one variance for all tokens of a sequence, which contains the future",
+            "Normalise each token by itself, over the last axis only.",
             Instead(axis=(-2, -1)),
         ),
         Misconception(
             "variance_over_the_tokens",
-            "take the variance over the tokens: it contains the future",
-            "Each token by its own features: the last axis.",
+            "take the variance over the tokens, which contains the future",
+            "Normalise each token by its own features, over the last axis.",
             Instead(axis=-2),
         ),
         Misconception(
             "normalised_over_the_tokens",
-            "take mean and variance over the tokens: both contain the future",
-            "Each token is normalised by its own features: the last axis.",
+            "take mean and variance over the tokens, so both contain the future",
+            "Normalise each token by its own features, over the last axis.",
             Instead(of=-2, axis=-2),
         ),
         Misconception(
             "normalisation_removed",
-            "removed the normalisation: nothing leaks, but it is another layer",
-            "Keep it, and let it run over the features of each token.",
+            "removed the normalisation. Nothing leaks now, but it is a different layer",
+            "Keep the normalisation, and let it run over the features of each token.",
             Instead(subtract=False, divide=False),
         ),
         Misconception(
             "normalised_over_the_past",
-            "normalise over the tokens so far: that does not leak, but the first token becomes 0, and it is not what is asked",
-            "Each token by its own features: the last axis.",
+            "normalise over the tokens so far. That does not leak, but the first token becomes 0, and the task asks for another normalisation",
+            "Normalise each token by its own features, over the last axis.",
             _running,
         ),
         Misconception(
             "itself_hidden",
-            "moved the diagonal of the mask as well: a token does not see itself, and the first sees nothing",
+            "also moved the diagonal of the mask, so a token does not see itself and the first token sees nothing",
             "The mask was right. Put it back.",
             lambda X, W_Q, W_K, W_V: (
                 X
@@ -171,44 +171,44 @@ CAUSAL_LAYER = Exercise(
         Misconception(
             "mask_removed",
             "lost the causal mask",
-            "The mask was right, and is still needed.",
+            "The mask was right, and the layer still needs it.",
             Instead(causal=False),
         ),
         Misconception(
             "divisor_one_less",
             "divide by $d_{model} - 1$ in the variance",
-            "`correction=0`, as in the original.",
+            "Use `correction=0`, as the original layer does.",
             Instead(correction=1),
         ),
         Misconception(
             "added_to_the_deviation",
-            "added 1e-5 to the standard deviation, not to the variance",
-            "It belongs under the root: `(variance + 1e-5).sqrt()`. For tokens with a small variance the two differ much.",
+            "added 1e-5 to the standard deviation instead of the variance",
+            "It belongs under the root, as in `(variance + 1e-5).sqrt()`. For tokens with a small variance the two are very different.",
             Instead(outside=1e-5),
         ),
         Misconception(
             "another_epsilon",
-            "did not add 1e-5 to the variance: another number, or none, or one that was added to the standard deviation",
-            "`(variance + 1e-5).sqrt()`, as in the original. For tokens with a small variance it differs much.",
+            "added something other than 1e-5 to the variance, or nothing, or added a number to the standard deviation",
+            "Use `(variance + 1e-5).sqrt()`, as in the original. For tokens with a small variance the difference is large.",
             Instead(epsilon=1e-6),
             also=(Instead(outside=1e-6), Instead(epsilon=1e-8), Instead(epsilon=0.0)),
         ),
         Misconception(
             "not_centred",
-            "divided each token by the root of its mean square, without taking off its mean",
-            "Normalised to mean 0 **and** variance 1: take the mean off first.",
+            "divided each token by the root of its mean square without subtracting its mean",
+            "Each token should have mean 0 **and** variance 1, so subtract the mean first.",
             Instead(subtract=False),
         ),
         Misconception(
             "normalised_afterwards",
-            "normalised the sum at the end, and not the tokens before the attention",
-            "Queries, keys and values are made from normalised tokens, and what comes out is added to $X$ as it is.",
+            "normalised the sum at the end instead of the tokens before the attention",
+            "Queries, keys and values come from normalised tokens, and the result is added to $X$ itself.",
             Instead(afterwards=True),
         ),
         Misconception(
             "added_to_the_normalised_token",
             "add the result to the normalised token",
-            "It is `X` itself to which the attention is added.",
+            "Add the output of attention to `X` itself.",
             Instead(add_normalised=True),
         ),
         Misconception(

@@ -1,4 +1,4 @@
-"""The masks themselves: padding and causal."""
+"""The padding mask and the causal mask."""
 
 import numpy as np
 import torch
@@ -57,71 +57,71 @@ PADDING_MASK = Exercise(
         Case("an empty and a full sequence", _empty_and_full, edge=0.1),
     ),
     hints=(
-        "Position $j$ holds a real token if it is one of the first `lengths[b]`. Positions start at 0.",
+        "Position $j$ holds a real token if it is among the first `lengths[b]` positions, which start at 0.",
         "Compare all positions `torch.arange(m)` with all lengths at once. Give `lengths` two more axes, so that the comparison "
         "broadcasts to (batch, 1, m).",
-        "`torch.arange(m)` has the shape (m,), on the device of `lengths`; `lengths[:, None, None]` has (batch, 1, 1). Which "
+        "`torch.arange(m, device=lengths.device)` has the shape (m,) and `lengths[:, None, None]` has the shape (batch, 1, 1). Which "
         "comparison is True for exactly the first `lengths[b]` positions?",
     ),
     misconceptions=(
         Misconception(
             "one_too_many",
-            "kept one position too many: `<=` lets the first blank of each sequence through",
-            "Positions start at 0, so the last real token stands at `lengths[b] - 1`. Compare with `<`.",
+            "kept one position too many, so the first blank of each sequence is visible",
+            "Positions start at 0, so the last real token is at `lengths[b] - 1`. Compare with `<`.",
             Instead(below=torch.le),
         ),
         Misconception(
             "polarity_flipped",
             "marked the blanks with True and the tokens with False",
-            "In this course True means **keep**. (`key_padding_mask` of `nn.MultiheadAttention` is the other way round.)",
+            "In this course True means **keep**, although `key_padding_mask` of `nn.MultiheadAttention` means the opposite.",
             After(lambda out, **_: ~out),
         ),
         Misconception(
             "padded_on_the_left",
-            "took the blanks to stand on the left: you kept the **last** `lengths[b]` positions",
-            "The tokens come first and the blanks fill up on the right: keep the positions below `lengths[b]`.",
+            "kept the **last** `lengths[b]` positions, as if the blanks were on the left",
+            "The tokens come first and the blanks follow, so keep the positions below `lengths[b]`.",
             Instead(from_the_end=True),
         ),
         Misconception(
             "no_query_axis",
-            "left out the query axis: against scores of shape (batch, query, key) the batch would be taken for the queries",
-            "Return shape (batch, 1, key): index `lengths[:, None, None]`, or `unsqueeze(1)` at the end.",
+            "left out the query axis. Against scores of shape (batch, query, key) the batch axis would be taken for the queries",
+            "Return the shape (batch, 1, key). Index `lengths[:, None, None]`, or call `unsqueeze(1)` at the end.",
             After(lambda out, **_: out[:, 0]),
         ),
         Misconception(
             "a_row_for_each_query",
-            "made `m` equal rows for each sequence: that fits scores with as many queries as keys, and no others",
-            "Leave the query axis at size 1, shape (batch, 1, key): it broadcasts over any number of queries.",
+            "made `m` equal rows for each sequence, which fits only scores with as many queries as keys",
+            "Leave the query axis at size 1. The shape (batch, 1, key) broadcasts over any number of queries.",
             After(lambda out, lengths, m: out.expand(-1, m, -1)),
         ),
         Misconception(
             "masked_queries",
-            "put the positions on the query axis: (batch, key, 1) hides rows, and every blank **key** stays visible",
-            "What must not be looked at is a key, and keys are the last axis.",
+            "put the positions on the query axis. The shape (batch, key, 1) hides whole rows, and every blank **key** stays visible",
+            "Nobody may attend to a blank, so the mask hides keys, and keys are the last axis.",
             After(lambda out, **_: out.mT),
         ),
         Misconception(
             "masked_queries_too",
-            "masked the blanks as queries as well: their rows are now empty, with nothing to normalise",
-            "Mask the keys only, shape (batch, 1, key). What a blank query computes is dropped later, by the loss.",
+            "masked the blanks as queries as well, so their rows are empty and the softmax has nothing to normalise",
+            "Mask only the keys, with the shape (batch, 1, key). The loss later ignores what a blank query computes.",
             After(lambda out, **_: out & out.mT),
         ),
         Misconception(
             "one_too_few",
             "hid the last real token of each sequence",
-            "Positions start at 0: `torch.arange(m) < lengths`, without taking 1 off.",
+            "Positions start at 0, so compare `torch.arange(m)` with `lengths` itself, without subtracting 1.",
             Instead(first=1),
         ),
         Misconception(
             "ones_and_zeros",
             "returned a mask of the numbers 0 and 1",
-            "Return the comparison itself: its entries are True and False.",
+            "Return the comparison itself, whose entries are True and False.",
             After(lambda out, **_: out.float()),
         ),
         Misconception(
             "numbers_not_booleans",
-            "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
-            "Return the comparison itself: its entries are True and False.",
+            "returned an additive mask with 0 and $-\\infty$ instead of a boolean one",
+            "Return the comparison itself, whose entries are True and False.",
             After(lambda out, **_: torch.zeros(out.shape).masked_fill(~out, -torch.inf)),
         ),
     ),
@@ -180,72 +180,72 @@ CAUSAL_MASK = Exercise(
         Case("more queries than keys", _more_queries, edge=0.1),
     ),
     hints=(
-        "Which absolute position does query $i$ have, if the last query stands where the last key stands?",
-        "Query $i$ stands at position $i + (n_k - n_q)$, and key $j$ at position $j$. Keep the pairs whose key is not later: build both "
-        "with `torch.arange`, one as a column, and compare.",
-        "`torch.arange(n_q)[:, None] + (n_k - n_q)` holds the positions of the queries as a column. (Or use `tril`, whose "
-        "`diagonal` counts how far the triangle is shifted.)",
+        "The last query is at the same position as the last key. What is then the position of query $i$?",
+        "Query $i$ is at position $i + (n_k - n_q)$, and key $j$ at position $j$. Keep the pairs whose key is not later. You can make both "
+        "positions with `torch.arange`, one as a column, and compare them.",
+        "`torch.arange(n_q)[:, None] + (n_k - n_q)` holds the positions of the queries as a column. You can also use "
+        "`tril`, whose `diagonal` says how far the triangle is shifted.",
     ),
     misconceptions=(
         Misconception(
             "cannot_see_itself",
-            "left out the query's own position: with as many queries as keys the first row is empty",
-            "A position may look at itself: $j \\le i + (n_k - n_q)$, not $<$.",
+            "left out the query's own position, so with as many queries as keys the first row is empty",
+            "A query may attend to its own position, so the condition is $j \\le i + (n_k - n_q)$, not $<$.",
             Instead(ahead=-1),
         ),
         Misconception(
             "sees_one_ahead",
             "let each query see one position into the future",
-            "The diagonal itself is the last one to keep: `tril(diagonal=n_k - n_q)`, without a `+ 1`.",
+            "The diagonal itself is the last to keep, as in `tril(diagonal=n_k - n_q)`, without a `+ 1`.",
             Instead(ahead=1),
         ),
         Misconception(
             "top_left",
-            "aligned the triangle at the **top left**: a query that comes after four cached keys sees only the first of them",
-            "The queries are the **last** `n_q` positions. Query $i$ stands at $i + (n_k - n_q)$.",
+            "aligned the triangle at the **top left**, so a query that comes after four stored keys sees only the first of them",
+            "The queries are the **last** `n_q` positions, so query $i$ is at $i + (n_k - n_q)$.",
             Instead(shift=lambda n_q, n_k: 0),
         ),
         Misconception(
             "shifted_the_wrong_way",
             "shifted the triangle by $n_q - n_k$ instead of $n_k - n_q$",
-            "Keys that were there before the queries widen what each of them sees. With more queries than keys the shift is negative.",
+            "Keys that come before the first query are visible to every query. With more queries than keys the shift is negative.",
             Instead(shift=lambda n_q, n_k: n_q - n_k),
         ),
         Misconception(
             "never_before_the_first_key",
-            "aligned the triangle at the end only for $n_q \\le n_k$. With more queries than keys, the first queries stand **before** the "
+            "aligned the triangle at the end only for $n_q \\le n_k$. With more queries than keys, the first queries come **before** the "
             "first key and see nothing",
-            "Leave out the special case (such as `max(0, …)`): a shift of $n_k - n_q$ is right when it is negative, too.",
+            "Leave out the special case, such as `max(0, …)`. A shift of $n_k - n_q$ is also right when it is negative.",
             Instead(shift=lambda n_q, n_k: max(0, n_k - n_q)),
         ),
         Misconception(
             "window_from_the_query",
-            "hid the oldest keys too: query $i$ sees nothing before key $i$",
-            "A causal mask hides the future alone. Every query sees all keys from key 0 up to its own position.",
+            "also hid the oldest keys, so query $i$ sees nothing before key $i$",
+            "A causal mask hides only the future. Every query sees all keys from key 0 up to its own position.",
             After(lambda out, **_: out.triu()),
         ),
         Misconception(
             "sees_the_future",
-            "kept the upper triangle: each query sees itself and the future, and nothing of the past",
-            "Keep keys at positions up to the query's own: the lower triangle, `tril`.",
+            "kept the upper triangle, so each query sees itself and the future but nothing of the past",
+            "Keep the keys at positions up to the query's own, which is the lower triangle, `tril`.",
             Instead(upper=True),
         ),
         Misconception(
             "polarity_flipped",
             "marked what is **forbidden** with True",
-            "In this course True means **keep**: turn the comparison round, or put `~` in front.",
+            "In this course True means **keep**. Reverse the comparison, or put `~` in front of it.",
             After(lambda out, **_: ~out),
         ),
         Misconception(
             "ones_and_zeros",
             "returned a mask of the numbers 0 and 1",
-            "Add `.bool()`, or return a comparison: its entries are True and False.",
+            "Add `.bool()`, or return a comparison, whose entries are True and False.",
             After(lambda out, n_q, n_k: out.float()),
         ),
         Misconception(
             "numbers_not_booleans",
-            "returned the additive mask, with 0 and $-\\infty$, where a boolean one is asked for",
-            "Return the comparison itself: its entries are True and False.",
+            "returned an additive mask with 0 and $-\\infty$ instead of a boolean one",
+            "Return the comparison itself, whose entries are True and False.",
             After(lambda out, n_q, n_k: torch.zeros(n_q, n_k).masked_fill(~out, -torch.inf)),
         ),
     ),

@@ -1,4 +1,4 @@
-"""A mask for several documents in one row, judged by what the tokens receive."""
+"""A mask for several documents in one row, judged by what the real tokens may see."""
 
 import numpy as np
 import torch
@@ -62,11 +62,11 @@ def _blocks(documents):
 
 PACKED_MASK = Exercise(
     "packed_mask",
-    title="Several documents in one row",
+    title="Design: several documents in one row",
     points=2,
     kind="design",
     difficulty=3,
-    minutes=6,
+    minutes=7,
     reference=ref.packed_mask,
     recipe=_packed,
     behaviour="attention_course.designs:packed_rows",
@@ -78,46 +78,46 @@ PACKED_MASK = Exercise(
         Case("blanks between documents", _blanks_between, edge=0.2),
     ),
     hints=(
-        "Draw the mask of two documents of three and two tokens on paper, one dot for each pair that may meet. Which two conditions "
+        "Draw the mask for a document of three tokens and one of two tokens, with a dot for each pair that may meet. Which two conditions "
         "does every dot fulfil?",
-        "Two positions belong to one document if their numbers are equal: compare `documents` as a column with `documents` as a row.",
-        "The numbers say nothing about order, so that mask lets a token see its own future. Combine it with the causal mask by *and*.",
+        "Two positions belong to the same document if their numbers are equal. Compare `documents` as a column with `documents` as a row.",
+        "The numbers say nothing about order, so this mask alone lets a token see its own future. Combine it with the causal mask by *and*.",
     ),
     misconceptions=(
         Misconception(
             "causal_only",
             "let each document see the documents before it in the row",
-            "Tokens may meet only within one document: compare their numbers.",
+            "Tokens may meet only within one document, so compare their numbers.",
             Instead(same=_all),
         ),
         Misconception(
             "documents_only",
             "let a token see the later tokens of its own document",
-            "The mask must be causal as well: combine both by *and*.",
+            "The mask must be causal as well. Combine both by *and*.",
             Instead(ahead=None),
         ),
         Misconception(
             "compared_by_size",
-            "compared the numbers of the documents by size: a token also sees the documents with smaller numbers",
-            "The numbers are names. Two positions belong together if theirs are **equal**.",
+            "compared the numbers of the documents by size, so a token also sees the documents with smaller numbers",
+            "The numbers are names. Two positions belong together if their numbers are **equal**.",
             Instead(same=torch.ge),
         ),
         Misconception(
             "compared_by_size_the_other_way",
-            "compared the numbers of the documents by size: a token also sees the documents with larger numbers",
-            "The numbers are names. Two positions belong together if theirs are **equal**.",
+            "compared the numbers of the documents by size, so a token also sees the documents with larger numbers",
+            "The numbers are names. Two positions belong together if their numbers are **equal**.",
             Instead(same=torch.le),
         ),
         Misconception(
             "either_condition",
-            "kept what **one** of the two conditions allows",
-            "Both must hold: `&`. (*Or* is right where True means blocked.)",
+            "kept every pair that fulfils at least **one** of the two conditions",
+            "Both conditions must hold, so combine them with `&`. *Or* would be right if True meant *blocked*.",
             Instead(both=torch.logical_or),
         ),
         Misconception(
             "itself_hidden",
-            "hid each token from itself: the first of each document sees nothing",
-            "A token sees itself, too: `tril()` without a shift.",
+            "hid each token from itself, so the first token of each document sees nothing",
+            "A token also sees itself, which is `tril()` without a shift.",
             Instead(ahead=-1),
         ),
         Misconception(
@@ -128,39 +128,39 @@ PACKED_MASK = Exercise(
         ),
         Misconception(
             "sees_the_future",
-            "turned the triangle round: each token sees itself and the future of its document",
-            "Keep keys at positions up to the query's own.",
+            "reversed the triangle, so each token sees itself and the future of its document",
+            "Keep the keys at positions up to the query's own.",
             After(lambda out, **_: out.T),
         ),
         Misconception(
             "one_step_too_far",
             "let each token see the next one of its document",
-            "The diagonal is the last one to keep.",
+            "The diagonal is the last to keep.",
             Instead(ahead=1),
         ),
         Misconception(
             "neighbours_only",
-            "let a token see itself and the one before it only",
-            "All earlier tokens of the document count, not just the last.",
+            "let a token see only itself and the token before it",
+            "A token sees all earlier tokens of its document.",
             After(lambda out, **_: out.triu(-1)),
         ),
         Misconception(
             "blanks_visible",
             "let real tokens see the blanks",
-            "A blank has the number -1, which equals no document's.",
+            "A blank has the number -1, which is not the number of any document.",
             Instead(same=lambda queries, keys: (queries == keys) | (keys == -1)),
         ),
         Misconception(
             "laid_out_by_counts",
-            "counted the tokens of each number and laid blocks of these sizes from position 0 on, in the order of the numbers",
-            "The numbers are names, in any order, with blanks anywhere. Compare `documents` with itself: that says where each document stands.",
+            "counted the tokens of each number and made blocks of these sizes from position 0 on, in the order of the numbers",
+            "The numbers are names in any order, and blanks may be anywhere. Compare `documents` with itself to see which positions belong together.",
             Instead(same=_laid_out(lambda documents: _counts(documents[documents >= 0]))),
             also=(Instead(same=_laid_out(_counts)),),
         ),
         Misconception(
             "other_documents",
             "kept the pairs of **different** documents",
-            "Two positions belong together if their numbers are equal: `==`, not `!=`.",
+            "Two positions belong together if their numbers are equal, so use `==`, not `!=`.",
             Instead(same=torch.ne),
         ),
     ),

@@ -84,6 +84,12 @@ def unhidden(**settings):
     return Instead(**{"hide": as_they_are, "clear": as_they_are} | settings)
 
 
+def plain(Q, K, V, keep):
+    """Attention that gives NaN to a query that may see nothing."""
+    A = torch.softmax(scores(Q, K).masked_fill(~keep, -INFINITY), dim=-1)
+    return A @ V, A
+
+
 def nan_to_zero(O, A):
     return torch.nan_to_num(O), torch.nan_to_num(A)
 

@@ -27,7 +27,7 @@ def _axis(keep):
 
 
 def _in_runs_of_d_k(Wv, Wo, H, d_k):
-    """Columns of `Wv` and rows of `Wo` in H runs of d_k, filled up with zeros: the last heads have few of them, or none."""
+    """Columns of `Wv` and rows of `Wo` in H blocks of d_k, padded with zeros where too few are left for the last heads."""
     width = H * d_k
     short = max(0, width - Wv.shape[1])
     return torch.nn.functional.pad(Wv, (0, short))[:, :width], torch.nn.functional.pad(Wo, (0, 0, 0, short))[:width]
@@ -43,7 +43,7 @@ def _as_sum(
     attended=attend,
     one_width=False,
 ):
-    """The sum over heads with one part replaced: `inner` times the bias goes into every summand, `bias` times to the total."""
+    """The sum over heads with one part replaced. Every summand gets `inner` times the bias, and the total gets `bias` times."""
 
     def answer(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
         if one_width:
@@ -77,7 +77,7 @@ def _loop(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
 
 
 def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
-    """A_h X (W_V W_O): the two outer maps of a head are one low-rank map."""
+    """A_h X (W_V W_O), in which the two outer maps of a head become one map of low rank."""
     _, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
     W = ref.split_heads(Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])  # (H, d_model, d_model)
     C = A @ (X.unsqueeze(-3) @ W)
@@ -86,10 +86,10 @@ def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
 
 MHA_AS_SUM = Exercise(
     "mha_as_sum",
-    title="Without any concatenation",
+    title="What each head writes",
     points=2,
     difficulty=3,
-    minutes=12,
+    minutes=8,
     reference=ref.mha_as_sum,
     recipe=Made(_as_sum),
     tensors=True,
@@ -101,22 +101,22 @@ MHA_AS_SUM = Exercise(
         Case("causal", _causal, edge=0.2),
     ),
     hints=(
-        "Write the concatenation as a row of blocks and `Wo` as a column of blocks, then multiply block by block.",
-        "$[O_0 | O_1]\\,W_O$ is $O_0$ times the upper half of the rows plus $O_1$ times the lower half. So cut `Wo` into `H` runs "
-        "of rows, (H, d_v, d_model), and let `@` run over the heads. The bias belongs to the sum, not to a summand.",
-        "`Wo.reshape(H, -1, Wo.shape[-1])` has one block per head, and `@` meets each with the (..., H, n, d_v) outputs of its head. "
-        "The total is the sum over the axis of the heads, third from the end, and one bias.",
+        "Write the concatenation as a row of blocks and `Wo` as a column of blocks. What does their product look like?",
+        "$[O_0 | O_1]\\,W_O$ is $O_0$ times the upper rows of $W_O$ plus $O_1$ times the lower rows. Cut `Wo` into `H` blocks of rows, of "
+        "shape (H, d_v, d_model), and let `@` run over the heads. Where does the bias belong?",
+        "`Wo.reshape(H, -1, Wo.shape[-1])` has one block for each head, and `@` multiplies it with the (..., H, n, d_v) outputs of that "
+        "head. Sum over the head axis, which is third from the end, and add the bias once.",
     ),
     misconceptions=(
         Misconception(
             "h_biases",
-            "gave every head the bias $b_O$: summed, it is there $H$ times",
-            "The concatenation passes through $W_O$ once, so there is one $b_O$: add it once, after the sum.",
+            "gave every head the bias $b_O$, so the sum contains it $H$ times",
+            "The concatenation is multiplied by $W_O$ once, so there is one $b_O$. Add it once, after the sum.",
             Instead(bias=0.0, inner=1.0),
         ),
         Misconception(
             "bias_in_the_summands",
-            "returned summands that hold a share of the bias, $b_O / H$ each. Your total is right",
+            "put a share of the bias, $b_O / H$, into every summand, although your total is right",
             "$C_h$ is what head $h$ writes, and the bias belongs to no head. Add `bo` to the total alone.",
             _bias_shared_out,
         ),
@@ -135,51 +135,50 @@ MHA_AS_SUM = Exercise(
         Misconception(
             "rows_interleaved",
             "gave head $h$ every $H$-th row of `Wo`",
-            "In the concatenation head $h$ fills a run of $d_v$ neighbours, so it meets a run of $d_v$ rows.",
+            "In the concatenation head $h$ fills a block of $d_v$ neighbouring features, so it meets $d_v$ neighbouring rows.",
             Instead(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
         ),
         Misconception(
             "columns_cut_for_rows",
-            "cut `Wo` with `split_heads`, which deals out its **columns**: the heads meet its rows",
-            "Head $h$ fills a run of $d_v$ features of the concatenation, and these meet $d_v$ **rows** of `Wo`: "
-            "`Wo.reshape(H, -1, Wo.shape[-1])`.",
+            "cut `Wo` with `split_heads`, which divides its **columns** among the heads",
+            "Head $h$ fills $d_v$ features of the concatenation, and these meet $d_v$ **rows** of `Wo`: `Wo.reshape(H, -1, Wo.shape[-1])`.",
             Instead(blocks=lambda Wo, H: ref.split_heads(Wo, H)),
             raises=True,
         ),
         Misconception(
             "scores_summed_over_heads",
-            "summed over the heads **inside** the scores, so all heads share one softmax: that is a single, wide head",
-            "Every head has weights of its own: $h$ stays an index of the scores (`bhid,bhjd->bhij`). It is summed only at $W_O$.",
+            "summed over the heads **inside** the scores, so all of them share one softmax and become a single wide head",
+            "Every head has weights of its own, so $h$ stays an index of the scores (`bhid,bhjd->bhij`). It is summed only at $W_O$.",
             _scores_summed_over_heads,
         ),
         Misconception(
             "one_width_for_all",
-            "cut `Wv` and the rows of `Wo` in runs of $d_k$, which is the width of queries and keys alone",
-            "Values have a width of their own, $d_v$: the width of `Wv` divided by `H`. Cut the rows of `Wo` by it, too.",
+            "cut `Wv` and the rows of `Wo` into blocks of $d_k$, which is the width of queries and keys alone",
+            "Values have their own width $d_v$, the width of `Wv` divided by `H`. Cut the rows of `Wo` by it as well.",
             Instead(one_width=True),
         ),
         Misconception(
             "summands_stacked_in_front",
-            "stacked the summands in front of the batch: your $C$ is (H, ..., n, d_out)",
-            "The head axis stands third from the end, (..., H, n, d_out): `torch.stack(..., dim=-3)`.",
+            "put the head axis in front of the batch, so your $C$ has shape (H, ..., n, d_out)",
+            "The head axis is third from the end, (..., H, n, d_out). Use `torch.stack(..., dim=-3)`.",
             After(lambda out, **_: (out[0], out[1].movedim(-3, 0))),
         ),
         Misconception(
             "masked_after_the_softmax",
-            "masked the weights after the softmax: the keys that a token may not see have taken their share, and what is left sums to less than 1",
-            "Mask the **scores**, before the softmax: `masked_sdpa` does it.",
+            "masked the weights after the softmax, so hidden keys have already taken their share and the rest sums to less than 1",
+            "Mask the **scores**, before the softmax, as `masked_sdpa` does.",
             Instead(attended=attend_masked_late),
         ),
         Misconception(
             "mask_ignored",
             "did not use `keep`",
-            "Hand it to whatever makes your weights: `mha` takes it as it is, `masked_sdpa` with an axis for the heads.",
+            "Pass it to the function that computes your weights. `mha` takes it as it is, and `masked_sdpa` needs an axis for the heads.",
             Instead(mask=lambda keep: None),
         ),
         Misconception(
             "mask_inverted",
-            "turned the mask round: your queries look exactly where they may not",
-            "In `keep`, True means *may look*, also for `masked_sdpa`.",
+            "inverted the mask, so your queries attend exactly where they may not",
+            "In `keep`, True means that a key may be attended to. `masked_sdpa` reads it in the same way.",
             Instead(mask=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
         ),
     ),

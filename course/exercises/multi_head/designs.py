@@ -1,4 +1,4 @@
-"""Heads to be designed, judged by what they do."""
+"""Two heads designed by hand, and judged by what they do."""
 
 import torch
 
@@ -65,77 +65,77 @@ WHO_AND_WHAT = Exercise(
     kind="design",
     behaviour="attention_course.designs:who_and_what",
     difficulty=3,
-    minutes=24,
+    minutes=12,
     cases=(Case("five sentences", _nothing),),
     hints=(
-        "One head for *who*, one for *what*. For each say three things: what does the verb ask for, what is handed over, and where is "
-        "it written?",
-        "A score is a product: let the flag *verb* make the query and the flag *acts* make the key, both in the one feature of head 0. "
-        "The values are features 3 to 5 in both heads. The place is a matter of each head's own rows of $W_O$.",
-        "With $d_k = 1$, `Wq` and `Wk` have two columns, one a head, and one or two entries each that are not 0. With $d_v = 3$, `Wv` "
-        "holds the 3 × 3 identity twice, and so does `Wo`. Make the queries large (30), or the softmax will not decide.",
+        "Design one head for *who* and one for *what*. For each of them say which word asks, which word is found, what is passed on, and "
+        "where it is written.",
+        "A score is a product, so let the flag *verb* make the query and the flag *acts* make the key of head 0. The values are "
+        "features 3 to 5 in both heads. Each head has its own rows of $W_O$, which decide where it writes.",
+        "With $d_k = 1$, `Wq` and `Wk` have two columns, one per head, with a single entry each that is not 0. With $d_v = 3$, `Wv` "
+        "holds the 3 × 3 identity twice, and so does `Wo`. Make the queries as loud as in the worked design.",
     ),
     misconceptions=(
         Misconception(
             "one_average",
-            "let both heads look for both words: each place receives the average of the two",
-            "Head 0 must find the word that acts and not the other: give its key the flag 1 alone.",
+            "let both heads find both words, so each place receives the average of the two",
+            "Head 0 must find the word that acts and not the other, so give its key only the flag *acts*.",
             Instead(finds=((1, 2), (1, 2))),
         ),
         Misconception(
             "exchanged",
-            "exchanged the two: the word acted on stands in *who*",
-            "The head that looks for flag 1 (acts) must write into features 6 to 8.",
+            "exchanged the two answers, so the word that is acted on is in *who*",
+            "The head that finds flag 1 (acts) must write into features 6 to 8.",
             Instead(finds=((2,), (1,))),
         ),
         Misconception(
             "flags_one_too_low",
-            "looked for the flags 0 and 1, one too low: *who* receives the verb, and *what* the word that acts",
-            "Flag 0 says *verb*, flag 1 *acts*, flag 2 *is acted on*: head 0 finds flag 1, head 1 flag 2.",
+            "found the flags 0 and 1, which are one too low. The place *who* receives the verb, and *what* the word that acts",
+            "Flag 0 means *verb*, flag 1 *acts* and flag 2 *acted on*, so head 0 finds flag 1 and head 1 finds flag 2.",
             Instead(finds=((0,), (1,))),
         ),
         Misconception(
             "dealt_in_turn",
-            "dealt the columns of `Wv` and the rows of `Wo` to the heads in turn; each head has a run of them",
-            "Head 0 has the first $d_v$ columns of `Wv` and rows of `Wo`, head 1 the next $d_v$.",
+            "gave the columns of `Wv` and the rows of `Wo` to the heads in turn, but each head owns a block of neighbours",
+            "Head 0 has the first $d_v$ columns of `Wv` and rows of `Wo`, and head 1 has the next $d_v$.",
             _dealt_in_turn,
         ),
         Misconception(
             "what_one_place_too_low",
-            "let the second head write one place too low: *what* begins at feature 9",
-            "*Who* takes the features 6 to 8, *what* 9 to 11: `Wo[3:, 9:12]`.",
+            "let the second head write one feature too low, although *what* begins at feature 9",
+            "The place *who* is features 6 to 8 and *what* is 9 to 11, so use `Wo[3:, 9:12]`.",
             Instead(into=((6, 1.0), (8, 1.0))),
         ),
         Misconception(
             "exchanged_and_too_soft",
-            "exchanged the two, the word acted on stands in *who*, and their scores are too small: other words get a share",
-            "The head that looks for flag 1 (acts) must write into features 6 to 8. Multiply the queries (or the keys) by 30, for instance.",
+            "exchanged the two answers, and your scores are too small, so other words get a share of the weight",
+            "The head that finds flag 1 (acts) must write into features 6 to 8. Multiply the queries or the keys by 30, for instance.",
             Instead(finds=((2,), (1,)), loud=3.0),
         ),
         Misconception(
             "both_into_one_place",
-            "let both heads write into the same place, where what they found is added up",
-            "Each head has its own rows of `Wo`: the first $d_v$ rows lead to features 6 to 8, the next to 9 to 11.",
+            "let both heads write into the same place, where their answers are added",
+            "Each head has its own rows of `Wo`. The first $d_v$ rows lead to features 6 to 8 and the next $d_v$ to 9 to 11.",
             Instead(into=((6, 1.0), (6, 1.0))),
         ),
         Misconception(
             "into_its_meaning",
-            "wrote over the verb's own meaning (features 3 to 5)",
-            "The free places begin at feature 6: *who* at 6, *what* at 9.",
+            "wrote into the verb's own meaning, features 3 to 5",
+            "The free places begin at feature 6. *Who* begins at 6 and *what* at 9.",
             Instead(into=((3, 1.0), (6, 1.0))),
             also=(Instead(into=((3, 1.0), (9, 1.0))),),
         ),
         Misconception(
             "too_soft",
-            "made the scores too small: your heads look at the right words, but the softmax gives the others a share",
-            "Multiply the queries (or the keys) by a large number, 30 for instance. Each feature must be right to within 0.005.",
+            "made the scores too small. Your heads attend to the right words, but other words still get a share of the weight",
+            "Multiply the queries or the keys by a large number, 30 for instance. Each feature must be right to within 0.005.",
             Instead(loud=1.0),
             also=tuple(Instead(loud=loud) for loud in (2.0, 3.0)),
         ),
         Misconception(
             "beside_the_meaning",
-            "handed over three features of which only two belong to the meaning: yours begin one place beside it",
-            "Row $f$ of `Wv` says what feature $f$ of a word hands over. The meaning stands in features 3 to 5, in Python the slice `3:6`.",
+            "passed on three features that begin one place beside the meaning",
+            "Row $f$ of `Wv` says what becomes of feature $f$. The meaning is in features 3 to 5, which is the slice `3:6`.",
             Instead(values=(slice(2, 5), slice(2, 5))),
             also=(
                 Instead(values=(slice(4, 7), slice(4, 7))),
@@ -144,21 +144,21 @@ WHO_AND_WHAT = Exercise(
         ),
         Misconception(
             "flags_for_meaning",
-            "handed over the three *flags* of a word that is found, and not its meaning",
-            "Row $f$ of `Wv` says what feature $f$ of a word hands over. The meaning stands in features 3 to 5.",
+            "passed on the three *flags* of the word that was found, and not its meaning",
+            "Row $f$ of `Wv` says what becomes of feature $f$. The meaning is in features 3 to 5.",
             Instead(values=(slice(0, 3), slice(0, 3))),
             also=(Instead(values=(slice(0, 3), slice(3, 6))), Instead(values=(slice(3, 6), slice(0, 3)))),
         ),
         Misconception(
             "roles_of_query_and_key_exchanged",
-            "exchanged query and key: the words that act ask, and the verb, which should learn from them, has no question at all",
-            "The verb asks: flag 0 belongs into `Wq`. What is found belongs into `Wk`.",
+            "exchanged query and key, so the other words ask and the verb has no question at all",
+            "The verb asks, so flag 0 belongs into `Wq`. The flags of the words to be found belong into `Wk`.",
             lambda: (lambda q, k, v, o: (k * 30, q / 30, v, o))(*_who_and_what()()),
         ),
         Misconception(
             "one_head_only",
-            "used the first head alone: the place *what* stays empty",
-            "The second head has columns of its own in `Wq`, `Wk` and `Wv`, and rows of its own in `Wo`. Which of the four is still empty?",
+            "used only the first head, so the place *what* stays empty",
+            "The second head has its own columns in `Wq`, `Wk` and `Wv`, and its own rows in `Wo`. Which of the four is still empty?",
             Instead(into=((6, 1.0), (9, 0.0))),
         ),
     ),

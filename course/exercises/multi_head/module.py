@@ -24,7 +24,7 @@ def _call(Xq, Xkv, keep=None):
 
 
 def _made(draw: Draw):
-    """No call but a look: only `__init__` and the loading of weights can go wrong."""
+    """Nothing is called, so only `__init__` and the loading of weights can go wrong."""
     return _script(draw, 4, 2, 5, 3, Call("training", attribute=True))
 
 
@@ -39,9 +39,9 @@ def _cross(draw: Draw):
 
 
 def _cross_masked(draw: Draw):
-    """As many sequences as heads and as many queries as keys: nothing raises, and shapes tell nothing apart."""
+    """As many sequences as heads and as many queries as keys, so nothing raises and no shape shows the mistake."""
     n = draw.integer(3, 6)
-    keep = draw.rng.permuted(torch.arange(n).expand(3, n, n).numpy(), axis=-1) < 2  # each query may look at two keys
+    keep = draw.rng.permuted(torch.arange(n).expand(3, n, n).numpy(), axis=-1) < 2  # two keys for each query
     return _script(draw, 4, 3, 2, 5, _call(draw.normal(3, n, 4), draw.normal(3, n, 4), keep))
 
 
@@ -51,7 +51,7 @@ def _no_bias(draw: Draw):
 
 
 def in_double(cls):
-    """`cls` computing in float64, whatever it is given: expected values are made in float64."""
+    """`cls` in float64, whatever it is given, because expected values are computed in float64."""
 
     class Double(cls):
         def __init__(self, **init):
@@ -78,7 +78,7 @@ def _module(
     attended=attend,
     plus=lambda Y, Xq: Y,
 ):
-    """The reference with one part of `forward` replaced by a mistake. `inputs`: of what the queries, keys and values are made."""
+    """The reference with one part of `forward` replaced. `inputs` returns what queries, keys and values are computed from."""
 
     class Wrong(ref.MultiHead):
         def forward(self, Xq, Xkv, keep=None):
@@ -91,7 +91,7 @@ def _module(
 
 
 class MissingSuper(nn.Module):
-    """As printed in many a blog post."""
+    """As printed in many blog posts."""
 
     def __init__(self, d_model, H, d_k, d_v, bias=True):
         self.H = H
@@ -99,7 +99,7 @@ class MissingSuper(nn.Module):
 
 
 class ByFunctional(ref.MultiHead):
-    """The same through the functional `mha_as_sum` form: one head after another."""
+    """The same as a sum over heads, one after another."""
 
     def forward(self, Xq, Xkv, keep=None):
         Q, K, V = self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)
@@ -110,7 +110,7 @@ class ByFunctional(ref.MultiHead):
 
 
 class ByBuiltin(ref.MultiHead):
-    """The same through torch's attention."""
+    """The same with PyTorch's attention."""
 
     def forward(self, Xq, Xkv, keep=None):
         Q, K, V = (ref.split_heads(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
@@ -123,7 +123,7 @@ MULTI_HEAD = Exercise(
     points=3,
     kind="bug",
     difficulty=4,
-    minutes=16,
+    minutes=13,
     reference=in_double(ref.MultiHead),
     recipe=Made(_module),
     tensors=True,
@@ -137,19 +137,18 @@ MULTI_HEAD = Exercise(
         Case("causal, no biases, no batch", _no_bias, edge=0.2),
     ),
     hints=(
-        "Three things are wrong, and all of them are in `forward`. Ask of each line which tokens and which features meet in it, and "
-        "compare with your `mha`.",
-        "Look at the scale, at the axis on which the mask falls, and at *which* features make a head. The layers' names must stay "
-        "those of the docstring, for weights are loaded by name.",
-        "Scores are divided by the root of what they are a sum over: the width of a **head**. `keep` needs an axis for the heads, third "
-        "from the end. And head $h$ has the $h$-th **run** of features of each projection, as in your `split_heads`: the head is the slow "
-        "index, on the way in and on the way back.",
+        "All three bugs are in `forward`. For each line ask which tokens and which features meet in it, and compare it with your `mha`.",
+        "Look at the scale, at the axis that the mask falls on, and at *which* features make up a head. Keep the names of the layers, "
+        "because weights are loaded by name.",
+        "Scores are divided by the root of the number of terms in each sum, which is the width of a **head**. `keep` needs an axis for the "
+        "heads, third from the end. And head $h$ has the $h$-th **block** of features of each projection, as in `split_heads`, both on the "
+        "way in and on the way back.",
     ),
     misconceptions=(
         Misconception(
             "as_found",
-            "handed in the module as it was found: three things in `forward` are wrong",
-            "Read it a line at a time beside your `mha`: what is divided by what, which axes meet, which features stand together?",
+            "handed in the module as it was found, with three bugs in `forward`",
+            "Read it line by line beside your `mha`. What is divided by what, which axes meet, and which features belong together?",
             Instead(
                 split=split_interleaved,
                 merge=merge_interleaved,
@@ -159,125 +158,126 @@ MULTI_HEAD = Exercise(
         ),
         Misconception(
             "scale_repaired_only",
-            "repaired the scale: two things are left",
-            "Which features does head 0 get, beside your `split_heads`? And what does a mask for each sequence meet in the scores?",
+            "fixed the scale, which leaves two bugs",
+            "Which features does head 0 get here, and which does it get from `split_heads`? And which axis of the scores does a mask for "
+            "each sequence meet?",
             Instead(split=split_interleaved, merge=merge_interleaved, add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "order_repaired_only",
-            "repaired the order of the features: two things are left",
-            "What is each score a sum over? And what does a mask for each sequence meet in the scores?",
+            "fixed the order of the features, which leaves two bugs",
+            "How many terms does each score add up? And which axis of the scores does a mask for each sequence meet?",
             Instead(scale=lambda X, H: X.shape[-1] ** -0.5, add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "mask_repaired_only",
-            "repaired the mask: two things are left",
-            "What is each score a sum over? And which features does head 0 get, beside your `split_heads`?",
+            "fixed the mask, which leaves two bugs",
+            "How many terms does each score add up? And which features does head 0 get here, and which does it get from `split_heads`?",
             Instead(split=split_interleaved, merge=merge_interleaved, scale=lambda X, H: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "dealt_like_cards",
-            "still deal the features out like cards, every $H$-th to head $h$, and collect them in the same way: a round trip, and not "
-            "the heads for which the weights were made",
-            "Head $h$ has the $h$-th **run** of features: `unflatten(-1, (self.H, -1))`, as in your `split_heads`, and back by `merge_heads`.",
+            "still deal the features out like cards, so head $h$ gets every $H$-th of them and the merge collects them in the same way",
+            "The round trip is exact, but the weights were made for other heads. Head $h$ has the $h$-th **block** of features: "
+            "`unflatten(-1, (self.H, -1))`, and back with `merge_heads`.",
             Instead(split=split_interleaved, merge=merge_interleaved),
         ),
         Misconception(
             "dealt_like_cards_on_the_way_in",
-            "still deal the features out like cards, every $H$-th to head $h$, on the way in",
-            "Head $h$ has the $h$-th **run** of features: `unflatten(-1, (self.H, -1))`, as in your `split_heads`.",
+            "still deal the features out like cards on the way in, so head $h$ gets every $H$-th of them",
+            "Head $h$ has the $h$-th **block** of features, as in `split_heads`: `unflatten(-1, (self.H, -1))`.",
             Instead(split=split_interleaved),
         ),
         Misconception(
             "woven_together_on_the_way_back",
-            "still weave the heads together on the way back: feature 0 of every head first",
-            "All features of head 0 come first, as in `merge_heads`: the rows of $W_O$ are in this order.",
+            "still interleave the heads on the way back, with feature 0 of every head first",
+            "All features of head 0 come first, as in `merge_heads`, because the rows of $W_O$ are in this order.",
             Instead(merge=merge_interleaved),
         ),
         Misconception(
             "missing_super",
-            "left out `super().__init__()`, or called it too late: `nn.Module` had no place yet to keep a layer",
-            "Make `super().__init__()` the first line of your `__init__`. (If it is: the message below says which name is missing.)",
+            "left out `super().__init__()` or called it too late, so `nn.Module` could not yet store a layer",
+            "Make `super().__init__()` the first line of `__init__`. If it is, the message below says which name is missing.",
             MissingSuper,
             raises=True,
         ),
         Misconception(
             "scaled_by_sqrt_d_model",
             "scaled the scores by $\\sqrt{d_{model}}$, the width of the tokens",
-            "Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
+            "Each head sums over $d_k$ features, so divide by $\\sqrt{d_k}$.",
             Instead(scale=lambda X, H: X.shape[-1] ** -0.5),
         ),
         Misconception(
             "scaled_by_a_share_of_d_model",
             "scaled the scores by $\\sqrt{d_{model} / H}$, as if the heads shared the width of the tokens",
-            "`d_k` need not be `d_model / H`. Each head sums over $d_k$ features: scale by $\\sqrt{d_k}$.",
+            "`d_k` need not be `d_model / H`. Each head sums over $d_k$ features, so divide by $\\sqrt{d_k}$.",
             Instead(scale=lambda X, H: (X.shape[-1] / H) ** -0.5),
         ),
         Misconception(
             "input_added",
-            "added the input `Xq` to the output, as the block of a transformer does around its attention",
-            "The module is the attention alone: return what `self.WO` gives. A residual connection belongs to whoever calls it.",
+            "added the input `Xq` to the output, as a transformer block does around its attention",
+            "This module is attention alone, so return what `self.WO` gives. The residual connection belongs to the block.",
             Instead(plus=lambda Y, Xq: Y + Xq),
         ),
         Misconception(
             "masked_after_the_softmax",
-            "masked the weights after the softmax: the keys that a query may not see have taken their share, and what is left sums to less than 1",
-            "Mask the **scores**, before the softmax: `masked_sdpa` does it.",
+            "masked the weights after the softmax, so hidden keys have already taken their share and the rest sums to less than 1",
+            "Mask the **scores**, before the softmax, as `masked_sdpa` does.",
             Instead(attended=attend_masked_late),
         ),
         Misconception(
             "scaled_by_the_number_of_heads",
-            "divided the scores by $\\sqrt{H}$, the root of the *number* of heads",
-            "A score is a sum over the features of one head: take the root of how many these are.",
+            "divided the scores by $\\sqrt{H}$, where $H$ is the *number* of heads",
+            "A score is a sum over the features of one head. Take the root of their number.",
             Instead(scale=lambda X, H: H**-0.5),
         ),
         Misconception(
             "split_without_transpose",
-            "split the heads by a reshape alone, so they hold pieces of other tokens",
-            "Use your `split_heads`; or `.view(B, n, H, d)` **and then** `.transpose(1, 2)`.",
+            "split the heads by a reshape alone, so they contain pieces of other tokens",
+            "Use `split_heads`, or `unflatten` the last axis **and then** move the heads in front of the tokens.",
             Instead(split=split_by_reshape),
         ),
         Misconception(
             "merge_without_transpose",
             "merged the heads by a reshape alone, so each row mixes several tokens",
-            "Use `merge_heads`: swap tokens and heads back before you join.",
+            "Use `merge_heads`, which moves the heads behind the tokens again before it joins them.",
             Instead(merge=merge_by_reshape),
         ),
         Misconception(
             "self_attention_only",
-            "took keys and values from `Xq` as well: that is self-attention, whatever `Xkv` holds",
-            "Feed `Xkv` to `self.WK` and `self.WV`.",
+            "computed keys and values from `Xq` as well, which is self-attention whatever `Xkv` holds",
+            "Pass `Xkv` to `self.WK` and `self.WV`.",
             Instead(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
         ),
         Misconception(
             "roles_swapped",
-            "exchanged the two inputs: your queries come from `Xkv`, keys and values from `Xq`",
-            "`Xq` asks, so it goes through `self.WQ`; there is one output for each of **its** tokens. `Xkv` offers the rest.",
+            "swapped the two inputs, so queries come from `Xkv`, and keys and values from `Xq`",
+            "`Xq` asks, so it goes through `self.WQ`, and each of **its** tokens gets an output. Keys and values come from `Xkv`.",
             Instead(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
         ),
         Misconception(
             "mask_without_head_axis",
-            "gave the mask no head axis: its batch axis meets the heads of the scores, so the mask of sequence $b$ falls on head $b$",
-            "`keep` is (..., n_q, n_k), the scores are (..., H, n_q, n_k): `keep.unsqueeze(-3)`, unless it is None.",
+            "gave the mask no head axis, so the mask of sequence $b$ falls on head $b$",
+            "`keep` is (..., n_q, n_k) and the scores are (..., H, n_q, n_k). Use `keep.unsqueeze(-3)`, unless it is None.",
             Instead(add_head_axis=lambda keep: keep),
         ),
         Misconception(
             "mask_needs_a_batch",
-            "counted the mask's axes from the front: an (n_q, n_k) mask, without a batch, does not fit",
-            "The head axis goes third from the **end**: `keep.unsqueeze(-3)` serves with a batch and without.",
+            "counted the mask's axes from the front, so a mask (n_q, n_k) without a batch does not fit",
+            "The head axis is third from the **end**. `keep.unsqueeze(-3)` works with a batch and without one.",
             Instead(add_head_axis=lambda keep: None if keep is None else keep.unsqueeze(1)),
             raises=True,
         ),
         Misconception(
             "mask_ignored",
             "did not use `keep`",
-            "Pass it on to `masked_sdpa`, with an axis for the heads: `keep.unsqueeze(-3)`, unless it is None.",
+            "Pass it to `masked_sdpa` with an axis for the heads, `keep.unsqueeze(-3)`, unless it is None.",
             Instead(add_head_axis=lambda keep: None),
         ),
         Misconception(
             "mask_inverted",
-            "turned the mask round: your queries look exactly where they may not",
-            "In `keep`, True means *may look*, also for `masked_sdpa`. `nn.MultiheadAttention` has it the other way round.",
+            "inverted the mask, so your queries attend exactly where they may not",
+            "In `keep`, True means that a key may be attended to. In `nn.MultiheadAttention` it is the other way round.",
             Instead(add_head_axis=lambda keep: None if keep is None else ~keep.unsqueeze(-3)),
         ),
     ),

@@ -1,42 +1,25 @@
-"""Lesson 08 multi_query: one set of keys and values for all heads, and the memory traffic that it saves."""
+"""Chapter 08: what a decode step waits for, one set of keys and values for all heads, and the time of a whole step."""
 
 from autograder import Exercise
 from course.exercises.multi_query.attention import MQA
 from course.exercises.multi_query.costs import ARITHMETIC_INTENSITY, DECODE_TIME_FLOOR
-from course.exercises.multi_query.estimates import CRITICAL_BATCH, LONGEST_CONTEXT, TOKENS_A_SECOND
+from course.exercises.multi_query.estimates import CONTEXT_FOR_TWICE, LARGEST_BATCH
 from course.exercises.multi_query.step import MQA_STEP
 
 PREDICT_HEADS = Exercise(
     "predict_heads",
-    title="Predict: 32, 8 and 1 heads of keys and values",
-    points=0.5,
-    difficulty=1,
-    minutes=3,
-    choices={
-        "a": "all three alike: the operations are the same",
-        "b": "8 heads take a quarter to a third of the time, 1 head about a tenth to a twentieth",
-        "c": "8 heads take a quarter to a third of the time, 1 head about a 32nd",
-    },
-    holds="b",
-    reveal="**b**, on most processors. With 32 heads and with 8 the step waits for memory, so a quarter of the bytes takes little more than a quarter of "
-    "the time. With 1 head the bytes are a 32nd, and then the arithmetic, which has stayed the same, takes longer than the reading.",
-)
-
-PREDICT_BATCH = Exercise(
-    "predict_batch",
-    title="Predict: does a larger batch help?",
+    title="Predict: one set for 32 queries",
     points=0.5,
     difficulty=1,
     minutes=2,
     choices={
-        "a": "everything is read once for the whole batch, so the time per token falls towards 0",
-        "b": "at first it falls; then it stays at the time that it takes to read one sequence's cache",
-        "c": "no gain: twice the sequences take twice the time from the start",
+        "a": "it stays the same, because the FLOPs do",
+        "b": "it falls, and fewer bytes are the whole reason",
+        "c": "it falls, and fewer bytes are only one of the reasons",
     },
-    holds="b",
-    reveal="**b.** The parameters are read once for the whole batch: their share of each token falls like 1/B. But each sequence "
-    "brings a cache of its own, and that is read for nobody else. So the time per token falls to the time of one cache, and "
-    "no batch brings it lower. Only a smaller cache does.",
+    holds="c",
+    reveal="**c.** The bytes fall to a 32nd. But the 32 queries have also become the rows of one matrix, so 32 products of a vector and a "
+    "matrix have become one product of two matrices, which a processor does much better. The next cell measures the two effects one by one.",
 )
 
 PREDICT_TRAINING = Exercise(
@@ -46,26 +29,58 @@ PREDICT_TRAINING = Exercise(
     difficulty=1,
     minutes=2,
     choices={
-        "a": "both became several times faster",
-        "b": "training became faster, decoding stayed about as it was",
-        "c": "training stayed about as it was, decoding became several times faster",
-        "d": "both stayed about as they were: the FLOPs are the same",
+        "a": "training and decoding both became several times faster",
+        "b": "training became faster, decoding stayed about the same",
+        "c": "training stayed about the same, decoding became several times faster",
+        "d": "both stayed about the same, because the FLOPs did",
     },
     holds="c",
-    reveal="**c.** Shazeer (2019, table 2) measured 13.2 → 13.0 µs per token in training and 46 → 3.8 µs in the decoder. In "
-    "training all positions are processed at once: keys that were read serve many queries, so their bytes hardly matter. In "
-    "decoding they serve one query per head, and the bytes are nearly all of the cost.",
+    reveal="**c.** Per token, training took 13.2 µs with multi-head and 13.0 µs with multi-query attention, and the decoder took 46 and 3.8 µs "
+    "(Shazeer 2019, table 2). In training all positions are processed at once, so each key that is read serves many queries. In decoding "
+    "it serves one query per head.",
+)
+
+PREDICT_BATCH = Exercise(
+    "predict_batch",
+    title="Predict: larger and larger batches",
+    points=0.5,
+    difficulty=1,
+    minutes=2,
+    choices={
+        "a": "it falls up to a batch of 153, where the arithmetic takes over",
+        "b": "it stops falling much earlier, near the time that it takes to read one cache",
+        "c": "it falls for ever, because everything is read once for the whole batch",
+    },
+    holds="b",
+    reveal="**b.** The parameters are read once for the whole batch, so their share of a token's time falls like 1/B. But each user brings a "
+    "cache of its own, and nobody else can use what is read from it. No batch can push the time per token below the time of one cache.",
+)
+
+PREDICT_EXPERTS = Exercise(
+    "predict_experts",
+    title="Predict: a critical batch with experts",
+    points=0.5,
+    difficulty=2,
+    minutes=2,
+    choices={
+        "a": "about 14, because each token computes with fewer parameters",
+        "b": "153 again, because it depends only on the chip",
+        "c": "about 1,700, because each token computes with fewer parameters",
+    },
+    holds="c",
+    reveal="**c.** Reading 236 billion parameters takes as long as before, but a token keeps the arithmetic busy with only 21 billion. So it takes "
+    "236/21, about eleven times as many tokens, until arithmetic takes as long as reading.",
 )
 
 EXERCISES = (
-    TOKENS_A_SECOND,
     MQA,
-    PREDICT_HEADS,
     MQA_STEP,
+    PREDICT_HEADS,
+    CONTEXT_FOR_TWICE,
     ARITHMETIC_INTENSITY,
     PREDICT_TRAINING,
-    PREDICT_BATCH,
     DECODE_TIME_FLOOR,
-    CRITICAL_BATCH,
-    LONGEST_CONTEXT,
+    PREDICT_BATCH,
+    LARGEST_BATCH,
+    PREDICT_EXPERTS,
 )

@@ -10,8 +10,8 @@ from solutions import multi_query as ref
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
 HEADS_AVERAGED = Misconception(
     "heads_averaged_at_the_end",
-    "returned the mean of what the heads contribute, where their sum is asked for: your output is too small by a factor of `H`",
-    "Side by side times `Wo` **adds** the heads' contributions. Nothing divides by `H`.",
+    "averaged the contributions of the heads instead of adding them, so your output is too small by a factor of `H`",
+    "Multiplying the concatenated heads by `Wo` **adds** their contributions. Nothing divides by `H`.",
     After(lambda out, H, **_: (out[0] / H, *out[1:])),
 )
 WEIGHTS = ("Wq", "Wk", "Wv", "Wo")
@@ -112,10 +112,11 @@ def _einsum(X, Wq, Wk, Wv, Wo, H):
 
 MQA = Exercise(
     "mqa",
-    title="Multi-query attention",
-    points=3,
+    title="Find the bug: shared in a batch",
+    kind="bug",
+    points=2,
     difficulty=3,
-    minutes=9,
+    minutes=6,
     reference=ref.mqa,
     recipe=Made(_mqa),
     tensors=True,
@@ -126,83 +127,82 @@ MQA = Exercise(
         Case("as many sequences as heads", _as_many_sequences_as_heads),
     ),
     hints=(
-        "Only the queries are split into heads. What shape do keys and values have, and what must stand where the queries have "
-        "their head axis?",
-        "Project: `X @ Wq` is split into `H` heads, `X @ Wk` and `X @ Wv` stay as they are. An axis of size 1, third from the end, "
-        "lets one K and one V serve every head. Merge the heads, multiply by `Wo`, and return K and V **without** that axis.",
-        "Three lines: K and V; the outputs by the given `causal_attention`, of queries with H heads and of K and V with a head axis of size "
-        "1 put in by `unsqueeze`; then the merged heads times `Wo`, and K and V as they were before that axis came in.",
+        "Two shapes broadcast from the last axis to the first. Write the shapes of `Q` and `K` under each other, flush right, for batches of "
+        "1, 2 and 4.",
+        "`Q` has the axes (batch, head, token, feature). `K` has no head axis, so its batch axis stands under the heads. In a batch of four, "
+        "head h attends to the keys of text h.",
+        "While it attends, `K` needs an axis of size 1 in the place of the heads. The cache doesn't need this axis.",
     ),
     misconceptions=(
         Misconception(
             "shared_queries_too",
-            "shared the queries as well: all heads ask the same question, so all get the same answer",
-            "Keep $H$ runs of $d_k$ columns in `Wq`, one for each head. Only keys and values are shared.",
+            "shared the queries as well, so all heads ask the same question and get the same answer",
+            "Each head keeps its own $d_k$ columns of `Wq`. Only keys and values are shared.",
             Instead(queries=_same),
         ),
         Misconception(
             "averaged_values",
-            "gave every head the average of what the heads received",
-            "The heads share the values they choose **from**. What each head mixes out of them is its own: concatenate, don't average.",
+            "gave every head the average of what all heads received",
+            "The heads share the values, but each head has its own weights and therefore its own output. Concatenate the outputs.",
             Instead(outputs=_same),
         ),
         Misconception(
             "repeated_in_cache",
-            "returned one copy of keys and values per head: the output is right, and the cache is as large as before",
-            "Return `X @ Wk` and `X @ Wv` themselves. A head axis, if you need one to attend, is not for storage.",
+            "returned one copy of the keys and values per head, so the output is right but the cache is as large as before",
+            "Return `X @ Wk` and `X @ Wv` themselves. If you need a head axis to attend, don't store it.",
             cached(for_each_head),
         ),
         Misconception(
             "merged_without_transpose",
             "merged the heads by a reshape alone, which keeps the memory order (head, token, feature)",
-            "Each row must hold all heads of **one** token: swap heads and tokens first, as `merge_heads` does.",
+            "Each row must hold all heads of **one** token. Swap heads and tokens first, as `merge_heads` does.",
             Instead(merge=_reshaped),
         ),
         Misconception(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
-            "The given `causal_attention` does it: hand queries, keys and values to it.",
+            "The given `causal_attention` applies it, so pass the queries, keys and values to it unchanged.",
             _queries_times(lambda d_k, d_model: math.sqrt(d_k)),
         ),
         Misconception(
             "scaled_by_the_model_width",
-            "divided the scores by $\\sqrt{d_{model}}$, where $\\sqrt{d_k}$ belongs",
-            "A score is a sum over the $d_k$ features of one head. The given `causal_attention` divides by its root.",
+            "divided the scores by $\\sqrt{d_{model}}$ instead of $\\sqrt{d_k}$",
+            "A score is a sum over the $d_k$ features of one head. The given `causal_attention` divides by $\\sqrt{d_k}$.",
             _queries_times(lambda d_k, d_model: math.sqrt(d_k / d_model)),
         ),
         Misconception(
             "head_axis_in_cache",
-            "returned keys and values with the axis of size 1 that lets them meet all heads",
-            "The output is right. The cache needs no head axis: return `X @ Wk` and `X @ Wv` themselves.",
+            "returned the keys and values with the extra axis of size 1 that lets them meet all heads",
+            "Your output is right. The cache needs no head axis, so return `X @ Wk` and `X @ Wv` themselves.",
             cached(lambda T, H: T.unsqueeze(-3)),
         ),
         Misconception(
             "no_head_axis",
-            "gave keys and values no axis where the queries have their heads, so with a batch the heads meet its **sequences**",
-            "Axes line up from the end: (…, H, n, d) needs (…, 1, n, d). Put the axis of size 1 in with `unsqueeze(-3)`.",
+            "left the keys and values without an axis in the place of the heads, as the draft does, so in a batch the heads line up with its **texts**",
+            "Axes line up from the last one, so queries of (…, H, n, d) need keys of (…, 1, n, d).",
             Instead(shared=lambda T: T),
         ),
         Misconception(
             "future_visible",
-            "let tokens look at later ones",
-            "Sharing changes nothing about the mask: use `causal_attention`.",
+            "let tokens attend to later tokens",
+            "Sharing keys changes nothing about the mask. Use `causal_attention`.",
             Instead(attend=_everything_visible),
         ),
         Misconception(
             "split_without_transpose",
-            "split the queries by a reshape alone: a head gets rows of several tokens",
-            "`split_heads` makes (…, n, H, d_k) first, and then swaps tokens and heads.",
+            "split the queries by a reshape alone, so a head gets features of several tokens",
+            "`split_heads` first makes (…, n, H, d_k) and then swaps tokens and heads.",
             Instead(split=_split_without_transpose),
         ),
         Misconception(
             "heads_in_turn",
             "gave column c of `Wq` to head c mod H",
-            "Head $h$ has a **run** of $d_k$ columns, as `split_heads` takes them.",
+            "Head $h$ owns $d_k$ **neighbouring** columns, which is how `split_heads` cuts them.",
             Instead(split=_heads_in_turn),
         ),
         Misconception(
             "merged_in_turn",
-            "merged the heads feature by feature: the first feature of each head, then the second of each",
+            "merged the heads feature by feature, with the first feature of each head before the second of each",
             "Put whole heads side by side, as `merge_heads` does: swap heads and tokens, then flatten (…, n, H, d).",
             Instead(merge=_merged_in_turn),
         ),

@@ -1,4 +1,6 @@
-"""What is stored, what is moved and what is computed: counts, never timings."""
+"""What a decode step moves and computes: counts, never timings."""
+
+import math
 
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import multi_query as ref
@@ -53,65 +55,65 @@ ARITHMETIC_INTENSITY = Exercise(
         Case("a long context", _long_context),
     ),
     hints=(
-        "Take a width $d$ and count on paper: how many multiplications do the scores of one head take? How many numbers are keys?",
-        "Work: scores and mixture each take $H n d$ multiplications with as many additions. Traffic: $G n d$ keys, $G n d$ values, "
-        "$H d$ queries, $H d$ outputs, times the bytes per number. Divide; $d$ cancels.",
-        "Work over traffic, both divided by $2 d$: the numerator is $2 H n$. The denominator is `element_bytes` times two terms: one for "
-        "the caches of G heads, one for the queries and outputs of H heads.",
+        "Take a width $d$ and count on paper. How many multiplications do the scores of one head take, and how many numbers are keys?",
+        "The scores and the weighted sums each take $H n d$ multiplications and as many additions. There are $G n d$ keys, $G n d$ values, "
+        "$H d$ numbers of queries and $H d$ of outputs. Multiply these by the bytes per number and divide. The width $d$ cancels.",
+        "Divide both counts by $2 d$. The numerator becomes $2 H n$. The denominator is `element_bytes` times a sum of two terms, one for "
+        "the caches of G sets and one for the queries and outputs of H heads.",
     ),
     misconceptions=(
         Misconception(
             "per_head_cache_still_read",
-            "let every query head read keys and values of its own",
-            "Only $G$ heads of keys and values exist; each is read once and serves $H/G$ query heads.",
+            "let every query head read its own keys and values",
+            "There are only $G$ sets of keys and values. Each is read once and serves $H/G$ query heads.",
             Instead(heads=lambda H, G: H),
         ),
         Misconception(
             "half_the_work",
-            "counted half of the work: a multiplication with its addition as one FLOP, or the scores without the mixture",
-            "Each head takes $2 n d$ FLOPs for its scores and $2 n d$ for its mixture: a multiplication and an addition are two.",
+            "counted half of the FLOPs, either one for a multiplication and its addition, or the scores without the weighted sums",
+            "Each head takes $2 n d$ FLOPs for its scores and $2 n d$ for its weighted sum.",
             Instead(flops=2.0),
         ),
         Misconception(
             "keys_only",
-            "counted the bytes of the keys and not of the values",
-            "The mixture reads all values: as many bytes again.",
+            "counted the bytes of the keys but not of the values",
+            "The weighted sum reads all values, which are as many bytes again.",
             Instead(keys=1.0),
         ),
         Misconception(
             "queries_and_outputs_free",
             "left out the queries that are read and the outputs that are written",
-            "They are small beside a long cache, but here they count: $2 H d$ numbers.",
+            "They are small beside a long cache, but they count, with $2 H d$ numbers.",
             Instead(queries=0.0),
         ),
         Misconception(
             "query_or_output",
-            "moved one vector for each query head: its query or its output, and not both",
-            "Each head's query is read and its output is written: two vectors, $2 H d$ numbers.",
+            "counted one vector per query head, its query or its output but not both",
+            "Each head's query is read and its output is written, which makes $2 H d$ numbers.",
             Instead(queries=1.0),
         ),
         Misconception(
             "outputs_of_all_tokens",
-            "moved a query and an output for each cached token",
-            "One step has **one** new token: each head has one query and one output, however long the text.",
+            "counted a query and an output for each cached token",
+            "A decode step has **one** new token, so each head has one query and one output however long the text is.",
             lambda H, G, n, element_bytes: 2 * H * n / (element_bytes * (G * n + H * n)),
         ),
         Misconception(
             "bytes_multiplied",
-            "multiplied the quotient by the bytes per number",
-            "More bytes per number are more traffic, so fewer FLOPs for each: `element_bytes` belongs below the line.",
+            "multiplied by the bytes per number instead of dividing",
+            "Larger numbers mean more bytes and therefore fewer FLOPs per byte, so `element_bytes` belongs in the denominator.",
             lambda H, G, n, element_bytes: 2 * H * n * element_bytes / (G * n + H),
         ),
         Misconception(
             "elements_for_bytes",
-            "divided by numbers moved, not by bytes",
+            "divided by numbers instead of bytes",
             "Each number takes `element_bytes` bytes.",
             lambda H, G, n, element_bytes: 2 * H * n / (G * n + H),
         ),
         Misconception(
             "work_per_key_value_head",
-            "counted the work of $G$ heads",
-            "Sharing keys saves no score: all $H$ query heads still meet all $n$ keys.",
+            "counted the FLOPs of $G$ heads",
+            "Sharing keys saves no score, because all $H$ query heads still meet all $n$ keys.",
             lambda H, G, n, element_bytes: 2 * G * n / (element_bytes * (G * n + H)),
         ),
     ),
@@ -119,74 +121,79 @@ ARITHMETIC_INTENSITY = Exercise(
 )
 
 
-# ---------------------------------------------------------------------------------------------- a floor for the time
+# ---------------------------------------------------------------------------------------------- the time of a whole step
 
 
-def _machine(draw: Draw, sizes, ratio):
-    """A machine on which t_flop is `ratio` times t_mem."""
-    moved = sizes["element_bytes"] * (sizes["P"] + 2 * sizes["B"] * sizes["n"] * sizes["L"] * sizes["G"] * sizes["d"])
-    flops = sizes["B"] * (2 * sizes["P"] + 4 * sizes["n"] * sizes["L"] * sizes["H"] * sizes["d"])
-    bandwidth = 10.0 * draw.integer(3, 90)
-    return sizes | {"bandwidth": bandwidth, "peak": round(flops * bandwidth / (ratio * moved), 3)}
+def _parts(matrices: str, attention: str):
+    """A case in which each part waits for what is named.
 
+    With 7 bytes per number the matrices do 2B/7 FLOPs per byte, and attention 2H/7G. The chip can do more than a part that waits for
+    bytes, and fewer than a part that waits for arithmetic. Where both parts wait for the same, the other bound
+    is so short that a mistaken count of one user, layer or set still decides.
+    """
 
-def _bound(ratio, long):
     def make(draw: Draw):
-        # none is a factor of the formula's own, 2; `ratio` is no whole number, or it could be B
-        B, L, d, G = draw.sizes(4, low=3, high=11)
-        n = draw.integer(40, 90) if long else 3
-        sizes = {
-            "P": draw.integer(900, 2000),
-            "B": B,
-            "n": n,
-            "L": L,
-            "H": 4 * G,
-            "G": G,
-            "d": d,
-            "element_bytes": 5 if long else 1,
-        }
-        return _machine(draw, sizes, ratio)
+        L, d, G = draw.sizes(3, low=3, high=11)
+        B = draw.integer(41, 60) if (matrices, attention) == ("arithmetic", "bytes") else draw.integer(4, 6)
+        shared_by = draw.integer(2, 3) if attention == "bytes" else draw.integer(9, 12)
+        n, bandwidth = draw.integer(40, 90), 10.0 * draw.integer(3, 90)
+        low, high = sorted((2 * B / 7, 2 * shared_by / 7))
+        both = {"bytes": 300 * high, "arithmetic": low / 300}
+        balance = both[matrices] if matrices == attention else math.sqrt(low * high)
+        sizes = {"P": draw.integer(900, 2000) * n * G, "B": B, "n": n, "L": L, "H": shared_by * G, "G": G, "d": d}
+        return sizes | {"element_bytes": 7, "bandwidth": bandwidth, "peak": round(balance * bandwidth, 3)}
 
     return make
 
 
-def _mixed(draw: Draw):
-    """The parameters wait for arithmetic, for the batch is large; the caches wait for memory."""
-    L, d, G = draw.sizes(3, low=3, high=9)
-    B, n = draw.integer(14, 20), draw.integer(40, 90)
-    sizes = {"P": 2 * B * n * L * G * d, "B": B, "n": n, "L": L, "H": 4 * G, "G": G, "d": d, "element_bytes": 3}
-    return _machine(draw, sizes, 0.9)
-
-
-def _part_by_part(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
-    cache = 2 * B * n * L * G * d
-    parameters = max(P * element_bytes / bandwidth, 2 * B * P / peak)
-    return parameters + max(cache * element_bytes / bandwidth, 4 * B * L * n * H * d / peak)
+def _by_hand(draw: Draw):
+    sizes = {"P": 100, "B": 2, "n": 3, "L": 2, "H": 4, "G": 4, "d": 5}
+    return sizes | {"element_bytes": 3, "bandwidth": 40.0, "peak": 50.0}
 
 
 def _floor(
-    *, weights=lambda P, B: P, caches=lambda B: B, sides=2, heads=lambda H, G: G, work=lambda H, G: H, join=max,
-    computes=lambda B: B, layers=lambda L: L, per_product=2, cache_bytes=lambda element_bytes: element_bytes,
+    *, weights=lambda P, B: P, users=lambda B: B, caches=lambda B: B, sides=2, heads=lambda H, G: G, work=lambda H, G: H,
+    longer=max, join=lambda matrices, attention: matrices + attention, computes=lambda B: B, layers=lambda L: L, per_product=2,
+    cache_bytes=lambda element_bytes: element_bytes,
 ):  # fmt: skip
     def answer(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
-        cached = caches(B) * L * sides * n * heads(H, G) * d
-        moved = weights(P, B) * element_bytes + cached * cache_bytes(element_bytes)
-        flops = per_product * (B * P + computes(B) * layers(L) * 2 * n * work(H, G) * d)
-        return join((moved / bandwidth, flops / peak))
+        read = weights(P, B) * element_bytes / bandwidth
+        cached = caches(B) * L * sides * n * heads(H, G) * d * cache_bytes(element_bytes) / bandwidth
+        work_of_matrices = per_product * users(B) * P / peak
+        work_of_attention = per_product * computes(B) * layers(L) * 2 * n * work(H, G) * d / peak
+        return join(longer(read, work_of_matrices), longer(cached, work_of_attention))
 
     return answer
 
 
-def _by_intensity(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
-    """As the roofline says it: the time at the attainable rate."""
-    flops = 2 * B * P + 4 * B * L * H * n * d
-    moved = element_bytes * P + element_bytes * 2 * B * L * G * n * d
-    return flops / min(peak, bandwidth * flops / moved)
+def _one_maximum(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
+    moved = element_bytes * (P + 2 * B * L * G * n * d)
+    return max(moved / bandwidth, (2 * B * P + 4 * B * L * H * n * d) / peak)
+
+
+def _as_shown(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
+    moved = element_bytes * (P + 2 * B * L * G * n * d)
+    return max(moved / bandwidth, (2 * B * P + 4 * B * L * G * n * d) / peak)
+
+
+def _add(a, b):
+    return a + b
+
+
+def _by_rooflines(P, B, n, L, H, G, d, element_bytes, bandwidth, peak):
+    """Each part at the rate that its own FLOPs per byte allow."""
+
+    def part(flops, moved):
+        return flops / min(peak, bandwidth * flops / moved)
+
+    cache = element_bytes * 2 * B * L * G * n * d
+    return part(2 * B * P, element_bytes * P) + part(4 * B * L * H * n * d, cache)
 
 
 DECODE_TIME_FLOOR = Exercise(
     "decode_time_floor",
-    title="The least time of a decode step",
+    title="Find two bugs: the time of a whole step",
+    kind="bug",
     points=2,
     difficulty=3,
     minutes=8,
@@ -194,105 +201,123 @@ DECODE_TIME_FLOOR = Exercise(
     recipe=Made(_floor),
     tolerance=COUNTED,
     cases=(
-        Case("a long context on a fast processor", _bound(0.2, True)),
-        Case("a short context on a slow processor", _bound(4.3, False)),
-        Case("a short context on a fast processor", _bound(0.3, False)),
-        Case("a long context on a slow processor", _bound(3.4, True)),
-        Case("parameters that wait for arithmetic, caches that wait for memory", _mixed),
+        Case("two users, three tokens", _by_hand),
+        Case("both parts wait for bytes", _parts("bytes", "bytes")),
+        Case("both parts wait for arithmetic", _parts("arithmetic", "arithmetic")),
+        Case("matrices wait for arithmetic, attention for bytes", _parts("arithmetic", "bytes")),
+        Case("matrices wait for bytes, attention for arithmetic", _parts("bytes", "arithmetic")),
     ),
     hints=(
-        "Two times, each with its own resource. If both happen at once, which of them decides?",
-        "Numbers read: `P`, once, and for each of `B` sequences the cache of L layers: keys and values, `n` tokens, `G` heads, `d` "
-        "wide. FLOPs, for each sequence: 2 per parameter, and $4 n H d$ per layer. Then divide each by its rate.",
-        "Two lines and a `max`. In the bytes, `P` stands outside of what is multiplied by `B`; in the FLOPs, everything is multiplied by "
-        "`B`. In the bytes the heads are `G`, in the FLOPs `H`.",
+        "Attention of a layer needs the queries that the matrices have just computed, and the next matrices need the output of attention. "
+        "While the card multiplies matrices, can it read the caches? And what does each of the `H` heads compute?",
+        "Divide the step into two parts, the matrices and attention, each with its bytes and its FLOPs. Which operation joins the two bounds "
+        "of one part, and which operation joins the two parts?",
+        "Each part takes the longer of its own two bounds. The parts run in turn. For the second bug, count the scores of one token: how many "
+        "queries meet how many keys if 32 heads share one set?",
     ),
     misconceptions=(
         Misconception(
-            "summed",
-            "added the two times",
-            "A machine can move and compute at once, so the floor is the longer of the two.",
-            Instead(join=sum),
+            "one_maximum",
+            "took a single maximum over the whole step, as if attention could read its caches while the matrices compute",
+            "The two parts run one after the other. Take the longer bound of each part, and add the parts.",
+            _one_maximum,
         ),
         Misconception(
-            "part_by_part",
-            "took the longer of two times for the parameters and again for the caches, and added these",
-            "While the parameters are computed with, the caches can be read: everything that moves is one time, everything that is computed is the other.",
-            _part_by_part,
+            "as_shown",
+            "kept both bugs, a single maximum over the whole step and FLOPs of only $G$ heads",
+            "The two parts of a step run one after the other, and all $H$ query heads compute scores.",
+            _as_shown,
         ),
         Misconception(
-            "the_shorter_time",
-            "took the shorter of the two times",
-            "Both must be over before the step is: the floor is the longer one.",
-            Instead(join=min),
+            "everything_added",
+            "added the two bounds of each part",
+            "Within a part, moving and computing happen at the same time, so a part takes the longer of its two bounds.",
+            Instead(longer=_add),
+        ),
+        Misconception(
+            "the_longer_part",
+            "took the longer of the two parts instead of their sum",
+            "The parts run one after the other, so their times add up.",
+            Instead(join=max),
+        ),
+        Misconception(
+            "the_shorter_bound",
+            "took the shorter of the two bounds of each part",
+            "Both have to be done before the part is over, so the longer bound counts.",
+            Instead(longer=min),
         ),
         Misconception(
             "weights_per_sequence",
-            "read the parameters once per sequence",
-            "A batch shares the parameters: they are read once for all `B` sequences. That is what a batch is good for.",
+            "read the parameters once per user",
+            "A batch shares the parameters. They are read once for all `B` users, which is what a batch is good for.",
             Instead(weights=lambda P, B: P * B),
         ),
         Misconception(
             "cache_once_per_batch",
             "read one cache for the whole batch",
-            "Every sequence has a cache of its own. A batch shares parameters, not caches.",
+            "Every user has a cache of its own. A batch shares parameters, not caches.",
             Instead(caches=lambda B: 1),
         ),
         Misconception(
             "keys_only",
-            "read the keys and not the values",
-            "Both are read in every step: a factor of 2.",
+            "read the keys but not the values",
+            "Both are read in every step, which gives a factor of 2.",
             Instead(sides=1),
         ),
         Misconception(
             "per_head_cache_still_counted",
             "counted a cache for each of the $H$ query heads",
-            "Only $G$ heads of keys and values are stored and read.",
+            "Only $G$ sets of keys and values are stored and read.",
             Instead(heads=lambda H, G: H),
         ),
         Misconception(
             "work_per_key_value_head",
-            "counted the scores and mixtures of $G$ heads",
-            "Sharing saves bytes, not work: all $H$ query heads compute over all $n$ tokens.",
+            "counted the FLOPs of $G$ heads",
+            "Sharing saves bytes, not FLOPs. All $H$ query heads meet all $n$ tokens.",
             Instead(work=lambda H, G: G),
         ),
         Misconception(
             "arithmetic_of_parameters_alone",
-            "counted the FLOPs of the parameters alone: the scores and the mixtures of all heads are missing",
-            "Each of the $H$ heads does two products with the cache: $4 n d$ FLOPs in each layer, for each sequence.",
+            "left out the FLOPs of attention",
+            "Each of the $H$ heads computes scores and a weighted sum, with $4 n d$ FLOPs per layer and user.",
             Instead(work=lambda H, G: 0),
         ),
         Misconception(
+            "matrices_of_one_user",
+            "counted the FLOPs of the matrices for one user",
+            "Each of the `B` users has a token of its own, which meets every parameter.",
+            Instead(users=lambda B: 1),
+        ),
+        Misconception(
             "attention_of_one_sequence",
-            "counted the scores and mixtures of one sequence",
-            "Each of the `B` sequences attends to its own cache: everything in the FLOPs is multiplied by `B`.",
+            "counted the FLOPs of attention for one user",
+            "Each of the `B` users attends to its own cache, so these FLOPs are multiplied by `B`.",
             Instead(computes=lambda B: 1),
         ),
         Misconception(
             "attention_of_one_layer",
-            "counted the scores and mixtures of one layer, or of a fixed number of layers",
-            "Attention is computed in each of `L` layers. (`P` are the parameters of all of them already.)",
+            "counted the FLOPs of attention in one layer",
+            "Attention is computed in each of `L` layers. Only `P` already contains all of them.",
             Instead(layers=lambda L: 1),
-            also=(Instead(layers=lambda L: 2),),
         ),
         Misconception(
             "multiply_add_as_one",
-            "counted a multiplication with its addition as one FLOP",
-            "Each parameter and each number of the cache takes part in a multiplication **and** an addition: two FLOPs.",
+            "counted a multiplication and its addition as one FLOP",
+            "Each parameter and each cached number takes part in a multiplication **and** an addition, which are two FLOPs.",
             Instead(per_product=1),
         ),
         Misconception(
             "cache_in_numbers",
-            "multiplied the parameters by the bytes per number, and not the caches",
-            "Both are numbers of `element_bytes` bytes: add them up first, in brackets.",
+            "multiplied the parameters by the bytes per number, but not the caches",
+            "The numbers of the caches take `element_bytes` bytes as well.",
             Instead(cache_bytes=lambda element_bytes: 1),
         ),
         Misconception(
             "time_per_token",
-            "divided the step by the batch, and so returned the time per token",
-            "A step produces $B$ tokens. Return the time of the whole step.",
+            "divided by the batch, which gives the time per token",
+            "A step writes $B$ tokens. Return the time of the whole step.",
             lambda **sizes: ref.decode_time_floor(**sizes) / sizes["B"],
         ),
     ),
-    variants=(Variant("by_the_roofline", _by_intensity),),
+    variants=(Variant("by_two_rooflines", _by_rooflines),),
 )

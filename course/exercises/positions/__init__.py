@@ -1,36 +1,53 @@
-"""Lesson 06 positions: what attention does not see, how queries and keys are turned, and two layers that learn to copy."""
+"""Chapter 06: how queries and keys are rotated, two layers that learn to copy, and other ways to encode positions."""
 
 from autograder import Exercise
-from course.exercises.positions.by_hand import FULL_TURN, TURNED_SCORE
+from course.exercises.positions.by_hand import TURNED_SCORE
 from course.exercises.positions.heads import ROTARY_MHA
 from course.exercises.positions.layouts import INTERLEAVE_PERMUTATION
 from course.exercises.positions.looking import LOOK_BACK
-from course.exercises.positions.order import PERMUTATION_GAP
+from course.exercises.positions.reach import ALIBI_REACH
 from course.exercises.positions.roles import HEAD_ROLES, PREDICT_ABLATION
 from course.exercises.positions.rotary import APPLY_ROPE, ROPE_ANGLES
+
+PREDICT_REVERSED = Exercise(
+    "predict_reversed",
+    title="Predict: all positions reversed",
+    points=0.5,
+    minutes=2,
+    choices={
+        "a": "it stays at 3.63, because no distance has changed",
+        "b": "it rises a little, to about 3.8",
+        "c": "it rises to about 5.4, which is nearly as bad as no rotation at all",
+        "d": "it rises to about 11, the loss of an even guess among all 49,152 tokens",
+    },
+    holds="c",
+    reveal="**c.** The distance is the same, but the *offset* $p - p'$ has changed its sign, and the score contains "
+    "$\\cos(\\alpha + (p - p')\\,\\theta)$. Unless $\\alpha$ is 0, the cosine at $-3$ differs from the cosine at $3$. In training every key came "
+    "before its query, so the model has never seen these angles. It still reads far better than an even guess, because much of what it does "
+    "needs no positions.",
+)
 
 PREDICT_CAUSAL = Exercise(
     "predict_causal",
     title="Predict: does a causal mask see the order?",
     points=0.5,
-    minutes=1,
+    minutes=2,
     choices={
-        "a": "it is 0 as well: the same dot products, some of them left out",
-        "b": "it is not 0: the mask itself speaks of places",
-        "c": "it is not 0, but only because the softmax then runs over fewer keys",
+        "a": "yes, because the dot products are the same and some are just left out",
+        "b": "no, because the mask itself depends on positions",
+        "c": "no, but only because each softmax now runs over fewer keys",
     },
     holds="b",
-    reveal="**b.** The mask says *which places* a row may see, and it stays where it is when the rows move: the row put first "
-    "sees itself alone, the row put last sees all. So masked attention is not equivariant, and a stack of such layers can tell "
-    "places apart with no encoding at all. (That fewer keys are summed is how it shows, not why: a padding mask that moves "
-    "*with* the rows leaves fewer keys too, and keeps the gap at 0.)",
+    reveal="**b.** The mask says *which positions* a row may see, and it stays in place when the rows are reordered. The row that is now first "
+    "sees only itself, and the row that is now last sees everything. Fewer keys alone would not do it. A padding mask that moves along with the "
+    "rows leaves fewer keys too, and the outputs of the reordered rows are still the old ones.",
 )
 
 PREDICT_BFLOAT16 = Exercise(
     "predict_bfloat16",
-    title="Predict: the angles in bfloat16",
+    title="Predict: angles in bfloat16",
     points=0.5,
-    minutes=1,
+    minutes=2,
     choices={
         "a": "about 0.000002 radians",
         "b": "about 0.002 radians",
@@ -38,22 +55,22 @@ PREDICT_BFLOAT16 = Exercise(
         "d": "about 2 radians",
     },
     holds="d",
-    reveal="**d.** bfloat16 keeps 8 significant bits, so a rounding costs up to 0.4 per cent. Of an angle of some hundred radians "
-    "that is a radian or more; and an angle is used modulo $2\\pi$, so its sine and cosine are then simply other numbers. (b) is "
-    "nearly the *relative* error: of an angle of 750 radians it makes 1.5. Nothing warns: the norms of queries and keys are still right.",
+    reveal="**d.** bfloat16 keeps 8 significant bits, so each rounding changes a number by up to 0.4 percent. For an angle of several hundred "
+    "radians that is a radian or more, after which its sine and cosine are simply different numbers. Answer b is close to the *relative* error. "
+    "No error is raised, and the lengths of queries and keys are still right.",
 )
 
 EXERCISES = (
-    PERMUTATION_GAP,
-    PREDICT_CAUSAL,
     TURNED_SCORE,
     ROPE_ANGLES,
     APPLY_ROPE,
-    LOOK_BACK,
+    PREDICT_REVERSED,
     ROTARY_MHA,
     HEAD_ROLES,
+    LOOK_BACK,
     PREDICT_ABLATION,
-    FULL_TURN,
-    PREDICT_BFLOAT16,
+    PREDICT_CAUSAL,
+    ALIBI_REACH,
     INTERLEAVE_PERMUTATION,
+    PREDICT_BFLOAT16,
 )

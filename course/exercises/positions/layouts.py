@@ -47,42 +47,42 @@ INTERLEAVE_PERMUTATION = Exercise(
     tensors=True,
     cases=(Case("one head", _one_head), Case("several heads", _several)),
     hints=(
-        "`x[..., perm]` puts entry `perm[c]` of `x` into column `c`. For a head of width 6: which old entry must come to stand "
-        "in column 0? Which in column 1, beside it?",
-        "One head reads $0, d/2, 1, d/2 + 1, 2, \\dots$ That is a table of 2 rows and d/2 columns, filled row by row and read "
-        "column by column. The next head does the same with `d` added.",
-        "`torch.arange(heads * d)` in the shape (heads, 2, d/2) is that table, once for each head. Which two axes must change "
-        "places before it is flattened?",
+        "`x[..., perm]` puts entry `perm[c]` of `x` into column `c`. For a head with 6 features, which old feature belongs in column 0, and "
+        "which one in column 1 beside it?",
+        "For one head the answer reads $0, d/2, 1, d/2 + 1, 2, \\dots$ This is a table with 2 rows and d/2 columns, which is filled row by row "
+        "and read column by column. The next head does the same with `d` added.",
+        "`torch.arange(heads * d)` in the shape (heads, 2, d/2) is such a table for every head. Which two axes must you swap before you flatten "
+        "it?",
     ),
     misconceptions=(
         Misconception(
             "inverse",
-            "built the way back, from interleaved to half-split: 0, 2, 4, …, 1, 3, 5, …",
-            "Indexing **gathers**: `perm[c]` says where column `c` comes from. Start 0, d/2, 1, d/2 + 1, …",
+            "built the permutation in the other direction, from interleaved to half-split",
+            "Indexing **gathers**, so `perm[c]` says where column `c` comes from. Begin with 0, d/2, 1, d/2 + 1.",
             Instead(back=True),
         ),
         Misconception(
             "partners_swapped",
-            "put the second member of each pair first, which turns every rotation around",
-            "Entry $i$ stays the first of its pair, entry $i + d/2$ the second.",
+            "put the second member of each pair first, which reverses every rotation",
+            "Feature $i$ stays the first member of its pair, and feature $i + d/2$ the second.",
             Instead(partners=(1, 0)),
         ),
         Misconception(
             "mirrored_pairs",
-            "paired the ends: 0 with d - 1, 1 with d - 2, and so on",
-            "The partner of $i$ is $i + d/2$: both halves run forwards.",
+            "paired feature 0 with $d - 1$, feature 1 with $d - 2$, and so on",
+            "The partner of feature $i$ is $i + d/2$, so both halves run forwards.",
             _mirrored,
         ),
         Misconception(
             "across_heads",
-            "split the whole row in half, across the heads: members of one pair come from different heads",
+            "split the whole row in half across the heads, so the members of a pair come from different heads",
             "Each head is half-split by itself. Rearrange `d` columns at a time.",
             Instead(halves=lambda d, heads: (1, 2, heads * d // 2)),
         ),
         Misconception(
             "head_offset_missing",
-            "repeated the indices of the first head for all heads",
-            "Head $h$ starts at column $h \\cdot d$: add that to its indices.",
+            "repeated the indices of the first head for every head",
+            "Head $h$ begins at column $h \\cdot d$, so add that to its indices.",
             Instead(offset=False),
         ),
     ),

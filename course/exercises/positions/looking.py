@@ -1,4 +1,4 @@
-"""A head that looks back, to be designed."""
+"""A head that attends to the token some steps back, to be designed."""
 
 import torch
 
@@ -11,7 +11,7 @@ def _steps(low: int, high: int, d: int):
 
 
 def _constant(turn, length: float = 8.0):
-    """A query turned by `turn(steps)` tokens against a key that is the same everywhere, `length` in every entry."""
+    """A query rotated by `turn(steps)` tokens against a key that is the same everywhere, with `length` in every entry."""
 
     def answer(steps, d):
         key = torch.full((1, d), length, dtype=torch.float64)
@@ -59,63 +59,64 @@ def _random_key(steps, d):
 
 LOOK_BACK = Exercise(
     "look_back",
-    title="Design a head that looks back",
+    title="Design: attend some tokens back",
     points=2,
     reference=ref.look_back,
     tensors=True,
     kind="design",
     behaviour="attention_course.designs:looks_back",
     difficulty=3,
-    minutes=15,
+    minutes=10,
     cases=(
         Case("one token back", lambda draw: {"steps": 1, "d": 32}),
         Case("some tokens back", _steps(2, 4, 32)),
         Case("further, in a wider head", _steps(5, 7, 64)),
     ),
     hints=(
-        "Where does a query look that equals the key? Both then turn together. By how much must it be turned beforehand so that it "
-        "falls on a key that stands behind?",
-        "The score at positions $i$ and $j$ is $q \\cdot R_{j-i}\\,k$. It is largest where $R_{j-i}\\,k$ points along $q$. You want "
-        "this at $j - i = -s$. And long vectors make a softmax decide.",
-        "Choose any key with large entries, all 8 for instance. The query is that key, turned by `apply_rope` to one position: "
-        "which one, and with which sign?",
+        "If the query equals the key, which token does it attend to most? Both are rotated by the same angle there. By how much must you "
+        "rotate the query beforehand, so that it points along a key `steps` tokens back?",
+        "The score of the tokens at $i$ and $j$ is $q \\cdot R_{j-i}\\,k$, where $R_m$ rotates by $m$ tokens. It is largest where $R_{j-i}\\,k$ "
+        "points along $q$, and you want this at $j - i = -s$. Long vectors make the scores large and the softmax sharp.",
+        "Choose any key with large entries, for instance 8 everywhere. The query is that key, rotated by `apply_rope` to a single position. "
+        "Which position is it, and with which sign?",
     ),
     misconceptions=(
         Misconception(
             "looks_at_itself",
-            "gave query and key the same direction: the head looks at its own token",
-            "At offset 0 both have turned alike. Turn the query beforehand, by the offset that you want.",
+            "gave query and key the same direction, so each token attends to itself",
+            "At offset 0 both are rotated by the same angle. Rotate the query beforehand by the offset that you want.",
             _constant(lambda s: 0),
         ),
         Misconception(
             "looks_ahead",
-            "turned query and key against each other the wrong way round: the head looks as far *ahead*",
-            "A key `steps` back has turned **less** than your query. Which of the two must start ahead, so that they meet?",
+            "rotated query and key against each other in the wrong direction, so each token attends as far *ahead*",
+            "A key that is `steps` back is rotated **less** than your query. Which of the two needs a head start, so that they point the same way?",
             _constant(lambda s: s),
         ),
         Misconception(
             "both_turned",
-            "turned query and key apart by `steps` tokens each: the head looks twice as far back",
-            "It is their difference that counts: turn one of the two.",
+            "rotated query and key apart by `steps` tokens each, so each token attends twice as far back",
+            "Only the difference counts, so rotate just one of the two.",
             _constant(lambda s: -2 * s),
             also=(_constant(lambda s: -2 * s, 1.0),),
         ),
         Misconception(
             "one_step_too_many",
-            "turned by one token too many",
-            "At offset 0 nothing is turned, so `steps` tokens back takes `steps` turns.",
+            "rotated by one token too many",
+            "The offset between a token and itself is 0. For `steps` tokens back, rotate by exactly `steps` tokens.",
             _constant(lambda s: -s - 1),
         ),
         Misconception(
             "too_soft",
-            "made the scores too small: the right token has the largest, but the softmax spreads its weight",
-            "Scores grow with the product of the lengths: make the entries larger, 8 for instance. And let many pairs take part: fast ones tell a token from its neighbours, slower ones tell one turn of the fast from the next.",
+            "made the scores too small. The right token has the largest one, but gets less than half of the weight",
+            "Scores grow with the product of the lengths, so make the entries larger. And use many pairs, because fast pairs tell a token from its "
+            "neighbours, while slower ones tell one full turn of the fast pairs from the next.",
             _constant(lambda s: -s, 1.0),
         ),
         Misconception(
             "half_split",
-            "turned one of the two beforehand as the half-split layout would, and the head turns neighbours: the head looks elsewhere",
-            "Here the features $2i$ and $2i + 1$ form a pair. `apply_rope` turns them so; by hand, let cosine and sine take turns.",
+            "rotated one of the two beforehand in the half-split layout, although `apply_rope` pairs neighbours",
+            "Here the features $2i$ and $2i + 1$ form a pair. Use `apply_rope`, or alternate cosine and sine if you write the entries by hand.",
             _query_turned_by_halves,
             also=(
                 _key_turned_by_halves,

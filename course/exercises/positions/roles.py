@@ -1,4 +1,4 @@
-"""What trained heads look at."""
+"""What trained heads attend to."""
 
 import numpy as np
 import torch
@@ -73,61 +73,68 @@ def _masked(A, period):
 
 HEAD_ROLES = Exercise(
     "head_roles",
-    title="What does each head look at?",
-    points=1,
+    title="Find the bugs: what does each head attend to?",
+    points=1.5,
     reference=ref.head_roles,
     recipe=_roles,
     tensors=True,
-    kind="use",
-    difficulty=2,
-    minutes=10,
+    kind="bug",
+    difficulty=3,
+    minutes=8,
     cases=(
         Case("seven tokens, two heads", _patterns(2, 7, 3, 4)),
         Case("eleven tokens, five heads", _patterns(5, 11, 3, 7)),
     ),
     hints=(
-        "The row is the token that looks. At which column stands the token before it? And the token that followed its last copy?",
-        "The copy of row $i$ stands at $i - p$, so what followed it stands at $i - p + 1$. Only rows $i \\ge p$ have a copy.",
-        "With `i = torch.arange(n)`, `A[:, i[1:], i[:-1]]` are the weights on the token before: one row index and one column "
-        "index for each. The others are at the rows `i[period:]`; at which columns?",
+        "Row $i$ is the token that attends. In which column is the token before it? In which column is the token that followed its last copy, "
+        "and which rows have such a copy?",
+        "The first mean is over $n - 1$ rows, since row 0 has no token before it. The copy of token $i$ is at $i - p$, so what followed the "
+        "copy is at $i - p + 1$. Which diagonal is that, and what does its first entry belong to?",
+        "`A.diagonal(1 - period, -2, -1)` begins in row $p - 1$, which has no earlier copy, so leave its first entry out.",
     ),
     misconceptions=(
         Misconception(
+            "draft_unchanged",
+            "has both bugs of the draft",
+            "Count the rows that have a token before them. Then find the column of the token that *followed* the copy of token $i$.",
+            Instead(after=0, count=_of_all, count_copies=_of_rows),
+        ),
+        Misconception(
             "the_copy_itself",
-            "measured the weight on the earlier copy of the token, $i - p$, and not on what **followed** it",
-            "What followed the copy stands one further on: $i - p + 1$.",
+            "measured the weight on the earlier copy of the token, $i - p$, instead of what **followed** it",
+            "What followed the copy is one position further on, at $i - p + 1$.",
             Instead(after=0),
         ),
         Misconception(
             "before_the_copy",
             "measured the weight on the token **before** the earlier copy",
-            "What followed stands at $i - p + 1$, not at $i - p - 1$.",
+            "What followed the copy is at $i - p + 1$ and not at $i - p - 1$.",
             Instead(after=-1),
             also=(Instead(after=-1, count_copies=_of_found),),
         ),
         Misconception(
             "itself_for_previous",
-            "took the diagonal for the token before",
-            "The diagonal is the token itself. The one before stands one column to the left: $j = i - 1$.",
+            "used the diagonal, where each token attends to itself, for the token before",
+            "The token before is one column to the left, $j = i - 1$.",
             Instead(back=0),
         ),
         Misconception(
             "rows_and_columns_exchanged",
-            "exchanged rows and columns: rows are the tokens that look",
-            "The weight of token `i` on token `j` is `A[:, i, j]`.",
+            "swapped rows and columns",
+            "Rows are the tokens that attend, so the weight of token `i` on token `j` is `A[:, i, j]`.",
             Before(lambda A, **_: {"A": A.mT}),
         ),
         Misconception(
             "all_rows_counted",
-            "divided by the number of all rows, where some have no token before, or no earlier copy",
-            "Row 0 does not count in the first mean, and rows below the period do not in the second.",
+            "divided by the number of all rows, although some have no token before them or no earlier copy",
+            "Leave row 0 out of the first mean, and the rows before `period` out of the second.",
             Instead(count=_of_all),
             also=(Instead(count=_of_all, count_copies=_of_rows), Instead(count_copies=_of_all)),
         ),
         Misconception(
             "diagonal_of_the_first_axes",
-            "took a diagonal of the *first* two axes, of heads and queries",
-            "`diagonal` takes axes 0 and 1 unless you name two others: `dim1=-2, dim2=-1`.",
+            "took a diagonal of the *first* two axes, which are heads and queries",
+            "`diagonal` uses the axes 0 and 1 unless you pass `dim1=-2, dim2=-1`.",
             _but(previous=_previous_of_the_first_axes),
             also=(
                 _but(induction=_induction_of_the_first_axes),
@@ -136,39 +143,39 @@ HEAD_ROLES = Exercise(
         ),
         Misconception(
             "a_whole_diagonal",
-            "took one row too many for induction: row $p - 1$ looks at token 0 there, and has no earlier copy",
-            "The first row with an earlier copy is row $p$: leave out the first entry of that diagonal.",
+            "included one row too many for induction, since row $p - 1$ is on that diagonal but has no earlier copy",
+            "The first row with an earlier copy is row $p$, so leave out the first entry of that diagonal.",
             Instead(early=1),
         ),
         Misconception(
             "order_exchanged",
             "returned the two means in the other order",
-            "First the token before, then induction.",
+            "Return the mean for the token before first and the one for induction second.",
             After(lambda out, **_: out[::-1]),
         ),
         Misconception(
             "two_after_the_copy",
             "measured the weight on the token **two** after the earlier copy",
-            "What followed the copy at $i - p$ stands at $i - p + 1$.",
+            "What followed the copy is at $i - p + 1$.",
             Instead(after=2),
         ),
         Misconception(
             "two_before",
-            "took the token two before for the one before",
-            "The one before stands one column to the left: $j = i - 1$.",
+            "used the token two before instead of the one before",
+            "The token before is one column to the left, $j = i - 1$.",
             Instead(back=2),
             also=(Instead(back=2, count=_of_found, count_copies=_of_rows),),
         ),
         Misconception(
             "summed",
-            "summed the weights over the rows and did not divide",
-            "A mean weight lies between 0 and 1: `.mean(-1)` in place of `.sum(-1)`.",
+            "summed the weights over the rows without dividing",
+            "A mean weight is between 0 and 1. Use `.mean(-1)` instead of `.sum(-1)`.",
             Instead(count=lambda rows, found, n: 1),
         ),
         Misconception(
             "averaged_over_the_heads",
             "averaged over the heads as well",
-            "Each head has a role of its own: one number per head, so only the rows are averaged.",
+            "Each head has its own role, so average over the rows only and return one number per head.",
             After(lambda out, **_: tuple(each.mean() for each in out)),
         ),
     ),
@@ -181,16 +188,16 @@ HEAD_ROLES = Exercise(
 
 PREDICT_ABLATION = Exercise(
     "predict_ablation",
-    title="Predict: one head of the first layer is switched off",
+    title="Predict: one head of the first layer is removed",
     points=0.5,
     minutes=2,
     choices={
-        "a": "hardly anything: the copying is done in layer 1, and its heads are all still there",
-        "b": "it rises somewhat: one head of eight is gone",
-        "c": "it rises a great deal: without it the heads of layer 1 do not know where to look",
+        "a": "hardly at all, because the heads that copy are all in layer 1",
+        "b": "a little, because one head of eight is missing",
+        "c": "a lot, because the heads of layer 1 no longer find what to copy",
     },
     holds="c",
-    reveal="**c.** A head of layer 1 looks for a token *whose predecessor* is the token it has just read. Who the predecessor was, the "
-    "head of layer 0 wrote into every token. Without that, the head of layer 1 has nothing to find. Copying takes two heads in a "
-    "row, which is why one layer cannot learn it.",
+    reveal="**c.** A head of layer 1 looks for a token *whose predecessor* is the word that was just read. The predecessor was written into "
+    "each token's vector by the head of layer 0. Without it the keys of layer 1 say nothing about predecessors, so the heads of layer 1 attend "
+    "to the wrong tokens, although their own weights have not changed.",
 )

@@ -1,12 +1,28 @@
-"""Lesson 11 real_model: the learner's own attention in a trained language model."""
+"""Chapter 11: the learner's own attention in SmolLM2, a test of ports, and how to find out what is wrong with one."""
 
 from autograder import Exercise
 from course.exercises.real_model.attention import GROUPED_ATTENTION
-from course.exercises.real_model.comparing import FIRST_DIFFERENCE
-from course.exercises.real_model.decoder import LLAMA
-from course.exercises.real_model.measuring import PERPLEXITY
+from course.exercises.real_model.comparing import WRONG_IN_PORT_C
 from course.exercises.real_model.porting import FROM_HUGGING_FACE
 from course.exercises.real_model.reading import SINK_STRENGTH
+from course.exercises.real_model.scaling import SOFTMAX_SCALE
+from course.exercises.real_model.testing import ACCEPTS
+
+PREDICT_PARIS = Exercise(
+    "predict_paris",
+    title="Predict: who still says Paris?",
+    points=0.5,
+    difficulty=1,
+    minutes=1,
+    choices={
+        "a": "none of the five",
+        "b": "two of the five",
+        "c": "all five",
+    },
+    holds="b",
+    reveal="**Two**, the port without positions and the one with the wrong layout. A third one, without a scale, goes on in English and "
+    "misses the city. Only the other two produce junk that anybody would notice.",
+)
 
 PREDICT_BUG = Exercise(
     "predict_bug",
@@ -15,22 +31,23 @@ PREDICT_BUG = Exercise(
     difficulty=1,
     minutes=1,
     choices={
-        "a": "none of them (the model still knows which words there are)",
+        "a": "none of them, because the model still knows which tokens came before",
         "b": "one",
         "c": "more than one",
     },
     holds="b",
-    reveal="**One**: the heads dealt to groups by h mod G. Six of nine heads then read keys and values that were made for other "
-    "queries, every layer passes the damage on, and the model is *sure* of wrong words. Without positions it still knows *which* words "
-    "stand before, and pays a factor of about twenty.",
+    reveal="**One**, the port whose heads read key-value head h mod G. Six of nine heads then read keys and values that were made for other "
+    "queries, and the model becomes *sure* of wrong tokens. A model without positions still knows which tokens came before, and pays "
+    "a factor of about twenty.",
 )
 
 EXERCISES = (
     GROUPED_ATTENTION,
-    LLAMA,
+    PREDICT_PARIS,
+    ACCEPTS,
     FROM_HUGGING_FACE,
-    FIRST_DIFFERENCE,
-    PERPLEXITY,
+    WRONG_IN_PORT_C,
     PREDICT_BUG,
+    SOFTMAX_SCALE,
     SINK_STRENGTH,
 )

@@ -72,11 +72,11 @@ def _the_shown_code_repaired(tensors, H, G):
 
 FROM_HUGGING_FACE = Exercise(
     "from_hugging_face",
-    title="Find the bug: a port that prints English",
+    title="Find the bug: the rows of port B",
     points=2,
     kind="bug",
     difficulty=3,
-    minutes=12,
+    minutes=11,
     reference=ref.from_hugging_face,
     recipe=Made(_ported),
     tensors=True,
@@ -86,54 +86,54 @@ FROM_HUGGING_FACE = Exercise(
         Case("four heads, two groups", _tensors(4, 2, 10, 7)),
     ),
     hints=(
-        "Do not run the model. Run the port on a matrix whose rows are numbered, `torch.arange(6.0)[:, None]`, with one head, and look "
-        "at the order in which they come out. Which order do you want?",
-        "Rows that turn together are $i$ and $i + d/2$: for six rows 0 and 3, 1 and 4, 2 and 5. They must become neighbours. The reorder "
-        "as written undoes that instead of doing it: for $d = 4$ nobody can tell, for larger heads it matters.",
-        "A `reshape` cuts rows in their present order: $d$ rows are first the whole first half, then the whole second half. So which axis "
-        "comes first when you cut a head's rows, the one of length 2 or the one of length $d/2$? And which comes first at the end?",
+        "Don't run the model. Run the port on one head whose rows are numbered, `torch.arange(6.0)[:, None]`, and look at the order in which "
+        "they come out. Which order do you want?",
+        "Rows $i$ and $i + d/2$ rotate together, so with six rows 0 and 3, 1 and 4, 2 and 5 have to become neighbours. The draft does the "
+        "opposite, and with $d = 4$ the two orders are the same.",
+        "A `reshape` cuts rows in their present order, and $d$ rows are first the whole first half, then the whole second half. Which axis "
+        "comes first when you cut a head's rows, the one of length 2 or the one of length $d/2$?",
     ),
     misconceptions=(
         Misconception(
             "as_shown",
-            "reordered the rows in the wrong direction, as the port that was shown does",
-            "Number the rows of a head with $d = 6$ and see: 0, 3, 1, 4, 2, 5 is wanted.",
+            "reordered the rows in the wrong direction, as the draft does",
+            "Number the rows of a head with $d = 6$. The order you need is 0, 3, 1, 4, 2, 5.",
             Instead(rows=_apart),
         ),
         Misconception(
             "not_reordered",
             "left the rows of queries and keys in the half-split order",
-            "Feature $i$ and feature $i + d/2$ turn together there. Here neighbours do: reorder the rows of each head.",
+            "There feature $i$ rotates with feature $i + d/2$, and here neighbours rotate together. Reorder the rows of each head.",
             Instead(rows=lambda W, heads: W),
         ),
         Misconception(
             "across_heads",
-            "reordered all rows at once: features of different heads became partners",
-            "Each head has its own pairs: cut the rows into heads first.",
+            "reordered all rows at once, so features of different heads became partners",
+            "Each head has its own pairs, so cut the rows into heads first.",
             Instead(rows=lambda W, heads: _side_by_side(W, 1)),
         ),
         Misconception(
             "keys_by_query_heads",
-            "cut the keys into $H$ heads; there are $G$ groups of them",
+            "cut the keys into $H$ heads, although there are only $G$ key-value heads",
             "`k_proj` has $G d$ rows.",
             lambda tensors, H, G: _ported(keys=lambda H, G: H if H == G or (G * 8) % (2 * H) == 0 else G)(tensors, H, G),
         ),
         Misconception(
             "values_too",
-            "reordered the values as well, and `o_proj` still expects them as they were",
-            "Positions turn queries and keys. Values stay as they are.",
+            "reordered the values as well, although `o_proj` expects them in their old order",
+            "Only queries and keys are rotated. Values stay as they are.",
             Instead(values=_side_by_side),
         ),
         Misconception(
             "halves_swapped",
-            "put the second half's feature first: each pair turns backwards",
-            "First the feature of the first half, then its partner: 0, 3, 1, 4, 2, 5.",
+            "put the feature of the second half first, so each pair rotates backwards",
+            "The feature of the first half comes first, then its partner, as in 0, 3, 1, 4, 2, 5.",
             Instead(rows=_swapped),
         ),
         Misconception(
             "reordered_after_the_transpose",
-            "reordered the rows of the transposed matrix: those are the features that go in, and heads are cut from those that come out",
-            "Reorder the rows as `nn.Linear` stores them, (out, in), and transpose last. (Or reorder the **columns** of the transpose.)",
+            "reordered the rows of the transposed matrix, which are its inputs, while heads are cut from its outputs",
+            "Reorder the rows as `nn.Linear` stores them, (out, in), and transpose last.",
             lambda tensors, H, G: {
                 "Wq": _side_by_side(tensors["q_proj"].mT, H),
                 "Wk": _side_by_side(tensors["k_proj"].mT, G),
@@ -144,7 +144,7 @@ FROM_HUGGING_FACE = Exercise(
         Misconception(
             "not_transposed",
             "left the matrices as `nn.Linear` stores them, (out, in)",
-            "Here weights act from the right, `X @ W`: return the transposes.",
+            "Our weights are used as `X @ W`, so return the transposes.",
             Instead(transposed=lambda W: W),
         ),
     ),

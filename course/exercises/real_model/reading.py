@@ -1,5 +1,7 @@
 """What the trained heads look at."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -20,7 +22,7 @@ def _causal(layers, heads, n):
 
 
 def _even(n):
-    return sum(1 / i for i in range(2, n + 1)) / (n - 1)
+    return math.fsum(1 / i for i in range(2, n + 1)) / (n - 1)
 
 
 def _strength(
@@ -59,11 +61,11 @@ def _with_even_weights(A):
 
 SINK_STRENGTH = Exercise(
     "sink_strength",
-    title="How strong is the sink?",
+    title="Use: how strong is the sink?",
     points=1.5,
     kind="use",
     difficulty=2,
-    minutes=9,
+    minutes=8,
     reference=ref.sink_strength,
     recipe=Made(_strength),
     tensors=True,
@@ -73,90 +75,90 @@ SINK_STRENGTH = Exercise(
         Case("a longer text", _causal(3, 2, 13)),
     ),
     hints=(
-        "Which entries of $A$ are weights on the first token? Of these, which one is 1 in every head, whatever the head does?",
-        "Column 0, from row 1 on, averaged over the rows. For the even share: token $i$ sees $i + 1$ tokens, so what would its weight on "
+        "Which entries of $A$ are weights on the first token? Which of these is 1 in every head, whatever the head does?",
+        "Average column 0 over the rows from row 1 on. For the even share, token $i$ may attend to $i + 1$ tokens. What would its weight on "
         "each of them be, and what is the mean of that over $i = 1, \\dots, n - 1$?",
-        "`A[..., 1:, 0]` are the weights; one mean over the last axis is left. The even share is the mean of 1/2, 1/3, …, 1/n: how many "
-        "numbers are that?",
+        "The weights are `A[..., 1:, 0]`, and they still need a mean over the last axis. The even share is the mean of 1/2, 1/3, …, 1/n. How many "
+        "numbers is that?",
     ),
     misconceptions=(
         Misconception(
             "first_row_counted",
             "counted the first token's own row, which is 1 whatever the head does",
-            "Start at row 1, in the weights and in the even share: the first token has no choice.",
+            "The first token has no choice, so start at row 1, in the weights and in the even share.",
             Instead(tokens=slice(None), even_tokens=slice(None)),
         ),
         Misconception(
             "first_row_in_the_weights",
-            "took the mean of the weights over all rows, the first one too",
-            "Leave row 0 out, of the weights as of the even share.",
+            "averaged the weights over all rows, including the first one",
+            "Leave row 0 out of the weights, as you do for the even share.",
             Instead(tokens=slice(None)),
         ),
         Misconception(
             "rows_for_columns",
-            "took what the first token **gives**, not what it gets",
-            "`A[l, h, i, j]` is what $i$ gives to $j$: take column 0.",
+            "took the weights with which the first token attends, instead of those on it",
+            "In `A[l, h, i, j]`, token $i$ attends to token $j$, so take column 0.",
             Instead(given=lambda A: A[..., 0, :]),
         ),
         Misconception(
             "one_over_n",
-            "took 1/n for the even share, as if each token saw all others",
-            "Token $i$ sees $i + 1$ tokens. Early tokens see few, so their even weights are large.",
+            "took 1/n for the even share, as if every token could attend to all others",
+            "Token $i$ may attend to $i + 1$ tokens. For early tokens these are few, so their even weights are large.",
             Instead(seen=lambda i, n: n + 0 * i),
         ),
         Misconception(
             "one_off",
-            "let token $i$ see $i$ tokens in the even share; it sees itself, too",
-            "$i + 1$ tokens: those before it, and itself.",
+            "let token $i$ attend to $i$ tokens in the even share, although it also attends to itself",
+            "There are $i + 1$ tokens, those before it and itself.",
             Instead(seen=lambda i, n: i),
         ),
         Misconception(
             "share",
-            "returned the share itself, and not how many times the even share it is",
+            "returned the weight itself instead of its ratio to the even share",
             "Divide it by the even share.",
             Instead(join=lambda share, even, mean: mean(share)),
         ),
         Misconception(
             "excess",
             "subtracted the even share instead of dividing by it",
-            "How many **times**: divide.",
+            "The question is how many **times** as large it is, so divide.",
             Instead(join=lambda share, even, mean: mean(share) - even.mean()),
         ),
         Misconception(
             "heads_averaged",
             "averaged over the heads as well",
-            "One number for each head: the mean runs over the tokens alone.",
+            "Each head gets a number of its own, so average over the tokens alone.",
             Instead(mean=lambda x: x.mean((-1, -2))),
             also=(Instead(mean=lambda x: x.mean((-1, -2), keepdim=True)[..., 0].expand(x.shape[:-1])),),
         ),
         Misconception(
             "mean_of_ratios",
-            "divided each token's weight by its own even share first: late tokens then count more than early ones, in a long text hundreds of times as much",
-            "First the two means, then their ratio.",
+            "divided each token's weight by its own even share first, so late tokens count far more than early ones",
+            "Compute the two means first, and then their ratio.",
             Instead(join=lambda share, even, mean: mean(share / even)),
         ),
         Misconception(
             "one_over_the_mean",
-            "took one over the mean number of tokens seen for the even share; it is the mean of one over that number",
-            "First 1/2, 1/3, …, 1/n, then their mean: 5/12 for three tokens, where one over the mean of 2 and 3 is 2/5.",
+            "took one over the mean number of tokens for the even share, instead of the mean of one over that number",
+            "Compute 1/2, 1/3, …, 1/n first, and then their mean. For three tokens it is 5/12, while one over the mean of 2 and 3 is 2/5.",
             Instead(join=lambda share, even, mean: mean(share) * (1 / even).mean()),
         ),
         Misconception(
             "last_token_only",
-            "looked at the last token alone",
-            "The mean over all tokens but the first.",
+            "used only the last token's weights",
+            "Average over all tokens except the first.",
             Instead(tokens=slice(-1, None), even_tokens=slice(-1, None)),
         ),
         Misconception(
             "first_row_in_the_even_share",
-            "took the even share over all tokens, the first one too, and the weights without it",
-            "Leave row 0 out of both: the even share is the mean of 1/2, 1/3, …, 1/n.",
+            "included the first token in the even share, but not in the weights",
+            "Leave row 0 out of both. The even share is the mean of 1/2, 1/3, …, 1/n.",
             Instead(even_tokens=slice(None)),
         ),
         Misconception(
             "summed",
-            "summed the weights over the tokens, and divided by an even share that is a mean",
-            "Two means over $n - 1$ tokens, or two sums.",
+            "summed the weights over the tokens, but divided by an even share that is a mean",
+            "Use two means over $n - 1$ tokens, or two sums.",
             Instead(mean=lambda x: x.sum(-1)),
         ),
     ),

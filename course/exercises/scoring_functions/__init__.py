@@ -1,14 +1,19 @@
-"""Lesson 02 scoring_functions: from the Gaussian to the dot product, learned queries and keys, and a small network."""
+"""Chapter 02: scores, from the Gaussian to the dot product, to learned questions and a small network."""
 
+from course.exercises.scoring_functions.bilinear import BILINEAR_SCORES, CHOOSE_M, DAYS_BY_TRYING
 from course.exercises.scoring_functions.distance import GAUSSIAN_SCORES
-from course.exercises.scoring_functions.gap import PREDICT_DROP
+from course.exercises.scoring_functions.gap import PREDICT_DROP, PREDICT_INSIDE
 from course.exercises.scoring_functions.learning import LEARN_STEP
 from course.exercises.scoring_functions.stable import POOL_IN_BLOCKS, SOFTMAX
 from course.exercises.scoring_functions.unequal import ADDITIVE_SCORES, PREDICT_TANH
 
 EXERCISES = (
+    PREDICT_INSIDE,
     SOFTMAX,
+    BILINEAR_SCORES,
+    CHOOSE_M,
     LEARN_STEP,
+    DAYS_BY_TRYING,
     GAUSSIAN_SCORES,
     PREDICT_DROP,
     POOL_IN_BLOCKS,

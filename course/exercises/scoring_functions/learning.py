@@ -123,7 +123,7 @@ def _question_by_question(X, asking, answers, W_Q, W_K, rate):
 
 
 def _by_trying(X, asking, answers, W_Q, W_K, rate):
-    """As the lesson's first sitting does, which has the slopes to three or four digits."""
+    """By finite differences, as the notebook does first: right to three or four digits."""
     n, W = len(asking), np.stack([W_Q, W_K])
 
     def loss(W):
@@ -153,7 +153,7 @@ LEARN_STEP = Exercise(
     title="One step of learning",
     points=4,
     difficulty=4,
-    minutes=30,
+    minutes=28,
     reference=ref.learn_step,
     recipe=Made(_but),
     cases=(
@@ -162,109 +162,109 @@ LEARN_STEP = Exercise(
         Case("everything is square", _square),
     ),
     hints=(
-        "Go forwards first: queries, keys, scores, weights, loss, each with its shape. Then the same way back, from `dS` to the two "
+        "Go forwards first and write down queries, keys, scores, weights and loss with their shapes. Then go back from `dS` to the two "
         "matrices. What shape must each gradient have?",
         "With $S = X_q W_Q K^\\top / \\sqrt{p}$, a change of $W_Q$ reaches the scores by way of $X_q$ on its left and $K^\\top$ on its "
-        "right. So its gradient is $X_q^\\top\\, dS\\, K / \\sqrt{p}$. Find the one for $W_K$ by transposing $S$.",
-        "$dS = (A - T) / n$ with $T$ one-hot rows, `np.eye(m)[answers]`. For $W_K$: $S^\\top = X W_K Q^\\top / \\sqrt{p}$, so `X.T` stands "
-        "on the left, `dS.T` in the middle, and the queries (from the *old* $W_Q$) on the right.",
+        "right. So its gradient is $X_q^\\top\\, dS\\, K / \\sqrt{p}$. Transpose $S$ to find the gradient of $W_K$.",
+        "$dS = (A - T) / n$, where `np.eye(m)[answers]` gives the rows of $T$. For $W_K$, use $S^\\top = X W_K Q^\\top / \\sqrt{p}$. Its "
+        "gradient has `X.T` on the left, `dS.T` in the middle, and the queries from the *old* $W_Q$ on the right.",
     ),
     misconceptions=(
         Misconception(
             "uphill",
-            "moved *with* the gradient: the loss grows",
-            "Gradient descent subtracts: `W - rate * gradient`.",
+            "moved in the direction of the gradient, so the loss grows",
+            "Gradient descent subtracts the gradient: `W - rate * gradient`.",
             Instead(sign=1.0),
         ),
         Misconception(
             "already_moved_queries",
-            "moved $W_Q$ first and used the moved one for the gradient of $W_K$",
+            "moved $W_Q$ first and used the new one for the gradient of $W_K$",
             "Compute both gradients at the old matrices, then move both.",
             Instead(old=False),
             also=(_moved_all_along,),
         ),
         Misconception(
             "all_words_ask",
-            "let all words ask, in the rows of $X$, and not only those in `asking`",
-            "The queries are those of the words that ask: `X[asking] @ W_Q`, and so in the gradient.",
+            "let all words ask instead of those in `asking`",
+            "Only the words in `asking` have queries, `X[asking] @ W_Q`, and only they appear in the gradient.",
             Instead(asks=lambda X, asking: X),
         ),
         Misconception(
             "summed_not_averaged",
-            "summed the gradients over the queries: the loss is a mean",
+            "summed the gradients over the queries, although the loss is a mean",
             "Divide `dS` by the number of queries.",
             Instead(count=lambda X, asking: 1),
         ),
         Misconception(
             "averaged_over_the_words",
-            "divided by the number of words in `X`, which are the keys: the loss is a mean over the queries",
+            "divided by the number of words in `X`, although the loss is a mean over the words that ask",
             "Divide `dS` by the number of queries, `len(asking)`.",
             Instead(count=lambda X, asking: len(X)),
         ),
         Misconception(
             "scaled_by_the_width_of_the_words",
-            "divided by $\\sqrt{d}$, by the width of the words in `X`",
-            "A score is a sum over the $p$ features of a query: its root is $\\sqrt{p}$, with `p = W_Q.shape[1]`.",
+            "divided by $\\sqrt{d}$, where $d$ is the width of the words in `X`",
+            "A score sums over the $p$ entries of a query, so divide by $\\sqrt{p}$ with `p = W_Q.shape[1]`.",
             Instead(width=lambda W: W.shape[0]),
         ),
         Misconception(
             "no_one_hot",
-            "left the right answers out of the gradient: it is $A - T$, not $A$",
-            "Subtract 1 at the answer of each query: `A - np.eye(m)[answers]`.",
+            "left the right answers out of the gradient, which is $A - T$ and not $A$",
+            "Subtract 1 at the answer of each query, as in `A - np.eye(m)[answers]`.",
             Instead(targets=lambda A, answers: 0.0),
         ),
         Misconception(
             "answers_of_all_queries",
             "subtracted 1 at the answers of *all* queries in every row",
-            "`A[:, answers]` takes those columns in all rows. One entry a row is `A[np.arange(n), answers]`.",
+            "`A[:, answers]` takes those columns in all rows. `A[np.arange(n), answers]` picks one entry per row.",
             Instead(targets=_hot_in_all_rows),
         ),
         Misconception(
             "softmax_over_the_queries",
-            "took the softmax over the queries: the weights of each word sum to 1, and not those of each query",
-            "A query shares its weight among the words: the softmax runs over the last axis of the scores, that of the keys.",
+            "took the softmax over the queries, so the weights of each key sum to 1 instead of those of each query",
+            "The words compete for each query, so the softmax runs over the last axis of the scores.",
             Instead(shared=lambda S: ref.softmax(S, axis=0)),
         ),
         Misconception(
             "not_scaled",
-            "left the division of the scores by $\\sqrt{p}$ out",
-            "Divide the scores by $\\sqrt{p}$, and the gradients, too.",
+            "didn't divide the scores by $\\sqrt{p}$",
+            "Divide the scores by $\\sqrt{p}$, and the gradients as well.",
             Instead(width=lambda W: 1.0),
         ),
         Misconception(
             "gradient_not_scaled",
-            "scaled the scores, but not the gradients: $1/\\sqrt{p}$ belongs to the way back as well",
-            "The factor stands between $W$ and $S$: it multiplies the gradient once more.",
+            "scaled the scores but not the gradients",
+            "The factor $1/\\sqrt{p}$ lies between the matrices and the scores, so the chain rule multiplies the gradient by it.",
             Instead(gradient_root=False),
         ),
         Misconception(
             "keys_not_learned",
-            "moved $W_Q$ alone",
-            "$W_K$ has a gradient, too: transpose $S$ to find it.",
+            "moved only $W_Q$",
+            "$W_K$ has a gradient as well. Transpose $S$ to find it.",
             Instead(keys=False),
         ),
         Misconception(
             "by_trying",
-            "found the slopes by trying, a change of 0.001 for each number: near the gradients, and not equal to them",
-            "Derive them from the two facts: each gradient is a product of three matrices. Trying costs one loss a number.",
+            "found the derivatives by changing each number by 0.001, which is only close to the gradient",
+            "Derive them from the two facts. Each gradient is a product of three matrices.",
             _by_trying,
         ),
         Misconception(
             "followed_the_weight",
-            "followed the gradient of the weight itself, and not of its logarithm: where the weight is small, hardly anything moves",
-            "The loss is $-\\ln a$. Its gradient by the scores is $(A - T) / n$, without another factor $a$.",
+            "followed the gradient of the weight instead of its logarithm, so a small weight hardly moves",
+            "The loss is $-\\ln a$. Its gradient with respect to the scores is $(A - T) / n$, without another factor $a$.",
             Instead(back=_of_the_weight),
         ),
         Misconception(
             "squared_error",
-            "followed the gradient of the squared error of the weights, and not that of $-\\ln a$",
-            "The loss is $-\\ln a$ of the right answer. Its gradient by the scores is $(A - T) / n$.",
+            "followed the gradient of the squared error of the weights instead of $-\\ln a$",
+            "The loss is $-\\ln a$ of the right answer. Its gradient with respect to the scores is $(A - T) / n$.",
             Instead(back=_of_the_squares),
             also=(Instead(back=_of_half_the_squares),),
         ),
         Misconception(
             "overwrote_the_matrices",
-            "moved the caller's matrices in place",
+            "changed the caller's matrices in place",
             "Return new ones: `W_Q - rate * dW_Q`.",
             After(_written_over),
         ),
@@ -276,8 +276,8 @@ LEARN_STEP = Exercise(
         ),
         Misconception(
             "gradients_alone",
-            "returned the steps themselves, not the matrices after them",
-            "A step is taken *from* somewhere: return `W_Q - rate * dW_Q`, and so for $W_K$.",
+            "returned the steps instead of the matrices after the step",
+            "Return `W_Q - rate * dW_Q`, and the same for $W_K$.",
             After(lambda out, W_Q, W_K, **_: (out[0] - W_Q, out[1] - W_K)),
             also=(
                 After(lambda out, W_Q, W_K, rate, **_: ((W_Q - out[0]) / rate, (W_K - out[1]) / rate)),
@@ -286,7 +286,7 @@ LEARN_STEP = Exercise(
         ),
         Misconception(
             "rate_ignored",
-            "took the whole gradient as the step: `rate` has no effect",
+            "took the whole gradient as the step, so `rate` has no effect",
             "Multiply the gradient by `rate` before you subtract it.",
             Before(lambda **_: {"rate": 1.0}),
         ),

@@ -93,28 +93,28 @@ SOFTMAX = Exercise(
     hints=(
         "Adding the same number to all scores of a slice changes no weight. Which number would make the largest exponential "
         "exactly 1, and no other larger?",
-        "Subtract from each slice **its own** largest score, take exponentials, divide by their sum. Both `max` and `sum` run "
-        "along `axis`; with `keepdims=True` their results still line up with `x`.",
-        "Two lines: the exponentials of the shifted scores, and their division by a sum. `max` and `sum` take the same two arguments, "
+        "Subtract from each slice **its own** largest score, take exponentials, and divide by their sum. Both `max` and `sum` run "
+        "along `axis`, and with `keepdims=True` their results still line up with `x`.",
+        "Two lines are enough, the exponentials of the shifted scores and their division by a sum. `max` and `sum` take the same arguments, "
         "`axis=axis` and `keepdims=True`.",
     ),
     misconceptions=(
         Misconception(
             "no_shift",
-            "let the exponentials overflow ($e^x$ is infinite for $x > 709$, and 0 for $x < -745$)",
+            "took the exponentials without subtracting the maximum first, so large scores overflow",
             "Subtract the largest score of each slice first. The weights stay the same, and the largest exponential is 1.",
             Instead(shift=lambda x, axis: x),
         ),
         Misconception(
             "one_maximum_for_all",
-            "subtracted a number far above a slice's own maximum (that of the whole array?): the slice underflows to 0/0",
-            "Each slice needs its own maximum: `x.max(axis=axis, keepdims=True)`.",
+            "subtracted a number far above the slice's own maximum, so that all of its exponentials round to 0",
+            "Each slice needs its own maximum, `x.max(axis=axis, keepdims=True)`, and not that of the whole array.",
             Instead(shift=lambda x, axis: x - x.max()),
         ),
         Misconception(
             "clipped",
             "cut off large scores before the exponential, which makes different scores equal",
-            "Shift the scores (subtract their maximum) and don't clip them: differences between scores must survive.",
+            "Subtract the maximum and don't clip, because the differences between scores have to survive.",
             Instead(shift=lambda x, axis: np.clip(x, -700, 700)),
         ),
         Misconception(
@@ -125,54 +125,54 @@ SOFTMAX = Exercise(
         ),
         Misconception(
             "rows_by_reshape",
-            "cut the numbers into runs as long as the axis, by a reshape: only along the last axis do neighbours in memory belong together",
-            "Move the axis to the end first, `np.moveaxis(x, axis, -1)`, and back at last. Or leave `x` as it is, and pass `axis=axis` "
-            "and `keepdims=True` to `max` and to `sum`.",
+            "reshaped the array into rows as long as the axis, which is right only for the last axis",
+            "Leave `x` as it is and pass `axis=axis` and `keepdims=True` to `max` and to `sum`. Or move the axis to the end with "
+            "`np.moveaxis(x, axis, -1)` and back again afterwards.",
             Instead(rows=True),
         ),
         Misconception(
             "over_everything",
-            "normalised over the whole array: all entries together sum to 1",
-            "Each slice along `axis` has a sum of its own: `e.sum(axis=axis, keepdims=True)`.",
+            "normalised over the whole array, so that all entries together sum to 1",
+            "Each slice along `axis` has its own sum, `e.sum(axis=axis, keepdims=True)`.",
             Instead(shift=lambda x, axis: x - x.max(), total=lambda e, x, axis: e.sum()),
         ),
         Misconception(
             "one_sum_for_all",
-            "divided all slices by one sum, that of the whole array",
-            "The sum runs along `axis`, as the maximum does: `e.sum(axis=axis, keepdims=True)`.",
+            "divided all slices by the sum of the whole array",
+            "The sum runs along `axis`, like the maximum: `e.sum(axis=axis, keepdims=True)`.",
             Instead(total=lambda e, x, axis: e.sum()),
         ),
         Misconception(
             "no_keepdims",
-            "dropped the axis in `max` or `sum`, so the result no longer lines up with `x` (for a square array NumPy would "
-            "not even complain)",
-            "Write `keepdims=True` in both: a column of maxima is then subtracted from the columns of `x`.",
+            "dropped the axis in `max` or `sum`, so the result no longer lines up with `x`",
+            "Write `keepdims=True` in both, so that a column of maxima is subtracted from the columns of `x`. For a square array NumPy would "
+            "not even complain.",
             Instead(shift=lambda x, axis: x - x.max(axis=axis), total=lambda e, x, axis: e.sum(axis=axis)),
             raises=True,
         ),
         Misconception(
             "in_place",
-            "have the right weights, but changed the scores that were passed in",
+            "computed the right weights but changed the scores that were passed in",
             "The caller may still need the scores. Write `x = x - …`, which makes a new array, and not `x -= …`.",
             After(_written_over),
         ),
         Misconception(
             "shifted_by_another_number",
-            "subtracted each slice's mean or its smallest score: the largest may still lie so far above it that its exponential overflows",
+            "subtracted the slice's mean or its smallest score, so the largest one can still overflow",
             "Subtract the slice's **largest** score, so that no exponent is above 0.",
             Instead(shift=lambda x, axis: x - x.mean(axis=axis, keepdims=True)),
             also=(Instead(shift=lambda x, axis: x - x.min(axis=axis, keepdims=True)),),
         ),
         Misconception(
             "shifted_above_only",
-            "subtracted the maximum above the line, and not below it",
-            "Sum the exponentials that you have made: then the shift cancels.",
+            "subtracted the maximum in the numerator but not in the denominator",
+            "Divide by the sum of the same exponentials, so that the shift cancels.",
             Instead(total=lambda e, x, axis: np.exp(x).sum(axis=axis, keepdims=True)),
         ),
         Misconception(
             "negated",
-            "took the exponential of $-x$: the smallest score gets the largest weight",
-            "These are scores, not distances: the larger, the better. $e^{x}$, without a minus.",
+            "took the exponential of $-x$, so the smallest score gets the largest weight",
+            "These are scores and not distances, so a larger one should count more. Use $e^{x}$ without a minus.",
             Before(lambda x, **_: {"x": -x}),
         ),
         Misconception(
@@ -337,110 +337,108 @@ POOL_IN_BLOCKS = Exercise(
     ),
     hints=(
         "The code is right as long as the first block holds the largest score. What changes in the loop when a later block has a "
-        "larger one, and what was computed with the old one?",
+        "larger one, and which results were computed with the old one?",
         "The sums so far are made of $e^{s_j - \\text{old}}$, the new terms of $e^{s_j - \\text{new}}$. Bring the old sums to the new "
         "maximum before you add: which factor turns one exponential into the other?",
-        "The factor is the exponential of the *old* maximum minus the *new* one; it is at most 1. Both sums, `total` and `o`, need it, "
+        "The factor is the exponential of the *old* maximum minus the *new* one, which is at most 1. Both sums, `total` and `o`, need it, "
         "so remember the old maximum before you overwrite it.",
     ),
     misconceptions=(
         Misconception(
             "as_shown",
-            "did what the code as shown does: sums made with an older maximum are added to terms made with a newer one",
+            "added terms with the new maximum to sums that were made with an older one, as the draft does",
             "When the maximum grows, multiply what has been summed so far by $e^{\\text{old} - \\text{new}}$.",
             Instead(keep_total=True, keep_o=True),
         ),
         Misconception(
             "total_not_rescaled",
-            "brought the sum of values to the new maximum, but not the sum of weights",
-            "`total` was made with the old maximum, too: the same factor belongs to it.",
+            "rescaled the sum of values when the maximum grew, but not the sum of weights",
+            "`total` was made with the old maximum as well, so it needs the same factor.",
             Instead(keep_total=True),
         ),
         Misconception(
             "values_not_rescaled",
-            "brought the sum of weights to the new maximum, but not the sum of values",
-            "`o` was made with the old maximum, too: the same factor belongs to it.",
+            "rescaled the sum of weights when the maximum grew, but not the sum of values",
+            "`o` was made with the old maximum as well, so it needs the same factor.",
             Instead(keep_o=True),
         ),
         Misconception(
             "average_taken_for_a_sum",
-            "divided `o` by the total after each block, and added the next one to it as if it were still a sum of values",
-            "Keep the sum, and divide once at the end. (Or keep the average, and give it back its old total before you add: "
-            "`(o * total * shrink + e @ values) / new_total`.)",
+            "divided `o` by the total after each block and then added to it as if it were still a sum",
+            "Keep the sum and divide once, at the end.",
             Instead(averaged=True),
         ),
         Misconception(
             "upside_down",
-            "multiplied by $e^{\\text{new} - \\text{old}}$: the old sums have to shrink, not to grow",
+            "multiplied the old sums by $e^{\\text{new} - \\text{old}}$, so they grow where they should shrink",
             "A term $e^{s - \\text{old}}$ becomes $e^{s - \\text{new}}$ by the factor $e^{\\text{old} - \\text{new}}$.",
             Instead(factor=_to_the_new_upside_down),
         ),
         Misconception(
             "nan_from_the_first_block",
-            "made NaN of the sums, whatever the scores: with a first maximum of $-\\infty$, $e^{\\text{new} - \\text{old}}$ is infinite, and 0 "
-            "times infinity is NaN (as $-\\infty$ less $-\\infty$ is)",
-            "The factor is $e^{\\text{old} - \\text{new}}$, the old maximum minus the new one: 0 at the first block, and never above 1.",
+            "multiplied by an infinite factor at the first block, where the old maximum is $-\\infty$, and 0 times infinity is NaN",
+            "The factor is $e^{\\text{old} - \\text{new}}$, which is 0 at the first block and never above 1.",
             Instead(factor=lambda old, new: np.exp(new - old)),
         ),
         Misconception(
             "sums_thrown_away",
-            "threw away the sums so far where the maximum grew",
-            "They still count: bring both to the new maximum by the factor $e^{\\text{old} - \\text{new}}$, and add the new terms.",
+            "threw away the old sums when the maximum grew",
+            "The old sums still count. Multiply both by $e^{\\text{old} - \\text{new}}$ and add the new terms.",
             Instead(factor=lambda old, new: 1.0 if new == old else 0.0),
         ),
         Misconception(
             "last_block_alone",
-            "returned what the last block gives by itself: nothing is left of the blocks before it",
+            "returned the result of the last block alone",
             "Multiply the sums so far by $e^{\\text{old} - \\text{new}}$, and **add** the terms of the new block.",
             Instead(factor=lambda old, new: 0.0),
         ),
         Misconception(
             "maximum_starts_at_zero",
-            "let the running maximum start at 0: scores that all lie far below zero then underflow, and 0 is divided by 0",
+            "let the running maximum start at 0, so that scores far below zero all round to 0",
             "Start from $-\\infty$ (`-np.inf`), or from the first block's own maximum.",
             Instead(first=0.0),
         ),
         Misconception(
             "maximum_of_the_block_alone",
-            "took the maximum of each block by itself and forgot the older ones: where a block lies far lower, the sums so far overflow",
+            "used each block's own maximum and forgot the older ones, so the old sums can overflow",
             "The running maximum never falls: `max(top, block.max())`.",
             Instead(own_top=True),
         ),
         Misconception(
             "mean_of_the_blocks",
-            "took a softmax of each block and averaged the results: every block counts alike, whatever its scores",
-            "One sum below the line for *all* keys: keep `total` over the blocks and divide once, at the end.",
+            "averaged the results of the blocks, so that each block counts equally whatever its scores are",
+            "All keys share one denominator. Keep `total` over the blocks and divide once, at the end.",
             _mean_of_blocks,
         ),
         Misconception(
             "sum_of_the_blocks",
-            "took a softmax of each block and added the results: all weights together sum to the number of blocks",
+            "added a softmax of each block, so that the weights sum to the number of blocks",
             "Divide once, at the end, by the total over all blocks.",
             _sum_of_blocks,
         ),
         Misconception(
             "rest_left_out",
             "left out the last block where it is shorter than `size`",
-            "Let the slice end where the scores end: `s[start : start + size]` does so by itself.",
+            "`s[start : start + size]` ends by itself where the scores end.",
             Instead(whole=True),
         ),
         Misconception(
             "first_maximum_kept",
-            "kept the first block's maximum: exponentials of scores far above it are infinite",
-            "Let the maximum grow with each block, and bring the sums so far to the new one.",
+            "kept the first block's maximum, so exponentials of much larger scores are infinite",
+            "Let the maximum grow with each block and rescale the old sums to it.",
             _first_maximum_kept,
         ),
         Misconception(
             "softmax_of_everything",
-            "took one softmax of all scores: then all exponentials are there at once, and not those of one block",
-            "Go through the blocks, and keep three things in between: the largest score so far and the two sums.",
+            "took one softmax of all scores, which needs all exponentials at once",
+            "Go through the blocks and keep three running results, the largest score so far and the two sums.",
             lambda s, V, size: ref.softmax(s) @ V,
             raises=True,
         ),
         Misconception(
             "no_shift",
-            "left the maximum out altogether: exponentials of scores in the thousands are infinite",
-            "Keep the running maximum, and rescale the sums when it grows.",
+            "left the maximum out, so exponentials of scores in the thousands are infinite",
+            "Keep the running maximum and rescale the sums when it grows.",
             _without_shift,
         ),
     ),

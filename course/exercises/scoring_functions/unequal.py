@@ -15,9 +15,9 @@ PREDICT_TANH = Exercise(
     title="Predict: without the tanh",
     points=0.5,
     choices={
-        "a": "nothing much: the tanh only keeps the scores bounded",
+        "a": "nothing much, because the tanh only keeps the scores bounded",
         "b": "every query gets the same weights",
-        "c": "all weights are equal",
+        "c": "all weights of a query are equal",
         "d": "they become the weights of a bilinear score",
     },
     holds="b",
@@ -109,32 +109,32 @@ ADDITIVE_SCORES = Exercise(
         "and an `(m, h)` array fill it?",
         "Project first: `Q @ Wq` and `K @ Wk`. Give them the shapes `(n, 1, h)` and `(1, m, h)`, add, take the tanh, and only "
         "then multiply by `wv` and sum over the last axis.",
-        "Broadcasting turns `(n, 1, h)` plus `(1, m, h)` into `(n, m, h)`, one hidden vector a pair. `@ wv` at the end sums over its "
+        "Broadcasting turns `(n, 1, h)` plus `(1, m, h)` into `(n, m, h)`, one hidden vector per pair. `@ wv` at the end sums over its "
         "last axis.",
     ),
     misconceptions=(
         Misconception(
             "tanh_outside",
-            "took the tanh of the finished score, not of the hidden units",
-            "First the tanh, unit by unit, then the weighted sum with $w_v$.",
+            "took the tanh of the finished score instead of the hidden units",
+            "Take the tanh of each hidden unit first, and then the weighted sum with $w_v$.",
             Instead(inside=lambda H: H, outside=np.tanh),
         ),
         Misconception(
             "tanh_on_each_side",
-            "took the tanh of query and key separately and added after: the query's part is then the same for all keys",
-            "Add first: $\\tanh(a + b)$ is not $\\tanh(a) + \\tanh(b)$. Only inside the tanh do query and key meet.",
+            "took the tanh of query and key separately and then added, so the part of the query is the same for all keys",
+            "Add first, because query and key meet only inside the tanh.",
             lambda Q, K, Wq, Wk, wv: (np.tanh(Q @ Wq)[:, None] + np.tanh(K @ Wk)[None]) @ wv,
         ),
         Misconception(
             "no_tanh",
-            "left the tanh out: the query's part is then the same for all keys, and the softmax cancels it",
+            "left the tanh out, so the part of the query is the same for all keys and a softmax cancels it",
             "Take the tanh of the sum, before $w_v$.",
             Instead(inside=lambda H: H),
         ),
         Misconception(
             "tanh_before_projection",
             "took the tanh of `Q` and `K` before the projections",
-            "Project and add first. The tanh acts on the `h` hidden units.",
+            "Project and add first, then take the tanh of the `h` hidden units.",
             Instead(inside=lambda H: H, before=np.tanh),
         ),
         Misconception(
@@ -145,39 +145,39 @@ ADDITIVE_SCORES = Exercise(
         ),
         Misconception(
             "not_all_pairs",
-            "added the two projections row by row: that pairs query 1 with key 1, query 2 with key 2, and leaves out the rest",
-            "Give them the shapes `(n, 1, h)` and `(1, m, h)`: broadcasting then forms every pair.",
+            "added the two projections row by row, which pairs query 1 with key 1 and leaves out all other pairs",
+            "Give them the shapes `(n, 1, h)` and `(1, m, h)`, so that broadcasting forms every pair.",
             lambda Q, K, Wq, Wk, wv: np.tanh(Q @ Wq + K @ Wk) @ wv,
         ),
         Misconception(
             "paired_in_step",
-            "repeated queries and keys in the same way, both in place or both in turn: entry $(i, j)$ is then not that of query $i$ and key $j$",
-            "Of one repeat each row in place (`np.repeat`), of the other the whole (`np.tile`). Or let broadcasting do it: "
-            "`(n, 1, h)` plus `(1, m, h)`.",
+            "repeated queries and keys in the same order, so entry $(i, j)$ doesn't belong to query $i$ and key $j$",
+            "Repeat each query in place with `np.repeat` and the keys as a whole with `np.tile`, or let broadcasting add "
+            "`(n, 1, h)` and `(1, m, h)`.",
             Instead(pairs=lambda n, m: (np.repeat(np.arange(n), m), np.repeat(np.arange(m), n))),
             also=(Instead(pairs=lambda n, m: (np.tile(np.arange(n), m), np.tile(np.arange(m), n))),),
         ),
         Misconception(
             "listed_key_by_key",
-            "have all pairs, but listed key after key: read as rows of `m` they do not belong to one query",
-            "A row belongs to a query: repeat each query in place (`np.repeat`) and the keys in turn (`np.tile`), or transpose at the end.",
+            "listed all pairs key after key, so a row of `m` of them doesn't belong to one query",
+            "Repeat each query in place with `np.repeat` and the keys as a whole with `np.tile`, or transpose at the end.",
             Instead(pairs=lambda n, m: (np.tile(np.arange(n), m), np.repeat(np.arange(m), n))),
         ),
         Misconception(
             "keys_in_the_rows",
-            "returned the table turned over: a row for each key, a column for each query",
-            "A row belongs to a query: its axis comes first, `(n, 1, h)`.",
+            "returned the table transposed, with a row for each key",
+            "Each row belongs to a query, so its axis comes first, `(n, 1, h)`.",
             After(lambda out, **_: out.T),
         ),
         Misconception(
             "averaged_over_the_units",
-            "averaged over the hidden units where their weighted *sum* belongs: your scores are those divided by $h$",
+            "averaged over the hidden units where their weighted *sum* belongs",
             "`hidden @ wv` adds the weighted units up.",
             After(lambda out, Wq, **_: out / Wq.shape[1]),
         ),
         Misconception(
             "wv_left_out",
-            "summed the hidden units without $w_v$: all of them count alike",
+            "summed the hidden units without $w_v$",
             "Weight each hidden unit by its entry of $w_v$: `hidden @ wv`.",
             Instead(weigh=False),
         ),

@@ -1,30 +1,15 @@
-"""Lesson 12 smaller_caches: what a trained model's cache can do without."""
+"""Chapter 12: what a smaller cache costs, and latents for a trained model."""
 
 from autograder import Exercise
+from course.exercises.smaller_caches.absorbed import ABSORBED_STEP
 from course.exercises.smaller_caches.combining import PREDICT_LINES, ROUND_LATENTS
 from course.exercises.smaller_caches.counting import REMADE_RATIO
 from course.exercises.smaller_caches.factors import OUTPUT_FACTORS
 from course.exercises.smaller_caches.joint import LATENT_WEIGHTS
-from course.exercises.smaller_caches.latent import LATENT_ATTENTION
+from course.exercises.smaller_caches.pairing import CHOOSE_CACHE, PAIRED_INTERVAL, PREDICT_PAIRS
+from course.exercises.smaller_caches.plane import BEST_ANGLE
 from course.exercises.smaller_caches.rounding import ROUND_TO_BITS
 from course.exercises.smaller_caches.turning import PARTIAL_ROPE, PREDICT_PARTIAL
-
-PREDICT_POOL = Exercise(
-    "predict_pool",
-    title="Predict: a third of the cache",
-    points=0.5,
-    difficulty=1,
-    minutes=1,
-    choices={
-        "a": "about 15: hardly worse",
-        "b": "about 20 to 30",
-        "c": "about 100 to 300",
-        "d": "more than 1,000",
-    },
-    holds="d",
-    reveal="**d**: nearly 14,000, far more than 1,000. Mean-pooling is where uptraining *begins* (Ainslie et al., 2023). Without it the three groups of a "
-    "layer have too little in common. Ainslie et al. train 5 % more, and then lose little.",
-)
 
 PREDICT_RANK = Exercise(
     "predict_rank",
@@ -33,26 +18,29 @@ PREDICT_RANK = Exercise(
     difficulty=1,
     minutes=1,
     choices={
-        "a": "both below 20",
-        "b": "about 100 and below 20",
-        "c": "about 20, and a few per cent less",
-        "d": "both above 1,000",
+        "a": "below 20 with both kinds of factors",
+        "b": "about 100 with the plain factors and below 20 with the others",
+        "c": "about 20 with both, and a few per cent less with the others",
+        "d": "it rises above 1,000 with both kinds of factors",
     },
     holds="b",
-    reveal="**b**. Which directions of the weights are large says little; which directions of the *keys and values* are large says nearly "
-    "all. The inputs of a trained layer are far from alike in all directions.",
+    reveal="**b.** The inputs of a trained layer vary far more in some directions than in others, so large weights don't mean large keys "
+    "and values.",
 )
 
 EXERCISES = (
-    PREDICT_POOL,
     ROUND_TO_BITS,
+    PREDICT_PAIRS,
+    PAIRED_INTERVAL,
+    CHOOSE_CACHE,
+    BEST_ANGLE,
     OUTPUT_FACTORS,
     LATENT_WEIGHTS,
     PREDICT_RANK,
     PREDICT_LINES,
     ROUND_LATENTS,
-    LATENT_ATTENTION,
     REMADE_RATIO,
     PREDICT_PARTIAL,
     PARTIAL_ROPE,
+    ABSORBED_STEP,
 )

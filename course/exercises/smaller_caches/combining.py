@@ -1,4 +1,4 @@
-"""Two savings at once: latents in few bits."""
+"""Notebook 12b: latents in few bits."""
 
 import torch
 
@@ -7,19 +7,18 @@ from solutions import smaller_caches as ref
 
 PREDICT_LINES = Exercise(
     "predict_lines",
-    title="Predict: which numbers share their levels",
+    title="Predict: which numbers form a group",
     points=0.5,
     difficulty=2,
-    minutes=2,
+    minutes=1,
     choices={
         "a": "64 features of one token",
         "b": "one feature of 64 tokens",
-        "c": "either: the perplexities differ by less than 5 %",
+        "c": "either, since the perplexities differ by less than 5 %",
     },
     holds="b",
-    reveal="**b**: about 17 against about 20 with levels per token, at equal bytes. The first features of a latent vary most, the last "
-    "least: that is how they were chosen. Levels for 64 features of a token must be as wide as the largest of them needs. In 4 bits, at "
-    "$r = 256$, **c** would be right: there the difference is too small for this text.",
+    reveal="**b.** The first features of a latent vary most and the last ones least, because that is how they were chosen. A group of 64 "
+    "features of one token needs levels that are as wide apart as its largest feature demands.",
 )
 
 
@@ -99,10 +98,11 @@ def _in_place(c, bits, block):
 
 ROUND_LATENTS = Exercise(
     "round_latents",
-    title="Two savings at once",
+    title="Find the bug: a number that changes",
+    kind="bug",
     points=1,
     difficulty=2,
-    minutes=7,
+    minutes=6,
     reference=ref.round_latents,
     recipe=Made(_stored),
     tensors=True,
@@ -113,70 +113,71 @@ ROUND_LATENTS = Exercise(
         Case("no full block yet", _latents((2, 3, 5), 2, 7), edge=0.2),
     ),
     hints=(
-        "You have a function that rounds along an axis. Along which axis, and what must be cut before?",
-        "`split` along the axis of the tokens cuts them into blocks; the last one may be shorter. Which of the parts are to be rounded?",
-        "Go through the parts. How do you see that one is full? The numbers of one feature share their levels: along which axis of the "
-        "part is it rounded, and along which axis does `torch.cat` put the parts together again?",
+        "When the fourth token arrives, which of the first three numbers does a real cache still know exactly? And into how many blocks of "
+        "64 do 512 tokens fall, with how many left over?",
+        "The levels of a block depend on its least and its largest number, so they are final only when the block is full. What has to "
+        "happen to its tokens until then?",
+        "Round only the parts that have `block` tokens, and leave the last part as it is if it is shorter.",
     ),
     misconceptions=(
         Misconception(
             "per_token",
-            "let the features of a token share their levels: the first ones, which vary most, spread the levels of all",
-            "Along the tokens of a block: axis -2.",
+            "made a group of the features of each token, so the first features, which vary most, stretch the levels of all",
+            "A group is one feature of a block of tokens, so round along axis -2.",
             Instead(line=lambda part, bits: ref.round_to_bits(part, bits, -1)),
         ),
         Misconception(
             "one_block",
-            "made one block of all full ones: levels must be known before all tokens are",
-            "Cut into blocks of `block` tokens, and round each by itself.",
+            "joined all full blocks into one, although the levels of a block have to be known as soon as it is full",
+            "Split the tokens into blocks of `block` tokens, and round each block separately.",
             Instead(cut=_full_ones_together),
         ),
         Misconception(
             "no_blocks",
-            "rounded the whole text at once: levels must be known before all tokens are",
-            "Cut into blocks of `block` tokens, round each full one by itself, and leave the rest as it is.",
+            "rounded the whole text at once, although the levels of a block have to be known as soon as it is full",
+            "Split the tokens into blocks of `block` tokens, round each full one separately, and leave the rest as it is.",
             Instead(cut=lambda c, block: [c], rest=lambda part, bits, block: ref.round_to_bits(part, bits, -2)),
         ),
         Misconception(
             "rest_rounded",
-            "rounded the newest tokens too, which fill no block yet: with each further token their levels would change",
-            "A part of fewer than `block` tokens stays as it is.",
+            "rounded the newest tokens although they don't fill a block yet, so their levels would change with every further token",
+            "A part with fewer than `block` tokens stays as it is.",
             Instead(rest=lambda part, bits, block: ref.round_to_bits(part, bits, -2)),
         ),
         Misconception(
             "newest_block_kept",
-            "left the newest block as it is, also where it is full",
-            "How many full blocks do 21 tokens make, in blocks of 7? The rest is what is behind them, and can be nothing.",
+            "left the newest block as it is even if it is full",
+            "How many full blocks of 7 are there in 21 tokens? The rest can be empty.",
             Instead(upto=lambda n, block: (n - 1) // block * block),
         ),
         Misconception(
             "block_newest_kept",
-            "left the `block` newest tokens as they are, and more where they end within a block: full blocks among them stay unrounded",
-            "Count full blocks from the first token, `n // block` of them, and round them all. Only what is behind them stays.",
+            "left at least the `block` newest tokens as they are, even if there is a full block among them",
+            "Count full blocks from the first token and round all of them. Only what comes after them stays.",
             Instead(upto=lambda n, block: max(n - block, 0) // block * block),
         ),
         Misconception(
             "blocks_of_tokens_apart",
-            "made blocks of tokens that stand apart, each so many behind the one before, as many as there are full blocks",
-            "A block is `block` tokens **in a row**: (blocks, block), not (block, blocks), if you reshape.",
+            "made blocks of tokens that are not next to each other",
+            "A block is `block` consecutive tokens. If you reshape, the shape is (blocks, block) and not (block, blocks).",
             Instead(order=_strided),
         ),
         Misconception(
             "rest_dropped",
-            "dropped the newest tokens, which fill no block yet",
-            "They stay as they are, at the end.",
+            "dropped the newest tokens, which don't fill a block yet",
+            "They stay as they are, at the end of the result.",
             Instead(rest=lambda part, bits, block: part[..., :0, :]),
         ),
         Misconception(
             "from_the_end",
-            "counted blocks from the newest token: all levels would change with each further one",
-            "Count from the first token; the rest is at the end.",
+            "counted blocks from the newest token, so all levels would change with every further token",
+            "Count from the first token, which leaves the rest at the end.",
             Instead(cut=_from_the_end),
         ),
         Misconception(
             "one_line_for_a_block",
-            "let all numbers of a block share their levels",
-            "Each feature has levels of its own: along axis -2 alone.",
+            "made one group of all numbers of a block",
+            "Each feature of a block is a group, so round along axis -2 only.",
             Instead(line=lambda part, bits: ref.round_to_bits(part.flatten(-2), bits, -1).unflatten(-1, part.shape[-2:])),
         ),
     ),

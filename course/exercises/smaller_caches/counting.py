@@ -8,7 +8,7 @@ PLAIN = 4 * H * D  # scores and averages of grouped-query attention
 
 
 def _ratio(*, sides=1, groups=G, scored=D, averaged=R, plain=PLAIN):
-    """Keys (and with two `sides` values) made again, scores of so many features, averages of so many numbers."""
+    """Keys (and with two `sides` values) rebuilt, scores of so many features, averages of so many numbers."""
 
     def answer():
         made = sides * 2 * R * groups * D
@@ -19,7 +19,7 @@ def _ratio(*, sides=1, groups=G, scored=D, averaged=R, plain=PLAIN):
 
 REMADE_RATIO = Exercise(
     "remade_ratio",
-    title="The price of making keys again",
+    title="Estimate: the price of rebuilding the keys",
     points=1,
     kind="estimate",
     difficulty=2,
@@ -31,7 +31,7 @@ REMADE_RATIO = Exercise(
     hints=(
         "Write down what the step does with **one** cached token, first with keys and values in the cache, then with a latent. Which "
         "products have that token in them, and what are their sizes?",
-        "Grouped-query attention: a score and a share of the average for each of 9 heads, 64 features each. Latent: keys of 3 groups out of "
+        "In grouped-query attention each of 9 heads has a score and a share of the average, of 64 features each. With latents the step makes keys of 3 groups out of "
         "128 numbers, then 9 scores of 64 features, then 9 averages of 128 numbers.",
         "A row of 128 numbers times a 128 × 192 matrix is 2 · 128 · 192 FLOP. What is a score of 64 features, and a share of an average of "
         "128 numbers? How many of each are there, and how many FLOP has the same token in grouped-query attention?",
@@ -39,7 +39,7 @@ REMADE_RATIO = Exercise(
     misconceptions=(
         Misconception(
             "keys_for_each_head",
-            "made keys for 9 heads; there are 3 groups of them",
+            "made keys for 9 heads, although there are only 3 groups of them",
             "Neighbouring heads share their keys: 3 · 64 columns of $W_{UK}$.",
             Instead(groups=H),
         ),
@@ -52,12 +52,12 @@ REMADE_RATIO = Exercise(
         Misconception(
             "averages_of_values",
             "let each head average 64 numbers for a token where it averages latents, of 128, or left the scores out (the sum is the same)",
-            "Beside the keys, each of 9 heads has a score of 64 features and a share of an average of $r$ = 128 numbers.",
+            "Apart from the keys, each of 9 heads has a score of 64 features and a share of an average of $r$ = 128 numbers.",
             Instead(averaged=D),
         ),
         Misconception(
             "values_made_too",
-            "made the values again as well; $W_{UV}$ acts after the sum, once in a step",
+            "rebuilt the values as well, although $W_{UV}$ acts once in a step, after the sum",
             "Heads average latents. No value is made for a cached token.",
             Instead(sides=2, averaged=D),
             also=(Instead(sides=2),),
@@ -70,14 +70,14 @@ REMADE_RATIO = Exercise(
         ),
         Misconception(
             "no_averages",
-            "left out the averages: each head averages latents",
+            "left out the averages of latents",
             "9 averages of 128 numbers for each cached token: 2 · 9 · 128.",
             Instead(averaged=0),
         ),
         Misconception(
             "absorbed",
-            "absorbed $W_{UK}$ into the query: the rotation between them forbids it",
-            "The keys of all cached tokens are made again in each step.",
+            "absorbed $W_{UK}$ into the query, which the rotation between them forbids",
+            "The keys of all cached tokens are rebuilt in each step.",
             Instead(sides=0, scored=R),
         ),
         Misconception(

@@ -1,4 +1,4 @@
-"""Low rank, with an eye on the activations."""
+"""Notebook 12b: low rank for these inputs."""
 
 import numpy as np
 import torch
@@ -106,8 +106,8 @@ OUTPUT_FACTORS = Exercise(
     "output_factors",
     title="The best matrix of a lower rank, for these inputs",
     points=2.5,
-    difficulty=4,
-    minutes=20,
+    difficulty=3,
+    minutes=10,
     reference=ref.output_factors,
     recipe=Made(_factors),
     tensors=True,
@@ -119,101 +119,101 @@ OUTPUT_FACTORS = Exercise(
         Case("outputs in two groups that share no input", _two_groups),
     ),
     hints=(
-        "You want to keep what matters of $y = xW$. Which matrix says how much the outputs vary in each direction, and how is it made "
-        "of $W$ and $\\Sigma$?",
-        "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$. Its eigenvectors are the directions; `torch.linalg.eigh` gives them as columns, the smallest "
-        "eigenvalue first. Turn the order round.",
-        "`torch.linalg.eigh(W.mT @ moment @ W)` gives the directions as columns $U$. Flip their order. `up` is $U$ transposed. What must "
-        "`down` be, so that `down @ up` is $W$? Remember that $U U^\\top = I$.",
+        "In the plane you kept one direction of the outputs. Which matrix tells you how much the outputs vary in each direction, and how "
+        "do you get it from $W$ and $\\Sigma$?",
+        "The directions are the eigenvectors of $W^\\top \\Sigma W$. `torch.linalg.eigh` returns them as columns, with the smallest eigenvalue "
+        "first. In which order do you need them?",
+        "Call the sorted columns $U$. The rows of `up` are these directions. What does `down` have to be, so that `down @ up` is $W$, if you "
+        "remember that $U U^\\top = I$?",
     ),
     misconceptions=(
         Misconception(
             "activations_ignored",
-            "took the singular vectors of $W$ alone: the best for inputs that are alike in all directions, which these are not",
-            "Put $\\Sigma$ between: the eigenvectors of $W^\\top \\Sigma W$.",
+            "used the singular vectors of $W$ alone, which are best for inputs that vary equally in all directions",
+            "Use the eigenvectors of $W^\\top \\Sigma W$.",
             Instead(between=identity),
         ),
         Misconception(
             "features_taken_for_uncorrelated",
-            "used the diagonal of $\\Sigma$ alone, as if the features of $x$ were uncorrelated",
-            "How two features vary together counts as well: the eigenvectors of $W^\\top \\Sigma W$, with all of $\\Sigma$.",
+            "used only the diagonal of $\\Sigma$, as if the features of $x$ were uncorrelated",
+            "It also matters how two features vary together, so use all of $\\Sigma$.",
             Instead(between=lambda moment: moment.diagonal().diag()),
         ),
         Misconception(
             "smallest_first",
-            "put the **least** important direction first (`eigh` sorts ascending)",
-            "Turn the columns round: `V.flip(-1)`.",
+            "put the least important direction first, because `eigh` sorts eigenvalues in ascending order",
+            "Reverse the order of the columns.",
             Instead(first=lambda columns: columns),
         ),
         Misconception(
             "rows_turned_round",
-            "turned the **rows** of the matrix of eigenvectors round, where its columns are the directions: each has its entries in reverse order",
-            "The columns change places, the entries of each stay: turn round along the last axis.",
+            "reversed the rows of the matrix of eigenvectors, so every direction has its entries in reverse order",
+            "The directions are columns. Flip the last axis.",
             Instead(first=lambda columns: columns.flip(0)),
         ),
         Misconception(
             "sign_of_zero",
-            "multiplied each direction by the sign of an entry: where that entry is exactly 0, so is its sign, and the direction is erased",
-            "The signs are free, so leave them. (If you want one rule for all: `torch.where(entry < 0, -1, 1)`.) `up @ up.mT` must be $I$.",
+            "multiplied each direction by the sign of one of its entries, which erases the direction where that entry is exactly 0",
+            "The signs are free, so you can leave them as they are. `up @ up.mT` has to be the identity.",
             Instead(signed=lambda U: U * U[:1].sign()),
         ),
         Misconception(
             "not_unwhitened",
-            "decomposed the whitened matrix and never undid the whitening: `down @ up` is not $W$",
-            "`down` is $W U$: multiply the weights by the directions, nothing else.",
+            "decomposed the whitened matrix without undoing the whitening, so `down @ up` is not $W$",
+            "`down` is $W U$, the weights times the directions and nothing else.",
             Instead(sized=lambda W, moment: torch.linalg.cholesky(moment).mT @ W),
         ),
         Misconception(
             "moment_squared",
-            "used $\\Sigma$ twice: $W^\\top \\Sigma \\Sigma W$",
-            "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$ has it once. (Multiply $W$ by a root of $\\Sigma$, not by $\\Sigma$, before an SVD.)",
+            "used $\\Sigma$ twice, as in $W^\\top \\Sigma \\Sigma W$",
+            "The second moment of the outputs contains $\\Sigma$ once. Before an SVD, multiply $W$ by a square root of $\\Sigma$.",
             Instead(between=lambda moment: moment @ moment),
         ),
         Misconception(
             "scale_in_up",
-            "put the sizes into `up`: its rows are not of length 1",
-            "`up` holds the directions, `down` the sizes: $W U$.",
+            "put the sizes into `up`, so its rows don't have length 1",
+            "`up` contains directions of length 1, and the sizes belong to `down`, which is $W U$.",
             _moved_up(1.0),
             also=(_moved_up(1.0, weighted=True),),
         ),
         Misconception(
             "sizes_shared",
-            "shared the sizes out, a root of them to each side: the rows of `up` are not of length 1",
-            "`up` holds the directions, `down` the sizes: $W U$.",
+            "gave each side a square root of the sizes, so the rows of `up` don't have length 1",
+            "`up` contains directions of length 1, and the sizes belong to `down`, which is $W U$.",
             _moved_up(0.5),
             also=(_moved_up(0.5, weighted=True),),
         ),
         Misconception(
             "not_transposed",
-            "returned the directions as columns: `up` is the transpose of what is asked for",
-            "`eigh` gives eigenvectors as columns; `up` has them as rows: transpose.",
+            "returned the directions as columns of `up`",
+            "`eigh` returns eigenvectors as columns, and `up` needs them as rows.",
             After(lambda out, **_: (out[0], out[1].mT)),
         ),
         Misconception(
             "rows_of_eigh",
-            "took the rows of what `eigh` returns for the directions; they are its columns",
-            "Eigenvector $i$ is `U[:, i]`. So `down` is `W @ U`, and `up` is $U$ transposed.",
+            "used the rows of what `eigh` returns as directions, although eigenvectors are its columns",
+            "Eigenvector $i$ is `U[:, i]`. Check what that means for `down` and for `up`.",
             Instead(first=lambda columns: columns.flip(-1).mT),
             also=(Instead(first=lambda columns: columns.mT.flip(-1)),),
         ),
         Misconception(
             "inputs_directions",
-            "took the principal directions of the **inputs**, the eigenvectors of $\\Sigma$; what is to be kept are those of the outputs",
-            "The outputs' second moment is $W^\\top \\Sigma W$, with as many directions as $W$ has columns.",
+            "used the principal directions of the inputs, the eigenvectors of $\\Sigma$, instead of those of the outputs",
+            "The outputs have the second moment $W^\\top \\Sigma W$, with as many directions as $W$ has columns.",
             _of_the_inputs,
             also=(_of_the_inputs_transposed, _of_some_inputs),
             raises=True,
         ),
         Misconception(
             "moment_inverted",
-            "put the inverse of $\\Sigma$ between, so that what varies least counts most",
-            "$\\mathbb{E}[y^\\top y] = W^\\top \\Sigma W$: with $\\Sigma$ itself.",
+            "used the inverse of $\\Sigma$, so the inputs that vary least count most",
+            "The second moment of the outputs contains $\\Sigma$ itself.",
             Instead(between=torch.linalg.inv),
         ),
         Misconception(
             "inputs_weighted",
-            "multiplied the weights by $\\Sigma$ in `down`: `down @ up` is $\\Sigma W$, not $W$",
-            "$\\Sigma$ chooses the directions, and that is all: `down` is $W U$.",
+            "multiplied the weights by $\\Sigma$ in `down`, so `down @ up` is $\\Sigma W$ instead of $W$",
+            "$\\Sigma$ only chooses the directions. `down` is $W U$.",
             Instead(sized=lambda W, moment: moment @ W),
         ),
     ),

@@ -1,4 +1,4 @@
-"""One latent for keys and values."""
+"""Notebook 12b: one latent for keys and values."""
 
 import numpy as np
 import torch
@@ -63,10 +63,11 @@ def _apart(W_K, W_V, moment, r):
 
 LATENT_WEIGHTS = Exercise(
     "latent_weights",
-    title="One latent for keys and values",
-    points=2,
+    title="Find the bug: one latent for keys and values",
+    points=1.5,
+    kind="bug",
     difficulty=3,
-    minutes=14,
+    minutes=6,
     reference=ref.latent_weights,
     recipe=Made(_latent),
     tensors=True,
@@ -78,74 +79,72 @@ LATENT_WEIGHTS = Exercise(
         Case("full rank", _keys_and_values(6, 2, 2, 4), edge=0.2),
     ),
     hints=(
-        "One latent must serve keys and values. Into which single matrix can you put both, and what would happen if keys were ten "
-        "times as large as values?",
-        "Divide each by its size, $\\kappa$ and $\\nu$; factor `[W_K / kappa | W_V / nu]`; keep `r` columns of `down` and `r` rows of `up`; split "
-        "these rows at the keys' width and multiply by the sizes.",
-        "$\\kappa^2$ is the sum of `W_K * (moment @ W_K)`, $\\nu^2$ alike. `torch.cat([..., ...], dim=-1)` makes the wide matrix; its first "
-        "`W_K.shape[-1]` columns are the keys', so these columns of `up` get $\\kappa$ back and the others $\\nu$.",
+        "The draft's sizes belong to the weights. Which inputs does it assume when it takes the norm of $W_K$ for the size of the keys?",
+        "You know the second moment of the keys, $W_K^\\top \\Sigma W_K$. Where in this matrix do you find the mean square of each key "
+        "feature?",
+        "$\\kappa^2$ is the trace of $W_K^\\top \\Sigma W_K$, which is also the sum of `W_K * (moment @ W_K)`. The same holds for the values.",
     ),
     misconceptions=(
         Misconception(
             "not_balanced",
-            "factored keys and values as they are: the larger of the two gets nearly all directions",
-            "Divide each by its root mean square output first, and undo it in the ups.",
+            "factored keys and values without balancing them, so the larger of the two gets nearly all directions",
+            "Divide each by the root mean square of its outputs first, and multiply by it again afterwards.",
             Instead(sizes=lambda W_K, W_V, moment: (1.0, 1.0)),
         ),
         Misconception(
             "sizes_not_undone",
-            "divided by the sizes and never multiplied by them again",
-            "`W_DKV @ W_UK` must be $W_K$ at full rank: multiply the ups by $\\kappa$ and $\\nu$.",
+            "divided by the sizes without multiplying by them again",
+            "At full rank `W_DKV @ W_UK` has to be $W_K$, so multiply `W_UK` by $\\kappa$ and `W_UV` by $\\nu$.",
             Instead(back=lambda *both: (1.0, 1.0)),
         ),
         Misconception(
             "sizes_squared",
             "divided by $\\kappa^2$ and $\\nu^2$",
-            "Take the roots.",
+            "Take the square roots of the mean squares first.",
             Instead(sizes=lambda *given: [size**2 for size in _sizes(*given)]),
         ),
         Misconception(
             "sizes_of_weights",
-            "measured the sizes of the weights, not of the keys and values that they make",
-            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$: the sum of `W_K * (moment @ W_K)`.",
+            "measured the sizes of the weights instead of the keys and values that they produce, as the draft does",
+            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$.",
             Instead(sizes=lambda W_K, W_V, moment: (W_K.norm(), W_V.norm())),
         ),
         Misconception(
             "activations_ignored",
-            "chose the directions without $\\Sigma$: the plain decomposition looks at the weights alone",
-            "Hand `moment` to `output_factors`: what counts is the outputs that the weights make.",
+            "chose the directions without $\\Sigma$, from the weights alone",
+            "Pass `moment` to `output_factors`, because the error of the outputs is what counts.",
             Instead(factors=lambda W, moment: ref.output_factors(W, identity(moment))),
         ),
         Misconception(
             "features_taken_for_uncorrelated",
-            "measured the sizes with the diagonal of $\\Sigma$ alone, as if the features of $x$ were uncorrelated",
-            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$, with all of $\\Sigma$: the sum of `W_K * (moment @ W_K)`.",
+            "measured the sizes with only the diagonal of $\\Sigma$, as if the features of $x$ were uncorrelated",
+            "$\\kappa^2$ is the trace of $W_K^\\top \\Sigma W_K$, with all of $\\Sigma$.",
             Instead(sizes=lambda W_K, W_V, moment: _sizes(W_K, W_V, moment.diagonal().diag())),
         ),
         Misconception(
             "second_moment_twice",
             "measured the sizes as norms of $\\Sigma W_K$ and $\\Sigma W_V$",
-            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$: the sum of `W_K * (moment @ W_K)`.",
+            "$\\kappa^2 = \\mathbb{E} \\lVert x W_K \\rVert^2$ is the trace of $W_K^\\top \\Sigma W_K$, which contains $\\Sigma$ once.",
             Instead(sizes=lambda W_K, W_V, moment: [(moment @ W).norm() for W in (W_K, W_V)]),
         ),
         Misconception(
             "sizes_exchanged",
             "exchanged $\\kappa$ and $\\nu$",
-            "Divide keys by the keys' size, values by the values', and multiply each by its own again.",
+            "Divide the keys by the size of the keys and the values by the size of the values, and multiply each by its own size again.",
             Instead(sizes=lambda *given: _sizes(*given)[::-1]),
             also=(Instead(back=lambda *both: both[::-1]),),
         ),
         Misconception(
             "not_cut",
-            "kept all directions: the latent is to be `r` wide",
-            "`down[:, :r]` and `up[:r]`.",
+            "kept all directions, although the latent has to be `r` wide",
+            "Keep `r` columns of `down` and `r` rows of `up`.",
             Instead(kept=lambda r, full: slice(0, full)),
             raises=True,
         ),
         Misconception(
             "cut_elsewhere",
-            "split the rows of `up` elsewhere than behind the columns of the keys, which need not be as wide as the values",
-            "The keys have the first `W_K.shape[-1]` columns, the values the rest.",
+            "split the rows of `up` in the wrong place, although keys and values may have different widths",
+            "The first `W_K.shape[-1]` columns belong to the keys and the rest to the values.",
             Instead(border=lambda W_K, full: full // 2),
             also=(Instead(border=lambda W_K, full: len(W_K) // 2),),
             raises=True,
@@ -153,13 +152,13 @@ LATENT_WEIGHTS = Exercise(
         Misconception(
             "last_directions",
             "kept the last `r` directions, which matter least",
-            "The most important part comes first: `[:, :r]` and `[:r]`.",
+            "`output_factors` puts the most important part first, so keep the first `r`.",
             Instead(kept=lambda r, full: slice(full - r, full)),
         ),
         Misconception(
             "one_half_each",
-            "gave half of the latent to keys and half to values, each factored alone",
-            "Factor them **together**: the directions go where they are needed, and serve both.",
+            "gave half of the latent to the keys and half to the values, each factored separately",
+            "Factor them together, so that a direction can serve both.",
             _apart,
         ),
     ),

@@ -1,4 +1,4 @@
-"""Fewer bits: a rounding that is too good to be true."""
+"""Notebook 12: a rounding that is too good to be true."""
 
 import torch
 
@@ -24,7 +24,7 @@ def _clear(x, axis, gaps):
     return (largest > least).all() and abs((x - least) / (largest - least) * gaps % 1 - 0.5).min() > 1e-4
 
 
-def _with_a_constant_line(draw: Draw):
+def _with_a_constant_group(draw: Draw):
     given = _numbers((3, 5), 2, 1)(draw)
     given["x"][1] = given["x"][1, 0]
     return given
@@ -89,7 +89,7 @@ ROUND_TO_BITS = Exercise(
     points=1.5,
     kind="bug",
     difficulty=3,
-    minutes=8,
+    minutes=6,
     reference=ref.round_to_bits,
     recipe=_round,
     tensors=True,
@@ -97,55 +97,57 @@ ROUND_TO_BITS = Exercise(
         Case("two bits, by rows", _numbers((2, 7), 2, 1)),
         Case("three bits, by columns", _numbers((11, 5), 3, 0)),
         Case("one bit, the last axis but one", _numbers((2, 5, 3), 1, -2)),
-        Case("a line of equal numbers", _with_a_constant_line, edge=0.2),
+        Case("a group of equal numbers", _with_a_constant_group, edge=0.2),
     ),
     hints=(
-        "Do not look at the error. Round a few hundred random numbers to 2 bits and count with `unique` how many different numbers come out.",
-        "Two bits tell four levels apart. Four levels have how many gaps between them? Draw them: least · · largest.",
-        "How many gaps do $2^{bits}$ levels have? The step is the spread divided by that. And what is the step of a line whose "
-        "numbers are all equal, and what is 0 / 0?",
+        "Don't look at the size of the errors. Round a few hundred random numbers to 2 bits, and count with `unique` how many different "
+        "numbers come out. How many can two bits encode?",
+        "Draw the levels of a group on a line, with the least number at one end and the largest at the other. How many gaps are there "
+        "between four levels?",
+        "The step is the range of the group divided by the number of gaps. In a group of equal numbers the range is 0, so what does the "
+        "function compute for `code`?",
     ),
     misconceptions=(
         Misconception(
             "one_level_too_many",
-            "left $2^{bits}$ gaps, which are $2^{bits} + 1$ levels: 2 bits cannot tell five levels apart",
-            "Count the different numbers that come out. $2^{bits}$ levels have $2^{bits} - 1$ gaps.",
+            "made $2^{bits}$ gaps between the levels, which gives $2^{bits} + 1$ levels, one more than the bits can encode",
+            "Count the different numbers that come out. Between $2^{bits}$ levels there are $2^{bits} - 1$ gaps.",
             Instead(gaps=lambda bits: 2**bits),
         ),
         Misconception(
             "largest_cut",
-            "got rid of the level too many by cutting it off: the largest number of each line is no level any more",
-            "Widen the steps instead: least **and** largest are levels.",
+            "removed the extra level by cutting it off, so the largest number of a group is no longer a level",
+            "Make the steps wider instead. Both the least and the largest number are levels.",
             Instead(gaps=lambda bits: 2**bits, most=lambda bits: 2**bits - 1),
         ),
         Misconception(
             "equal_bins",
-            "cut the line into $2^{bits}$ bins of one width and took the lower edge of each: the largest number is no level any more",
-            "Levels, not bins: least **and** largest are levels, with $2^{bits} - 1$ steps between them, and each number goes to the nearest.",
+            "cut the range into $2^{bits}$ bins of equal width and took the lower edge of each, so the largest number is no longer a level",
+            "Both the least and the largest number are levels, with $2^{bits} - 1$ steps between them. Round each number to the nearest level.",
             Instead(gaps=lambda bits: 2**bits, how=_down, most=lambda bits: 2**bits - 1),
         ),
         Misconception(
             "rounded_down",
-            "rounded down, not to the nearest level",
-            "`round`, not `floor`: an error of half a step at most.",
+            "rounded down instead of to the nearest level",
+            "Use `round` instead of `floor`. Then an error is half a step at most.",
             Instead(how=_down),
         ),
         Misconception(
             "codes",
-            "returned the numbers of the levels, not the numbers that they stand for",
-            "Multiply by the step and add the least number.",
+            "returned the codes, which count the levels, instead of the numbers that they encode",
+            "Multiply the codes by the step and add the least number.",
             Instead(back=lambda code, step, least: code),
         ),
         Misconception(
             "least_forgotten",
-            "forgot to add the least number again",
-            "A code counts steps from the **least** number.",
+            "did not add the least number back",
+            "A code counts steps from the least number of its group.",
             Instead(back=lambda code, step, least: code * step),
         ),
         Misconception(
             "symmetric",
-            "spaced the levels around zero: where a line lies to one side, half of them are wasted",
-            "From the least to the largest number.",
+            "placed the levels symmetrically around zero, which wastes half of them where a group lies on one side of zero",
+            "Space the levels from the least to the largest number of the group.",
             Instead(ends=_from_zero, gaps=lambda bits: 2 ** (bits - 1) - 1 or 1),
             also=(
                 Instead(ends=_from_zero, gaps=lambda bits: 2 ** (bits - 1) - 1),  # with one bit none is left: 0 · inf
@@ -154,38 +156,38 @@ ROUND_TO_BITS = Exercise(
         ),
         Misconception(
             "one_spread_for_all",
-            "took the least and the largest of all numbers together",
-            "Along `dim`, with `keepdim=True`: each line has its own.",
+            "used the least and the largest number of the whole tensor for every group",
+            "Take both along `dim` with `keepdim=True`, so that each group has its own.",
             Instead(ends=lambda x, dim: (x.min(), x.max())),
         ),
         Misconception(
             "another_axis",
-            "took the least and the largest along another axis",
-            "Along `dim`.",
+            "took the least and the largest number along another axis",
+            "A group lies along the axis `dim`.",
             Before(lambda dim, **_: {"dim": {1: 0, 0: 1, -2: -1}[dim]}),
         ),
         Misconception(
             "equal_numbers_lost",
-            "divided by a step of 0: a line of equal numbers becomes NaN",
-            "Such a line has nothing to be rounded. Keep the step above 0.",
+            "divided by a step of 0, so a group of equal numbers becomes NaN",
+            "Keep the step above 0, for example with `clamp`. Then all codes of such a group are 0.",
             Instead(safe=False),
         ),
         Misconception(
             "equal_numbers_zero",
-            "made zeros of the NaN that 0 / 0 leaves: a line of equal numbers does not stay as it is",
-            "Mend the division, not the result: keep the step above 0, or the code at 0 where the step is 0.",
+            "replaced the NaN of 0 / 0 by zeros in the result, so a group of equal numbers does not stay as it is",
+            "Fix the division instead of the result. Keep the step above 0, or set the code to 0 where the step is 0.",
             Instead(safe=False, back=lambda code, step, least: torch.nan_to_num(code * step + least)),
         ),
         Misconception(
             "from_zero",
-            "began the levels at zero, not at the least number",
-            "The least number of the line is the first level, the largest the last.",
+            "started the levels at zero instead of at the least number",
+            "The first level is the least number of the group, and the last level is the largest.",
             Instead(ends=lambda x, dim: (x.amin(dim, keepdim=True) * 0, x.amax(dim, keepdim=True))),
         ),
         Misconception(
             "step_forgotten",
-            "added the least number to the codes, and did not multiply by the step",
-            "A code counts **steps** from the least number.",
+            "added the least number to the codes without multiplying them by the step",
+            "A code counts steps, so multiply it by the step before you add the least number.",
             Instead(back=lambda code, step, least: code + least),
         ),
     ),

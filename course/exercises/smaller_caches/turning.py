@@ -8,19 +8,19 @@ from solutions.positions import apply_rope, rotate_half_rope
 
 PREDICT_PARTIAL = Exercise(
     "predict_partial",
-    title="Predict: half of the pairs stand still",
+    title="Predict: half of the pairs don't rotate",
     points=0.5,
     difficulty=1,
     minutes=1,
     choices={
-        "a": "about 15: it hardly notices",
+        "a": "about 15",
         "b": "about 60",
-        "c": "about 290, as without any positions (lesson 11)",
-        "d": "more than 1,000: worse than without positions",
+        "c": "about 290, as without any positions",
+        "d": "more than 1,000",
     },
     holds="a",
-    reveal="**a**: 15.2 instead of 14.2, with no training. Of the 16 slow pairs 14 turn by less than one radian in 512 tokens, so that "
-    "these features hardly change on a text of this length. So they can carry *what* a token is, and leave *where* to the fast pairs.",
+    reveal="**a**, 15.2 instead of 14.2. Of the 16 slow pairs 14 move by less than one radian in 512 tokens, so the model can hardly use "
+    "them for positions on a text of this length.",
 )
 
 
@@ -74,10 +74,11 @@ def _first_of_each_half(pairs, d):
 
 PARTIAL_ROPE = Exercise(
     "partial_rope",
-    title="Turn the fast pairs alone",
+    title="Find the bug: the model that lost its positions",
+    kind="bug",
     points=1,
     difficulty=2,
-    minutes=6,
+    minutes=8,
     reference=ref.partial_rope,
     recipe=Made(_partial),
     tensors=True,
@@ -89,83 +90,85 @@ PARTIAL_ROPE = Exercise(
         Case("none", _heads(3, 6, 0), edge=0.2),
     ),
     hints=(
-        "Which features belong to pair $i$, and which pairs turn fastest? What does `apply_rope` do to those that shall turn?",
-        "Pair 0 is the fastest, and in the interleaved layout its features come first. So the answer is made of two slices: one of the "
-        "rotated rows, one of `x`.",
-        "`pairs` pairs are `2 * pairs` features. Rotate **all** features first: what would change if you handed `apply_rope` a narrower `x`?",
+        "With all pairs the draft is right, so compare what `apply_rope` gets in the two cases. Apart from the values, what is different about "
+        "its input?",
+        "By which angle does `apply_rope` rotate pair 1 of a row of 64 features, and by which angle in a row of 32? The model was trained with "
+        "one of the two.",
+        "The angles are powers of the base with the exponents $-2i/d$, so a narrower row gets other angles. Let `apply_rope` see the whole row, "
+        "and decide afterwards which features you take from its result and which from `x`.",
     ),
     misconceptions=(
         Misconception(
             "angles_of_a_narrower_head",
-            "rotated the first features as if they were a whole head: other angles than the model was trained with",
+            "rotated the first features as if they were a whole head, as the draft does, so the angles are not those of training",
             "The angles depend on $d$. Rotate all features, then keep the ones you want.",
             Instead(narrow=True),
         ),
         Misconception(
             "slowest_pairs",
-            "turned the **slowest** pairs and left the fast ones",
-            "Pair 0 is the fastest: the first `2 * pairs` features.",
+            "rotated the **slowest** pairs and left the fast ones as they are",
+            "Pair 0 is the fastest, so take the first `2 * pairs` features.",
             Instead(turns=lambda pairs, d: slice(d - 2 * pairs, d)),
             also=(Instead(turns=lambda pairs, d: slice(-2 * pairs, None)),),  # with no pairs these are all
         ),
         Misconception(
             "features_for_pairs",
-            "turned `pairs` features, not pairs",
-            "A pair has two features: `2 * pairs`.",
+            "rotated `pairs` features instead of `pairs` pairs",
+            "A pair has two features, so use `2 * pairs`.",
             Instead(turns=lambda pairs, d: slice(pairs)),
         ),
         Misconception(
             "half_split",
-            "looked for the two features of a pair in two halves, as in the half-split layout, and not side by side",
-            "The interleaved layout: neighbours are partners.",
+            "looked for the two features of a pair in two halves, as in the half-split layout",
+            "In the interleaved layout the two features of a pair are neighbours.",
             Instead(rotate=rotate_half_rope, turns=_first_of_each_half),
             also=(Instead(rotate=rotate_half_rope), Instead(turns=_first_of_each_half)),
         ),
         Misconception(
             "all_pairs",
-            "turned all pairs",
-            "Only the `pairs` fastest; the others stay as they are in `x`.",
+            "rotated all pairs",
+            "Rotate only the `pairs` fastest ones. The others stay as they are in `x`.",
             Instead(turns=lambda pairs, d: slice(d)),
         ),
         Misconception(
             "others_dropped",
-            "set the other features to 0: they must stay, they only do not turn",
-            "Take them from `x`.",
+            "set the other features to 0, although they only should not rotate",
+            "Take the other features from `x`.",
             Instead(rest=torch.zeros_like),
         ),
         Misconception(
             "base_ignored",
             "rotated with the base 10000, whatever was given",
-            "Pass `base` on.",
+            "Pass `base` on to `apply_rope`.",
             Instead(with_base=lambda base: 10_000.0),
         ),
         Misconception(
             "half_the_exponent",
-            "turned pair $i$ by $base^{-i/d}$ a position",
-            "By $base^{-2i/d}$: the exponents go from 0 to nearly -1 over all pairs. `apply_rope` does it.",
+            "rotated pair $i$ by $base^{-i/d}$ per position",
+            "The angle is $base^{-2i/d}$, so the exponents go from 0 to nearly -1 over all pairs. `apply_rope` computes it.",
             Instead(with_base=lambda base: base**0.5),
         ),
         Misconception(
             "twice_the_exponent",
-            "turned pair $i$ by $base^{-4i/d}$ a position",
-            "By $base^{-2i/d}$, with $i$ the number of the **pair**, not of its first feature. `apply_rope` does it.",
+            "rotated pair $i$ by $base^{-4i/d}$ per position",
+            "The angle is $base^{-2i/d}$, where $i$ counts **pairs** and not features. `apply_rope` computes it.",
             Instead(with_base=lambda base: base**2),
         ),
         Misconception(
             "turned_already",
-            "made the second number of each pair out of the first one that had been turned already",
-            "Both are made of the old pair: $(a \\cos \\varphi - b \\sin \\varphi,\\; a \\sin \\varphi + b \\cos \\varphi)$. Keep $a$ until both are done.",
+            "computed the second number of each pair from the first one after it had been rotated",
+            "Both numbers come from the old pair. Keep the old first number until both are computed.",
             Instead(rotate=_overwriting),
         ),
         Misconception(
             "rows_numbered",
-            "numbered the rows 0, 1, 2, … instead of taking `pos`",
-            "Row $i$ of `x` stands at `pos[i]`: pass `pos` on.",
+            "numbered the rows 0, 1, 2, … instead of using `pos`",
+            "Row $i$ of `x` is at position `pos[i]`, so pass `pos` on.",
             Before(lambda pos, **_: {"pos": torch.arange(len(pos))}),
         ),
         Misconception(
             "turned_backwards",
-            "turned the pairs the other way round",
+            "rotated the pairs in the opposite direction",
             "$(a, b)$ becomes $(a \\cos \\varphi - b \\sin \\varphi,\\; a \\sin \\varphi + b \\cos \\varphi)$, as `apply_rope` does it.",
             Before(lambda pos, **_: {"pos": -pos}),
         ),

@@ -1,18 +1,19 @@
-"""Lesson 01 soft_lookup: from `WHERE k = q` to weights that fall with distance."""
+"""Chapter 01: from scores to weights, and what the width of a kernel does."""
 
-from course.exercises.soft_lookup.kernels import GAUSSIAN
-from course.exercises.soft_lookup.lookup import HARD_LOOKUP, NORMALIZE, PREDICT_EMPTY
-from course.exercises.soft_lookup.pooling import ATTENTION_POOL, LEAVE_ONE_OUT, NADARAYA_WATSON, PREDICT_WIDTH
+from course.exercises.soft_lookup.design import ASK_FOR_A_THING, PREDICT_WIDE
+from course.exercises.soft_lookup.lookup import NORMALIZE
+from course.exercises.soft_lookup.pooling import ATTENTION_POOL
+from course.exercises.soft_lookup.river import LEAVE_ONE_OUT, NADARAYA_WATSON, PREDICT_KERNEL, PREDICT_WIDTH
 from course.exercises.soft_lookup.sentence import MIX_WORDS
 
 EXERCISES = (
-    PREDICT_EMPTY,
     NORMALIZE,
-    GAUSSIAN,
     ATTENTION_POOL,
-    HARD_LOOKUP,
-    PREDICT_WIDTH,
-    NADARAYA_WATSON,
-    LEAVE_ONE_OUT,
+    PREDICT_WIDE,
+    ASK_FOR_A_THING,
     MIX_WORDS,
+    NADARAYA_WATSON,
+    PREDICT_WIDTH,
+    LEAVE_ONE_OUT,
+    PREDICT_KERNEL,
 )

@@ -8,9 +8,6 @@ from solutions import soft_lookup as ref
 Inputs = dict[str, object]
 
 
-# ------------------------------------------------------------------------------------------------ mix_words
-
-
 def _three_words(draw: Draw) -> Inputs:
     """Whole numbers, no two words alike."""
     spots = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, -2.0], [-1.0, 1.0], [-2.0, -1.0]])
@@ -28,7 +25,7 @@ def _as_many_words_as_numbers(draw: Draw) -> Inputs:
 
 
 def _word_by_word(X, width, *, begin=np.zeros_like, asks=0, keys=0, values=0, step=1, total=lambda s, K: s.sum(), itself=1.0):
-    """Asks, scores and mixes what lies in the old array (0), or in the new one (1), whose words change one by one."""
+    """Mix the words, reading queries, keys and values each from the old array (0) or from the new one (1), which changes."""
     read = old, new = X, begin(X)
     for i in range(len(old))[::step]:
         K = read[keys] / width
@@ -67,95 +64,100 @@ MIX_WORDS = Exercise(
         Case("as many words as numbers in each", _as_many_words_as_numbers),
     ),
     hints=(
-        "The first word comes out right and the last one is the most wrong. What has happened in between that the last word can see?",
-        "Follow one array: print `X` before and after the call. Which line makes a second *name* for it, and which line then writes "
-        "into it?",
-        "Every new vector must be made of old ones, so the results need an array of their own. NumPy makes one of the same shape "
-        "with `np.empty_like`, or with the method `copy`.",
+        "In the draft, the first word reads the old vectors. Which vectors does the last word read?",
+        "Print `X` before and after the call. Which line makes a second *name* for the same array, and which line writes into it?",
+        "Every output is made of old vectors, so the outputs need an array of their own. `np.empty_like` makes one of the same shape. "
+        "Then check which array each query is read from.",
     ),
     misconceptions=(
         Misconception(
             "as_shown",
-            "did what the code as shown does: it writes each new vector into `X`, which the later words then read",
-            "`new = X` copies nothing: both names are the same array. Nor does `X[:]`: of a list it is a copy, of a NumPy array a *view* of the same numbers. Give the results an array of their own.",
+            "wrote each output into `X`, as the draft does, so later words read vectors that have already changed",
+            "`new = X` copies nothing, since both names mean the same array. `X[:]` doesn't copy either, because it is a *view* of the same numbers. Give the outputs an array of their own.",
             Instead(begin=lambda X: X),
         ),
         Misconception(
             "copied_and_read_again",
-            "saved the caller's `X` by a copy, but the later words still read vectors that have already changed",
-            "Read from the old array and write into another: two arrays inside the function.",
+            "copied the caller's `X`, but later words still read vectors that have already changed",
+            "Use two arrays inside the function, one to read from and one to write into.",
             Instead(begin=np.copy, keys=1, values=1),
         ),
         Misconception(
             "nothing_changed",
-            "returned the vectors that came in, unchanged",
-            "The new vectors belong in an array of their own. Is that the array which you return?",
+            "returned the vectors unchanged",
+            "The outputs belong in an array of their own. Is that the array that you return?",
             After(lambda out, X, **_: X.copy()),
         ),
         Misconception(
             "asked_with_zeros",
-            "gave the results an array of their own, filled with zeros, but the queries are read from it too: every word asks with zeros",
-            "Query $i$ is row $i$ of the old `X`, not of the new array.",
+            "gave the outputs an array of their own but read the queries from it as well, so every word asks with zeros",
+            "Query $i$ is row $i$ of the old `X`.",
             Instead(asks=1),
         ),
         Misconception(
             "values_already_changed",
-            "compared the old vectors, but mixed the ones that have already changed",
-            "Queries, keys *and* values are the old vectors: weights times the old `X`.",
+            "scored the old vectors but averaged vectors that have already changed",
+            "Values are old vectors as well, so multiply the weights by the old `X`.",
             Instead(begin=np.copy, values=1),
         ),
         Misconception(
             "keys_already_changed",
-            "mixed the old vectors, but with weights from keys that have already changed",
-            "Queries, keys *and* values are the old vectors: score against the old `X`.",
+            "averaged the old vectors, but with weights from keys that have already changed",
+            "Keys are old vectors as well, so compute the scores from the old `X`.",
             Instead(begin=np.copy, keys=1),
         ),
         Misconception(
             "other_direction",
-            "turned the loop around: now the first words read the changed vectors of the last",
-            "No order of the loop is right as long as it reads where it writes. Use two arrays.",
+            "reversed the loop, so the first words read vectors of later words that have already changed",
+            "No order of the loop is right while it reads from the array that it writes into. Use two arrays.",
             Instead(begin=np.copy, keys=1, values=1, step=-1),
         ),
         Misconception(
             "written_back",
-            "computed the right vectors, but wrote them into the caller's `X`",
-            "Return a new array: whoever called you may still need the old vectors.",
+            "computed the right outputs but wrote them into the caller's `X`",
+            "Return a new array, because the old vectors are still needed. The outputs are added to them.",
             After(_written_back),
         ),
         Misconception(
             "over_the_wrong_axis",
-            "shared out each word's weight among those who *ask*, not among those who answer",
+            "normalised each word's scores over the words that *ask* instead of the words that answer",
             "Row $i$ of the weights belongs to query $i$ and sums to 1.",
             Instead(total=_of_those_who_ask),
         ),
         Misconception(
             "width_left_out",
-            "left the width out of the distances",
-            "Divide query and keys by `width` before the kernel, as the code that was shown does.",
+            "did not divide the distances by the width",
+            "Divide query and keys by `width` before you call the kernel, as the draft does.",
             Before(lambda **_: {"width": 1.0}),
         ),
         Misconception(
+            "added_already",
+            "added the word's own vector to the output already",
+            "Return the output alone. The next cell of the notebook adds it to the word's vector.",
+            After(lambda out, X, **_: X + out),
+        ),
+        Misconception(
             "without_itself",
-            "left each word out of its own mixture",
-            "Every word is a key for every query, for its own as well.",
+            "left each word out of its own average",
+            "Every word is a key for every query, including its own.",
             Instead(itself=0.0),
         ),
         Misconception(
             "not_normalised",
-            "mixed with the scores as they are: they do not sum to 1",
+            "used the raw scores as weights, which do not sum to 1",
             "Divide each word's scores by their sum, as `normalize` does.",
             Instead(total=lambda s, K: 1.0),
         ),
         Misconception(
             "multiplied_by_the_width",
-            "multiplied query and keys by the width: the wider the kernel, the fewer words count as near",
-            "Divide both by `width`: distances are counted in widths.",
+            "multiplied query and keys by the width, so a larger width makes a narrower kernel",
+            "Distances are counted in widths, so divide both by `width`.",
             Before(lambda width, **_: {"width": 1 / width}),
         ),
         Misconception(
             "values_divided_by_the_width",
             "divided the values by the width as well",
-            "The width belongs to the distances. What is mixed are the words themselves.",
+            "Only distances are counted in widths. The values are the words themselves.",
             After(lambda out, width, **_: out / width),
         ),
     ),

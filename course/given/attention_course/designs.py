@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attention_course.thread import INDEX, VECTORS
+from attention_course.thread import INDEX, THING, THREE_SENTENCES, VECTORS
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,24 @@ def looks_in_a_ring(output: Any) -> Any:
     return np.array(found)
 
 
+def sensitivity(output: Any) -> Any:
+    """Say what kind of eight scores these are, by the Frobenius norm of the softmax's Jacobian and the keys at the top.
+
+    2: the norm is 0.49 or more. Otherwise 1: two keys share the largest weight. 0: three keys or more share it. -1: all keys
+    share it. -2: one key has the largest weight alone.
+
+    >>> sensitivity(np.zeros(8)), sensitivity(30 * np.eye(8)[0])
+    (array([-1]), array([-2]))
+    """
+    s = np.asarray(output, dtype=float)
+    if s.shape != (8,) or not np.isfinite(s).all():
+        raise ValueError(f"expected eight finite scores, got the shape {s.shape}.")
+    a = _weights(s)
+    norm = np.linalg.norm(np.diag(a) - np.outer(a, a))
+    tied = int((a > 0.9 * a.max()).sum())
+    return np.array([2 if norm >= 0.49 else {1: -2, 2: 1, 8: -1}.get(tied, 0)])
+
+
 def packed_rows(output: Any, *, documents: Any) -> Any:
     """What the real tokens of a packed row may see: the rows of the mask `output`, with those of the blanks left out (False).
 
@@ -70,10 +88,92 @@ def packed_rows(output: Any, *, documents: Any) -> Any:
     return keep & (documents >= 0)[:, None]  # what a blank sees does not matter
 
 
+def reveals_a_choice(output: Any, *, X: Any) -> Any:
+    """Say what the changed tokens `output` show about a layer that doubles the two tokens with the largest first feature.
+
+    3: only the last token differs from `X`, and an earlier output changes. 2: only the last token differs, and no earlier output
+    changes. 1: an earlier token differs. 0: nothing differs. -1: an entry is not a finite number.
+
+    >>> X = np.array([[3.0], [2.0], [1.0]])
+    >>> reveals_a_choice(np.array([[3.0], [2.0], [9.0]]), X=X)
+    array([3])
+    """
+    X, changed = np.asarray(X, dtype=float), np.asarray(output, dtype=float)
+    if changed.shape != X.shape:
+        raise ValueError(f"expected a copy of X, of shape {X.shape}, got {changed.shape}.")
+    if not np.isfinite(changed).all():
+        return np.array([-1])
+    if (changed[:-1] != X[:-1]).any():
+        return np.array([1])
+    if (changed == X).all():
+        return np.array([0])
+    n = len(X)
+    before, after = (set(np.argsort(-rows[:, 0], kind="stable")[:2].tolist()) - {n - 1} for rows in (X, changed))
+    return np.array([3 if before != after else 2])
+
+
 def _arrays(output: object, names: tuple[str, ...]) -> list[Array]:
     if not isinstance(output, tuple | list) or len(output) != len(names):
         raise ValueError(f"expected {len(names)} things, {', '.join(names)}, got {type(output).__name__}.")
     return [np.asarray(part, dtype=float) for part in output]
+
+
+# ---------------------------------------------------------------------------------------------- lesson 01
+
+_KIND = {0: -3, THING: 2, 8: -2}  # by the place of a word in its sentence: the person, the thing, the last adjective
+
+
+def finds_the_thing(output: Any) -> Array:
+    """For each of the three sentences of `thread.THREE_SENTENCES`, one number: what the query `output` finds at width 1.
+
+    2: the thing, with a weight of 0.9 at least; 1: the thing, with the largest weight, but less; -1: nothing, since every score
+    is rounded to 0; -2: the last adjective; -3: the person; 0: another word.
+
+    >>> finds_the_thing(np.array([2.0, -1.0]))
+    array([1., 1., 1.])
+    """
+    q = np.asarray(output, dtype=float)
+    if q.shape != (2,):
+        raise ValueError(f"expected a query of two numbers, shape (2,), got {q.shape}.")
+    if not np.isfinite(q).all():
+        raise ValueError("expected finite numbers in the query.")
+    found = []
+    for _, X in THREE_SENTENCES:
+        s = np.exp(-((X - q) ** 2).sum(axis=-1) / 2)
+        best = int(s.argmax())
+        kind = _KIND.get(best, 0)
+        found.append(-1 if s.sum() == 0 else 1 if kind == 2 and s[best] < 0.9 * s.sum() else kind)
+    return np.array(found, dtype=float)
+
+
+# ---------------------------------------------------------------------------------------------- lesson 02
+
+FOUR = ("ripe", "pear", "sharp", "knife")
+KINDS = np.array([[-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])  # describes or is a thing; fruit or tool
+PARTNERS = (1, 0, 3, 2)
+
+
+def finds_its_partner(output: Any) -> Array:
+    """For *ripe*, *pear*, *sharp* and *knife*, one number: what each of them finds through the matrix `output`.
+
+    2: its partner, with a weight of 0.9 at least; 1: its partner, with the largest weight, but less; -1: itself; -2: the word of
+    the same kind; -3: the word that differs in both numbers; 0: several words alike.
+
+    >>> finds_its_partner(np.eye(2))
+    array([-1., -1., -1., -1.])
+    """
+    M = np.asarray(output, dtype=float)
+    if M.shape != (2, 2):
+        raise ValueError(f"expected a matrix of shape (2, 2), got {M.shape}.")
+    if not np.isfinite(M).all():
+        raise ValueError("expected finite numbers in M.")
+    found = []
+    for i, row in enumerate(_weights(KINDS @ M @ KINDS.T)):
+        best = int(row.argmax())
+        alone = np.delete(row, best).max() < row[best] - 1e-12
+        kinds = {PARTNERS[i]: 2.0 if row[best] >= 0.9 else 1.0, i: -1.0, (i + 2) % 4: -2.0}
+        found.append(kinds.get(best, -3.0) if alone else 0.0)
+    return np.array(found)
 
 
 # ---------------------------------------------------------------------------------------------- lesson 05
@@ -120,6 +220,47 @@ def who_and_what(output: object) -> dict[str, Array]:
         found.append(Y[kinds.index("v"), 3:])
     shown = np.array(found).round(6) + 0.0  # a panel then shows 0 where 1e-13 is left over
     return dict(zip(("meaning", "who", "what"), np.split(shown, 3, axis=1), strict=True))
+
+
+def share_by_lag(text: Any) -> Array:
+    """The share of a text's tests at which a head that attends k tokens back is right, for k = 0, 1, 2, ...
+
+    A test is a place whose token occurred exactly once before and is followed by the same token as then. A text without a
+    test gives zeros.
+
+    >>> share_by_lag([7, 8, 9, 7, 8, 9])
+    array([0., 0., 1., 0., 0., 0.])
+    """
+    tokens, found = list(text), np.zeros(len(text))
+    for i in range(len(tokens) - 1):
+        if tokens[:i].count(tokens[i]) == 1:
+            then = tokens.index(tokens[i])
+            if tokens[then + 1] == tokens[i + 1]:
+                found[i - then - 1] += 1
+    shares: Array = found / max(1.0, found.sum())
+    return shares
+
+
+def tells_reading_from_counting(output: Any) -> Any:
+    """Say what a text shows: 2 if no head that counts is right at more than a quarter of 20 tests or more.
+
+    1: some head that counts is right more often. 0: fewer than 20 tests. -1: more than 60 tokens.
+
+    >>> tells_reading_from_counting([*range(30), *range(30)])
+    array([1])
+    """
+    try:
+        tokens = [int(token) for token in output]
+    except (TypeError, ValueError):
+        raise ValueError("expected a list of numbers, one for each token.") from None
+    if len(tokens) > 60:
+        return np.array([-1])
+    tests = sum(
+        tokens[:i].count(tokens[i]) == 1 and tokens[tokens.index(tokens[i]) + 1] == tokens[i + 1] for i in range(len(tokens) - 1)
+    )
+    if tests < 20:
+        return np.array([0])
+    return np.array([1 if share_by_lag(tokens).max() > 0.25 else 2])
 
 
 # ---------------------------------------------------------------------------------------------- lesson 06

@@ -23,7 +23,7 @@ def shared(G: int, tokens: int) -> Drawing:
         for query in own:
             d.line(query.bottom, key.top, width=1)
     stored, heads = 2 * G * WIDTH * 2, f"{G} head{'s' if G > 1 else ''}"
-    said = f"{heads} of keys, {heads} of values{' (as in the model)' if G == 8 else ''}: {stored:,} bytes a token and layer"
+    said = f"{heads} of keys, {heads} of values{' (as in the model)' if G == 8 else ''}: {stored:,} bytes per token and layer"
     d.text(said, size=14, at=(middle, y + 44))
     bill = stored * LAYERS * tokens / 1e9
     for i, (name, role, gb) in enumerate(

@@ -1,13 +1,10 @@
-"""What lessons 08 and 09 are given: heads split and merged (lesson 05), causal attention (lesson 04),
-one decode step by the builtin, and a stopwatch.
-
-`python -m attention_course.head_sets` times lesson 05's heads: one after another, and all at once.
+"""What chapters 08 and 09 are given: heads split and merged (notebook 05), causal attention (notebook 04),
+one decode step by PyTorch's own kernel, a stopwatch, and a test of grouped-query attention.
 """
 
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -55,41 +52,18 @@ def fastest(runs: dict[Any, Callable[[], object]], rounds: int = 10) -> dict[Has
     return best
 
 
-def step_and_rates(
-    q: Float[Tensor, "H d"], K: Float[Tensor, "G n d"], V: Float[Tensor, "G n d"], rounds: int = 10
-) -> tuple[float, float, float]:
-    """A decode step's seconds; the FLOP/s of a large product of matrices; the most bytes/s at which keys and values were read."""
-    left, right = torch.randn(2, 1024, 1024)
-    runs = {"step": lambda: decode(q, K, V), "product": lambda: left @ right, "reading": lambda: (K.sum(), V.sum())}
-    took = fastest(runs, rounds)
-    return took["step"], 2 * 1024**3 / took["product"], (K.nbytes + V.nbytes) / min(took["step"], took["reading"])
+def random(*shape: int, seed: int) -> Tensor:
+    """Normal numbers that are the same each time."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def one_by_one(X: Float[Tensor, "n d_model"], weights: Sequence[Tensor], H: int) -> Float[Tensor, "n d_out"]:
-    """Self-attention of H heads, as the formula says it: a loop over the heads. `weights`: Wq, Wk, Wv, Wo."""
-    *projections, Wo = weights
-    parts = zip(*(W.chunk(H, dim=1) for W in projections), strict=True)
-    return torch.cat([_attend(*(X @ w for w in part)) for part in parts], dim=-1) @ Wo
-
-
-def all_at_once(X: Float[Tensor, "n d_model"], weights: Sequence[Tensor], H: int) -> Float[Tensor, "n d_out"]:
-    """The same with the heads as one more batch axis."""
-    *projections, Wo = weights
-    return merge_heads(_attend(*(split_heads(X @ W, H) for W in projections))) @ Wo
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
-
-
-def slower(n: int, *, H: int = 16, d: int = 16, rounds: int = 50) -> float:
-    """How many times as long a loop over the heads takes as all of them at once: n tokens, H heads of width d."""
-    X, *weights = (torch.randn(rows, H * d) / math.sqrt(H * d) for rows in (n, *[H * d] * 4))
-    ways = (one_by_one, all_at_once)
-    loop, batch = fastest({way: partial(way, X, weights, H) for way in ways}, rounds).values()
-    return loop / batch
-
-
-if __name__ == "__main__":
-    for n in (8, 128, 1024):
-        print(f"{n:4d} tokens, 16 heads: one after another takes {slower(n):.1f} times as long as all at once")
+def try_groups(attend: Callable[..., tuple[Tensor, Tensor, Tensor]], H: int = 6, d: int = 4) -> None:
+    """Compare grouped-query attention with PyTorch's own for three numbers of groups, and count the heads of keys it caches."""
+    X, Wq, Wo = random(5, 10, seed=0), random(10, H * d, seed=1), random(H * d, 10, seed=2)
+    for G in (H, H // 3, 1):
+        Wk, Wv = random(2, 10, G * d, seed=3)
+        Y, K, _ = attend(X, Wq, Wk, Wv, Wo, H, G)
+        q, k, v = (split_heads(X @ W, n)[None] for W, n in ((Wq, H), (Wk, G), (Wv, G)))
+        outputs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        same = torch.allclose(Y, merge_heads(outputs[0]) @ Wo, atol=1e-4)
+        print(f"G = {G}: output right: {same!s:5}  heads of keys cached: {len(K)}")

@@ -1,12 +1,14 @@
 """The pictures of lesson 10: the ways of latent attention, heads folded into rows, dials, and caches to scale."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from attention_course.drawing import Drawing
-from attention_course.moving import Moving, slider
+from attention_course.moving import Moving, slider, steps
+from attention_course.plots import COLOURS, figure
 
 
 def four_ways() -> Drawing:
@@ -88,21 +90,21 @@ def absorbed() -> Drawing:
             "average goes through W_UV and W_O."
         ),
     )
-    x_j = d.box("every token x_j", role="input", at=(0, 0), width=130)
-    c = d.box("latents C, cached", role="cache", at=(220, 0), width=150)
-    x_i = d.box("newest token x_i", role="input", at=(0, -100), width=130)
-    q = d.box("H queries", role="query", at=(220, -100), width=100)
-    asks = d.box("H absorbed\nqueries", role="query", at=(420, -100), width=110)
-    attend = d.box("scores,\nsoftmax", role="weight", at=(420, 0), width=100)
-    u = d.box("H averages u", role="output", at=(610, 0), width=110)
-    y = d.box("y_i", role="output", at=(790, 0), width=60)
-    d.arrow(x_j, c, "W_{DKV}")
+    x_i = d.box("newest token x_i", role="input", at=(0, 0), width=130)
+    q = d.box("H queries", role="query", at=(0, 80), width=110)
+    asks = d.box("H absorbed\nqueries", role="query", at=(0, 165), width=110)
+    attend = d.box("scores,\nsoftmax", role="weight", at=(0, 260), width=110)
+    u = d.box("H averages u", role="output", at=(0, 350), width=110)
+    y = d.box("y_i", role="output", at=(0, 430), width=60)
+    x_j = d.box("every token x_j", role="input", at=(210, 165), width=130)
+    c = d.box("latents C, cached", role="cache", at=(210, 260), width=140)
     d.arrow(x_i, q, "W_Q")
     d.arrow(q, asks, "W_{UK}^T")
     d.arrow(asks, attend)
+    d.arrow(x_j, c, "W_{DKV}")
     d.arrow(c, attend, "as keys")
-    d.arrow(c.bottom, u.bottom, "and once more, as values", bend=-70, label_side="below")
     d.arrow(attend, u, "weights")
+    d.arrow(c.bottom, u.right, "as values", elbow="v")
     d.arrow(u, y, "W_{UV}, W_O")
     return d
 
@@ -141,8 +143,13 @@ def _dials(n: int) -> Drawing:
     said = ", ".join(f"{share:.0%}" for share in shares)
     d = Drawing(alt=f"{n} tokens; what the mean keeps of eight pairs, fastest first: {said}")
     dial: Any = None
+    first: Any = None
     for pair, turn, mean, share in zip(pairs, turns, means, shares, strict=True):
-        dial = d.axes(size=84, limit=1.1, ticks=False, **({} if dial is None else {"right_of": dial, "gap": 14}))
+        if pair == 36:  # a second row: four dials are as wide as a phone
+            dial = d.axes(size=76, limit=1.1, ticks=False, below=first, gap=56)
+        else:
+            dial = d.axes(size=76, limit=1.1, ticks=False, **({} if dial is None else {"right_of": dial, "gap": 10}))
+        first = first or dial
         dial.circle(1)
         # forty offsets, in steps of no simple ratio: equal steps would fall on a few angles again and again
         for angle in turn if n <= 40 else [turn[int(n * (i * 0.618034 % 1))] for i in range(40)]:
@@ -164,49 +171,68 @@ def dials() -> Moving:
     )
 
 
-def decoupled() -> Drawing:
-    """DeepSeek-V2: content absorbed, and a part of its own for positions."""
-    d = Drawing(
-        alt=(
-            "Each token x goes three ways. W_DKV makes the latent, 512 numbers, cached."
-            " W_KR and RoPE make one rotated key, 64 numbers, cached. W_DQ makes the "
-            "latent of the queries, 1536 numbers; from it W_UQ and then W_UK transposed"
-            " make 128 content queries of 512 numbers, and W_QR and RoPE 128 rotated "
-            "queries of 64. Content meets the latents, position meets the rotated key; "
-            "the two scores are added, scaled by the root of 192, and their softmax "
-            "averages the latents. W_UV and W_O give the output."
-        ),
-    )
+_STAGES = (
+    "The content part is what you know. Queries are absorbed and meet the latents, which are not rotated.",
+    "Each token also makes one rotated key of 64 numbers, straight from its vector. It is cached, and all heads share it.",
+    "Each head makes a second, short query from the queries' latent and rotates it to the query's position.",
+    "Both products are added before the scale and the softmax. The weights average the latents, as before.",
+)
+
+
+def _decoupled(stage: int) -> Drawing:
+    """DeepSeek-V2's attention with what the first `stage` of `_STAGES` describe."""
+    d = Drawing(alt=" ".join(_STAGES[:stage]))
     x = d.box("token x\n5,120", role="input", at=(0, 150), width=80)
     c_q = d.box("c^Q\n1,536", role="query", at=(110, 15), width=70)
     q = d.box("content queries\n128 × 128", role="query", at=(330, -40), width=130)
     asks = d.box("absorbed\n128 × 512", role="query", at=(535, -40), width=100)
-    r = d.box("RoPE: r\n128 × 64", role="position", at=(330, 75), width=100)
-    k_r = d.box("RoPE: key k^R\n64, cached", role="cache", at=(330, 165), width=120)
     c = d.box("latent c\n512, cached", role="cache", at=(330, 255), width=120)
     content = d.node("·", at=(535, 60))
-    position = d.node("·", at=(460, 120))
-    plus = d.node("+", at=(640, 60))
-    weights = d.box("÷ √192\nsoftmax", role="weight", at=(740, 60), width=80)
+    weights = d.box("÷ √192\nsoftmax" if stage > 3 else "÷ √128\nsoftmax", role="weight", at=(740, 60), width=80)
     u = d.box("averages\n128 × 512", role="output", at=(740, 255), width=100)
     y = d.box("y\n5,120", role="output", at=(905, 255), width=56)
     d.arrow(x, c_q, "W_{DQ}")
     d.arrow(c_q, q, "W_{UQ}")
-    d.arrow(c_q, r, "W_{QR}")
-    d.arrow(x, k_r, "W_{KR}")
     d.arrow(x, c, "W_{DKV}")
     d.arrow(q, asks, "W_{UK}^T")
     d.arrow(asks, content, role="query")
-    d.arrow(r, position, role="position")
-    d.arrow(k_r, position, role="position")
     d.arrow(c.right, content.bottom, role="cache", elbow="h")
-    d.arrow(content, plus)
-    d.arrow(position.right, plus.bottom, elbow="h")
-    d.arrow(plus, weights)
     d.arrow(weights, u)
     d.arrow(c, u, "all tokens so far", label_side="below")
     d.arrow(u, y, "W_{UV}, W_O")
+    if stage > 1:
+        k_r = d.box("RoPE: key k^R\n64, cached", role="cache", at=(330, 165), width=120)
+        d.arrow(x, k_r, "W_{KR}")
+    if stage > 2:
+        r = d.box("RoPE: r\n128 × 64", role="position", at=(330, 75), width=100)
+        position = d.node("·", at=(460, 120))
+        d.arrow(c_q, r, "W_{QR}")
+        d.arrow(r, position, role="position")
+        d.arrow(k_r, position, role="position")
+    if stage > 3:
+        plus = d.node("+", at=(640, 60))
+        d.arrow(content, plus)
+        d.arrow(position.right, plus.bottom, elbow="h")
+        d.arrow(plus, weights)
+    else:
+        d.arrow(content, weights)
     return d
+
+
+def decoupled() -> Moving:
+    """Build DeepSeek-V2's attention up step by step: content absorbed, and a part of its own for positions."""
+    return steps(
+        [(caption, _decoupled(stage)) for stage, caption in enumerate(_STAGES, 1)],
+        alt=(
+            "Each token x goes three ways. W_DKV makes the latent, 512 numbers, cached."
+            " W_KR and RoPE make one rotated key, 64 numbers, cached. W_DQ makes the "
+            "latent of the queries, 1536 numbers. From it W_UQ and then W_UK transposed"
+            " make 128 content queries of 512 numbers, and W_QR and RoPE 128 rotated "
+            "queries of 64. Content meets the latents, position meets the rotated key. "
+            "The two scores are added and scaled by the root of 192, and their softmax "
+            "averages the latents. W_UV and W_O give the output."
+        ),
+    )
 
 
 def caches() -> Drawing:
@@ -226,3 +252,29 @@ def caches() -> Drawing:
         d.text(name, left_of=bar, gap=10)
         d.text(f"{numbers:,}", right_of=bar, gap=10)
     return d
+
+
+def absorb_or_rebuild(absorb_up_to: Callable[[int], int]) -> Moving:
+    """FLOPs of absorbing over FLOPs of rebuilding by new tokens, for five pasts, and what `absorb_up_to` says of each."""
+    once, ready, asked = 2 * 512 * 256, 2 * 320, 2 * 1088
+    new = np.geomspace(1, 2000, 200)
+
+    def draw(m: int) -> Any:
+        pairs, most = new * m + new * (new + 1) / 2, absorb_up_to(m)
+        fig, ax = figure(height=2.6, width=3.7)
+        ax.loglog(new, (new * once + pairs * asked) / ((m + new) * once + pairs * ready), color=COLOURS[0])
+        ax.axhline(1, color="0.5", linewidth=1)
+        if most:
+            ax.axvline(most, color=COLOURS[1], linestyle="--")
+        ax.set(title=f"absorb up to {most} new tokens" if most else "never absorb", ylim=(0.003, 5))
+        ax.set(xlabel="new tokens", ylabel="FLOPs, absorbed / rebuilt")
+        return fig
+
+    return slider(
+        draw,
+        m=[0, 100, 1_000, 10_000, 100_000],
+        start={"m": 1_000},
+        labels={"m": "cached tokens"},
+        alt="FLOPs of absorbing over FLOPs of rebuilding, by new tokens. With nothing cached the ratio is above 1 everywhere. "
+        "Behind 1,000 tokens absorbing takes less up to 158 new tokens, and behind 100,000 up to 170.",
+    )

@@ -1,4 +1,4 @@
-"""The pictures of lesson 06: clocks, arrows and pairs that turn, a page read, heads that look back, two layers that copy.
+"""The pictures of chapter 06: clock hands, arrows and pairs that rotate, heads that look back, two layers that copy.
 
 Each function returns what a notebook shows. What they draw of the learner's own functions is handed to them.
 """
@@ -15,40 +15,49 @@ from attention_course.plots import COLOURS, figure, heatmap, show
 History = Sequence[tuple[int, float, Any, Any]]  # step, loss, roles of each layer's heads, each layer's weights
 
 
-def _clocks(position: int) -> Drawing:
-    """The four digits of a position, and under each the clock that does its work."""
-    d = Drawing(alt=f"Position {position}: its digits, and four clocks from slow to fast.")
+def _hands(position: int) -> Drawing:
+    """The three digits of a position, and below each the hand that replaces it: together as wide as a phone."""
+    d = Drawing(alt=f"Position {position}: its digits, and below each a clock hand on a dial from 0 to 9.")
     face: Any = None
-    for i in (3, 2, 1, 0):
-        turn = position / 10**i
-        face = d.axes(size=94, limit=1.15, ticks=False, **({} if face is None else {"right_of": face, "gap": 10}))
+    for i in (2, 1, 0):
+        face = d.axes(size=132, limit=1.36, ticks=False, **({} if face is None else {"right_of": face, "gap": 12}))
         face.circle(1)
-        face.line((0, 0), (1, 0))
-        face.arrow((math.cos(turn), math.sin(turn)), role="position", width=3)
-        d.box(str(position // 10**i % 10), role="input", above=face, gap=10, width=34, height=30)
-        d.text(f"clock {i}", below=face, gap=4)
+        for digit in range(10):
+            x, y = _on_the_dial(digit / 10, 1.0)
+            face.line((0.9 * x, 0.9 * y), (x, y))
+            aside = 0.022 if digit in (0, 5) else 0.0  # of the vertical axis
+            d.text(str(digit), size=15, muted=True, at=face.point_at(_on_the_dial(digit / 10 + aside, 1.19)))
+        face.arrow(_on_the_dial(position / 10 ** (i + 1), 0.85), role="position", width=3)
+        d.box(str(position // 10**i % 10), role="input", above=face, gap=6, width=34, height=30)
+        d.text(f"{10 ** (i + 1):,} tokens", size=16, below=face, gap=2)
     return d
 
 
-def clocks() -> Moving:
-    """Digits and clocks at positions where the digits jump."""
+def _on_the_dial(turns: float, radius: float) -> tuple[float, float]:
+    """A point on a dial after so many turns, clockwise from the top."""
+    return radius * math.sin(2 * math.pi * turns), radius * math.cos(2 * math.pi * turns)
+
+
+def clock_hands() -> Moving:
+    """Digits and clock hands at positions where the digits jump."""
     return slider(
-        _clocks,
-        position=[*range(13), 98, 99, 100, 101, 998, 999, 1000, 1001],
+        _hands,
+        position=[*range(8, 13), 98, 99, 100, 101, 199, 200, 347, 998, 999],
         start={"position": 9},
         labels={"position": "position"},
-        alt="Position 9: the digits 0, 0, 0, 9 above four clocks. Clock 0 has turned by 9 radians, clock 1 by 0.9, clocks 2 and "
-        "3 hardly. At position 10 two digits jump; no hand does.",
+        alt="Position 9: the digits 0, 0, 9 above three dials from 0 to 9, whose hands need 1,000, 100 and 10 tokens "
+        "for one turn. The last hand points to 9, the one before it almost to 1. From 9 to 10 two digits jump, while each hand "
+        "moves on a little.",
     )
 
 
 def _turned_together(query: int, key: int) -> Drawing:
-    """A query of length 2 and a key of length 1.5, each turned by 20° per token."""
+    """A query of length 2 and a key of length 1.5, each rotated by 20° per token."""
     at = [math.radians(20 * p) for p in (query, key)]
     q, k = ((length * math.cos(turn), length * math.sin(turn)) for length, turn in zip((2, 1.5), at, strict=True))
     between = abs((20 * (key - query) + 180) % 360 - 180)
     score = q[0] * k[0] + q[1] * k[1]
-    d = Drawing(alt=f"Turned by {20 * query}° and {20 * key}°; {between}° between them; score {score:.2f}.")
+    d = Drawing(alt=f"Rotated by {20 * query}° and {20 * key}°, with {between}° between them. The score is {score:.2f}.")
     ax = d.axes(size=272, limit=2.5, ticks=False)
     ax.circle(2)
     ax.circle(1.5)
@@ -59,30 +68,30 @@ def _turned_together(query: int, key: int) -> Drawing:
     else:  # the one lies on the other
         across = ax.point_at((0.8 * k[0] - 0.3 * math.sin(at[1]), 0.8 * k[1] + 0.3 * math.cos(at[1])))
         d.text("k", role="key", at=across)
-    beside = d.text(f"q at {query}: turned {20 * query}°", role="query", right_of=ax, align="start", shift=(0, 60))
-    d._cover((beside.x + width("q at 11: turned 220°"), beside.y))  # all frames of one size
-    beside = d.text(f"k at {key}: turned {20 * key}°", role="key", below=beside, align="start", gap=8)
+    beside = d.text(f"q at {query}: rotated by {20 * query}°", role="query", right_of=ax, align="start", shift=(0, 60))
+    d._cover((beside.x + width("q at 11: rotated by 220°"), beside.y))  # all frames of one size
+    beside = d.text(f"k at {key}: rotated by {20 * key}°", role="key", below=beside, align="start", gap=8)
     beside = d.text(f"between: {between}°", below=beside, align="start", gap=24)
     d.text(f"score: {score:.2f}".replace("-", "−"), below=beside, align="start", gap=8, bold=True)
     return d
 
 
 def two_arrows() -> Moving:
-    """A query and a key that turn with their positions."""
+    """A query and a key that rotate with their positions."""
     return slider(
         _turned_together,
         query=list(range(12)),
         key=list(range(12)),
-        start={"query": 2, "key": 5},
+        start={"query": 5, "key": 2},
         labels={"query": "position of the query", "key": "position of the key"},
-        alt="Query at 2 and key at 5, turned by 40 and 100 degrees: 60 degrees between them, score 1.5. Moved together, the "
-        "angle and the score stay.",
+        alt="The query at position 5 is rotated by 100 degrees and the key at position 2 by 40 degrees. There are 60 degrees "
+        "between them, and the score is 1.5. If both move on together, angle and score stay the same.",
     )
 
 
 def _pairs_turned(position: int) -> Drawing:
-    """A query of width 8 in four pairs, before and after the turn of each."""
-    d = Drawing(alt=f"A query of width 8, its four pairs turned to position {position}.")
+    """A query with 8 features in four pairs, before and after the rotation of each."""
+    d = Drawing(alt=f"A query with 8 features, whose four pairs are rotated to position {position}.")
     arrows = ((1.2, 0.9), (1.5, 0.0), (0.9, -1.2), (0.0, 1.5))
     for i, (x, y) in enumerate(arrows):
         theta = 10.0**-i
@@ -97,14 +106,14 @@ def _pairs_turned(position: int) -> Drawing:
         dial.arrow(turned, role="query", width=3)
         if 0.06 < turn < 3.1:
             dial.angle((x, y), turned, role="position", radius=0.45)
-        d.text(f"{position} · {theta:g} = {turn:g} rad", role="position", size=14, at=(across, 176))
+        d.text(f"{position} · {theta:g} = {turn:g} rad", role="position", size=15, at=(across, 176))
         after = d.matrix([[round(z, 2) + 0.0 for z in turned]], at=(across, 208), **look)
         if i == 0:
             d.text("q", role="query", left_of=before, gap=12)
             d.text("p θ_i", role="position", at=(after.x - 42, 176))
             d.text(f"q at {position:,}", role="query", left_of=after, gap=12)
             d._cover((after.x - 106, 0), (after.x + 700, 0))  # all frames of one size
-        d.text(f"pair {i}", muted=True, size=14, at=(across, -26))
+        d.text(f"pair {i}", muted=True, size=16, at=(across, -26))
     return d
 
 
@@ -115,32 +124,8 @@ def pairs_that_turn() -> Moving:
         position=[0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 500, 1000],
         start={"position": 3},
         labels={"position": "position p of the query"},
-        alt="A query of width 8 as four pairs, each an arrow of length 1.5. At position 3 the first has turned by 3 radians, the "
-        "second by 0.3, the third by 0.03, the last by 0.003: fast pairs tell near places apart, slow ones far ones.",
-    )
-
-
-def read_a_page(moved: Mapping[int, float], stretched: Mapping[float, float]) -> None:
-    """The loss of a trained model on a page where all positions are moved, and where they are stretched."""
-    fig, (left, right) = figure(2, height=2.9, width=3.8)
-    places = range(len(moved))
-    left.plot(places, list(moved.values()), "o-", color=COLOURS[0])
-    left.set_xticks(places, [f"{m:,}" for m in moved])
-    left.set(xlabel="moved by m", ylabel="loss", xlim=(-0.4, len(moved) - 0.6))
-    for place, loss in zip(places, moved.values(), strict=True):
-        left.text(place, loss + 0.12, f"{loss:.2f}", ha="center")
-    right.plot(list(stretched), list(stretched.values()), "o-", color=COLOURS[1])
-    right.set(xlabel="stretched by s", xticks=[-1, 0, 0.5, 1, 1.5, 2])
-    named = ((-1, "", 0.1, -0.32), (0, "nothing turned", 0, 0.12), (0.5, "", 0.3, 0.05), (0.75, "", -0.33, -0.1))
-    for s, name, x, y in (*named, (1, "as trained", 0, -0.3), (1.5, "", 0, 0.14), (2, "", -0.05, 0.14)):
-        right.text(s + x, stretched[s] + y, f"{name} {stretched[s]:.2f}".strip(), ha="center")
-    for ax in (left, right):
-        ax.set(ylim=(3, 6))
-    show(
-        fig,
-        alt="The loss of SmolLM2 on a page. Left: moved by 0, 1,000 and 8,000 it is the same, 3.63. Right, by the stretch s of "
-        "the positions: about 5.4 at -1, 5.5 at 0, where nothing is turned, 4.4 at 0.5, 3.8 at 0.75, "
-        "then 3.6 at 1, 3.7 at 1.25 and 1.5, and 4.0 at 2.",
+        alt="A query with 8 features as four pairs, each an arrow of length 1.5, dashed before the rotation. At position 3 the "
+        "first pair is rotated by 3 radians, the second by 0.3, the third by 0.03 and the last by 0.003.",
     )
 
 
@@ -159,10 +144,11 @@ def a_long_text(losses: Mapping[str, Sequence[float]], run: int, made_for: int) 
 
 
 def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
-    """The weights of heads by the number of steps that they look back."""
+    """The weights of heads by how many tokens back they attend."""
     d = Drawing(
-        alt="Weights of three heads: a line " + ", ".join(map(str, weights)) + " places to the left of the diagonal. The first "
-        "rows, which have no such token, look elsewhere."
+        alt="The weights of three heads, each with a line "
+        + ", ".join(map(str, weights))
+        + " tokens to the left of the diagonal. The first rows have no such token and attend elsewhere."
     )
     for steps, A in weights.items():
         sizes = ("queries", "keys") if steps == next(iter(weights)) else None
@@ -170,37 +156,52 @@ def heads_that_look_back(weights: Mapping[int, Any]) -> Drawing:
     return d
 
 
-def learning_to_copy(two: History, one: History, best: int) -> None:
-    """The loss of two layers and of one; what the heads of the two layers look at. Head `best` of layer 0 is drawn thick."""
-    fig, (left, right) = figure(2, height=2.9, width=3.8)
-    for history, colour, name, at in ((two, COLOURS[0], "two layers", (250, 1.1)), (one, COLOURS[1], "one layer", (290, 3.6))):
-        left.plot(*zip(*[row[:2] for row in history], strict=True), color=colour)
-        left.text(*at, name, color=colour)
-    left.set(xlabel="step", ylabel="loss on the copies", ylim=(0, 4.6))
+def learning_to_copy(two: History, one: History) -> None:
+    """The loss of two layers and of one, and the largest weight of a head in each role."""
+    fig, (left, right) = figure(2, height=3.3, width=4.0)
     steps = [step for step, *_ in two]
-    for h in range(4):
-        before, followed = ([found[r][r][h] for _, _, found, _ in two] for r in (0, 1))
-        right.plot(steps, before, color=COLOURS[2], linewidth=3.2 if h == best else 1.2)
-        right.plot(steps, followed, color=COLOURS[3], linestyle="--")
-    right.text(0, 0.72, f"layer 0,\ntoken before\n(thick: head {best})", color=COLOURS[2])
-    right.text(0, 0.42, "layer 1,\nwhat followed\n(dashed)", color=COLOURS[3])
-    right.set(xlabel="step", ylabel="mean weight", ylim=(0, 1))
+    for history, colour, name in ((two, COLOURS[0], "two layers"), (one, COLOURS[1], "one layer")):
+        left.plot(steps, [loss for _, loss, *_ in history], color=colour, label=name)
+    left.set(xlabel="step", ylabel="loss on the copies", ylim=(0, 4.7))
+    left.legend(loc="lower left")
+    lines = (
+        (two, 0, 0, COLOURS[2], "-", "two layers, layer 0: word before"),
+        (two, 1, 1, COLOURS[0], "-", "two layers, layer 1: word that followed"),
+        (one, 0, 0, COLOURS[2], ":", "one layer: word before"),
+        (one, 0, 1, COLOURS[1], ":", "one layer: word that followed"),
+    )
+    for history, layer, role, colour, style, name in lines:
+        largest = [float(max(found[layer][role])) for _, _, found, _ in history]
+        right.plot(steps, largest, color=colour, linestyle=style, label=name)
+    right.set(xlabel="step", ylabel="mean weight of the best head", ylim=(0, 1.75), yticks=(0, 0.5, 1))
+    right.legend(loc="upper left", ncols=1)
+    ends = f"{two[-1][1]:.1f} with two layers and {one[-1][1]:.1f} with one"
     show(
         fig,
-        alt="Left: the loss of two layers falls from 4.3 slowly, then within 50 steps from above 3 to below 1; one layer stays "
-        "above 3. Right: in the same 50 steps heads of layer 0 turn to the token before, and those of layer 1 to what followed.",
+        alt=f"Left, the loss on the copies by training step. It starts above 4 and ends at {ends}. With two layers most of "
+        "the fall takes about 100 steps. Right, the mean weight of the best head in each role. In the same steps a head of "
+        "layer 0 begins to attend to the word before and a head of layer 1 to the word that followed. With one layer no head "
+        "does the latter.",
     )
 
 
-def snapshots(history: History, best: Sequence[int], steps: Sequence[int]) -> Moving:
-    """The weights of the `best` head of each layer at some training steps."""
+def snapshots(two: History, one: History, steps: Sequence[int]) -> Moving:
+    """The weights on one text at some training steps, of the best head of each of two layers and of the single layer."""
+    roles = two[-1][2]
+    before, followed = (max(range(len(roles[layer][layer])), key=lambda h: roles[layer][layer][h]) for layer in (0, 1))
+    alone = max(range(len(one[-1][2][0][1])), key=lambda h: one[-1][2][0][1][h])
 
     def draw(step: int) -> Any:
-        weights = next(w for s, _, _, w in history if s == step)
-        fig, axes = figure(2, height=3.3, width=3.6)
-        for layer, ax in enumerate(axes):
-            title = f"step {step}: layer {layer}, head {best[layer]}"
-            heatmap(ax, weights[layer][0, best[layer]], title=title, vmax=1, numbers=False)
+        (with_two,) = (weights for s, _, _, weights in two if s == step)
+        (with_one,) = (weights for s, _, _, weights in one if s == step)
+        fig, axes = figure(3, height=2.9, width=2.6)
+        maps = {
+            f"of two layers: head 0.{before}": with_two[0][0, before],
+            f"of two layers: head 1.{followed}": with_two[1][0, followed],
+            f"of one layer: head 0.{alone}": with_one[0][0, alone],
+        }
+        for ax, (title, A) in zip(axes, maps.items(), strict=True):
+            heatmap(ax, A, title=title, vmax=1, numbers=False)
         return fig
 
     return slider(
@@ -208,16 +209,18 @@ def snapshots(history: History, best: Sequence[int], steps: Sequence[int]) -> Mo
         step=list(steps),
         start={"step": steps[-1]},
         labels={"step": "training step"},
-        alt="Attention patterns during training. At the end the head of layer 0 shows one line just below the diagonal, that of "
-        "layer 1 lines 11, 23 and 35 places left of the diagonal.",
+        alt="The weights of three heads on a text of 48 words that repeats every 12, by training step. At the end the head of "
+        "layer 0 has a line just below the diagonal, and the head of layer 1 has lines 11, 23 and 35 places left of it. "
+        "The best head of the single layer has no such line.",
     )
 
 
 def induction() -> Drawing:
     """How two heads in a row copy: pear moon hat pear -> moon."""
     d = Drawing(
-        alt="The text pear moon hat pear. In layer 0 each token notes the one before it. In layer 1 a thick arrow, attention, "
-        "goes from the second pear back to the token moon, which has noted pear. From there moon is handed over: the prediction."
+        alt="The text pear moon hat pear. In layer 0 each token receives the word before it. In layer 1 a thick arrow goes from "
+        "the second pear back to the token moon, which carries pear as its predecessor. The value of that token says moon, which "
+        "is predicted."
     )
     low: list[Any] = []
     mid: list[Any] = []
@@ -231,10 +234,10 @@ def induction() -> Drawing:
     for i in range(3):
         d.arrow(low[i].top, mid[i + 1].bottom, role="key")
     (x3, y), (x1, _) = mid[3].top, mid[1].top
-    d.arrow((x3, y), (x1 + 14, y), "looks for: after pear", role="weight", width=4, bend=-46)
-    d.arrow((x1 - 14, y), top.left, "hands over: moon", role="value", elbow="v")
-    d.text("layer 0: who\nstood before me?", left_of=[low[0], mid[0]], muted=True)
-    d.text("layer 1: who stood\nafter my word?", left_of=[mid[0], top], muted=True)
+    d.arrow((x3, y), (x1 + 14, y), "query: after pear?", role="weight", width=4, bend=-46)
+    d.arrow((x1 - 14, y), top.left, "value: moon", role="value", elbow="v")
+    d.text("layer 0: which word\nis before me?", left_of=[low[0], mid[0]], muted=True)
+    d.text("layer 1: what came\nafter my word?", left_of=[mid[0], top], muted=True)
     return d
 
 

@@ -34,3 +34,23 @@ VECTORS = np.array(
 VECTORS.setflags(write=False)
 
 INDEX = {word: i for i, word in enumerate(TOKENS)}
+
+
+def _like_the_thread(words: str, *vectors: tuple[float, float]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Words and vectors of a sentence like the thread's. `vectors`: who, the verb, an adjective, the thing, an adjective."""
+    X = VECTORS.copy()
+    X[[0, 1, 3, 4, 8]] = vectors
+    X.setflags(write=False)
+    return tuple(words.split()), X
+
+
+THREE_SENTENCES = (  # the thing that *it* stands for is word `THING` of each
+    (TOKENS, VECTORS),
+    _like_the_thread(
+        "he dropped the sharp knife because it was heavy", (-2.2, 1.2), (0.2, 2), (1, -1.2), (2.4, -0.4), (0.9, -2.1)
+    ),
+    _like_the_thread(
+        "we read the long letter because it was funny", (-1.8, 0.9), (-0.1, 1.8), (1.1, -0.9), (1.8, -1.5), (0.8, -1.9)
+    ),
+)
+THING = 4

@@ -48,6 +48,12 @@ class KVCache:
         keys, values = (buffer[..., :stop, :] for buffer in self.buffers)
         return keys, values
 
+    def rewind(self, n: int) -> None:
+        """Forget the newest `n` tokens."""
+        if not 0 <= n <= self.length:
+            raise ValueError(f"expected 0 to {self.length} tokens to forget, got {n}.")
+        self.length -= n
+
     def reset(self) -> None:
         """Forget all tokens."""
         self.length = 0

@@ -14,13 +14,13 @@ from attention_course.plots import COLOURS, MARKERS, figure, show
 
 
 def decoder() -> Drawing:
-    """A decoder of the Llama family, beside it the attention of a layer; each part with the lesson in which it was written."""
+    """Draw a decoder of the Llama family and, beside it, the attention of a layer, each part with its notebook."""
     d = Drawing(
         alt="The decoder. Tokens become rows of the embedding, n by 576, and so they stay. Thirty layers follow, each "
         "adding attention and a feed-forward layer (576 to 1,536 and back) to the stream, a norm before each. After a "
         "last norm the embedding turns rows into logits. Beside it the attention of a layer: three projections, "
         "rotated queries and keys, the cache, grouped attention, the last projection. Yours are the rotation (06), "
-        "the cache (07), the grouped attention (09), and today the attention (11.1) and the decoder (11.2)."
+        "the cache (07), the grouped attention (09), and today the attention of a layer (11.1)."
     )
     ids = d.text("tokens, n")
     embed = d.box("embedding", above=ids, gap=18)
@@ -46,7 +46,7 @@ def decoder() -> Drawing:
     for add in (add1, add2):  # the same width all the way up
         d.text("n × 576", size=13, right_of=add, gap=14, shift=(0, -14))
     d.frame([norm1, add2, ffn], "30 ×", pad=34)
-    d.frame([ids, out, add2, ffn], "decoder, 11.2", pad=44)
+    d.frame([ids, out, add2, ffn], "decoder", pad=44)
     inside = _attention(d, norm1)
     d.arrow(attend.right, (inside.left[0], attend.centre[1]), dashed=True)
     return d
@@ -248,16 +248,16 @@ def latent_path() -> Drawing:
 
 
 def fast_and_slow() -> Drawing:
-    """How far pairs of a key at token 300 are turned, and what becomes of the fast ones and the slow ones."""
+    """How far pairs of a key at token 300 have rotated, and what becomes of the fast ones and the slow ones."""
     token, shown = 300, (0, 8, 16, 24, 31)
     d = Drawing(
-        alt="Five pairs of a key at token 300, each as a hand on a dial. Pair 0 has turned 47.7 times, pair 8 2.7 times; pair "
-        "16 by 54 degrees, pair 24 by 3, pair 31 by a quarter of a degree. The 16 fast pairs turn and must be cached rotated "
-        "or made again. The 16 slow ones stand still, so they come out of the latent, and their part of W_UK is absorbed into "
-        "the query."
+        alt="Five pairs of a key at token 300, each as an arrow on a dial. Pair 0 has made 47.7 turns and pair 8 has made 2.7. "
+        "Pair 16 is at 54 degrees, pair 24 at 3 and pair 31 at a quarter of a degree. The 16 fast pairs are still rotated, so "
+        "they are cached in rotated form. The 16 slow ones no longer are, so they come from the latent, and their part of "
+        "W_UK is absorbed into the query."
     )
-    fast = d.vector(16, "16 fast pairs turn", role="position", cell=18)
-    slow = d.vector(16, "16 slow pairs stand still", role="key", cell=18, gap=0)
+    fast = d.vector(16, "16 fast pairs, still rotated", role="position", cell=18)
+    slow = d.vector(16, "16 slow pairs, no longer rotated", role="key", cell=18, gap=0)
     for pair in shown:
         half, role = (fast, "position") if pair < 16 else (slow, "key")
         cell = half.cell(0, pair % 16)
@@ -271,8 +271,8 @@ def fast_and_slow() -> Drawing:
         d.line((cell.centre[0], dial.bottom[1] + 4), cell.top, width=1)
         if pair == 0:
             d.text("at\ntoken\n300", size=14, left_of=dial, gap=14)
-    kept = d.box("cached rotated, or made again", role="position", below=fast, gap=50)
-    absorbed = d.box("out of the latent, W_{UK} absorbed", role="cache", below=slow, gap=50)
+    kept = d.box("cached in rotated form", role="position", below=fast, gap=50)
+    absorbed = d.box("from the latent, W_{UK} absorbed", role="cache", below=slow, gap=50)
     d.arrow(fast, kept)
     d.arrow(slow, absorbed)
     return d

@@ -233,7 +233,7 @@ class GroupedAttention(PlainAttention):
 
 
 class Llama:
-    """A decoder of the Llama family around `attention(layer, capacity)`, with the interface that lesson 11 asks for."""
+    """A decoder of the Llama family, with a memory, around `attention(layer, capacity)`."""
 
     def __init__(
         self, weights: Mapping[str, Any], capacity: int, attention: Callable[[Layer, int], Any] = GroupedAttention
@@ -250,10 +250,14 @@ class Llama:
         """The logits of tokens that follow those processed so far."""
         return logits_with(self.weights, ids, self.attention)
 
-    def prefill(self, ids: Int[Tensor, "batch n"], chunk: int) -> Float[Tensor, "batch vocab"]:
-        """The logits at the end of a prompt, read in chunks from the beginning."""
+    def reset(self) -> None:
+        """Forget all tokens."""
         for attend in self.attention:
             attend.reset()
+
+    def prefill(self, ids: Int[Tensor, "batch n"], chunk: int) -> Float[Tensor, "batch vocab"]:
+        """The logits at the end of a prompt, read in chunks from the beginning."""
+        self.reset()
         return [self.extend(part) for part in ids.split(chunk, dim=1)][-1][:, -1]
 
     def generate(self, ids: Int[Tensor, "batch n"], n: int) -> Int[Tensor, "batch new"]:
