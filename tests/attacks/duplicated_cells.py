@@ -8,5 +8,6 @@ def tamper(notebook):
         if grader.get("grade"):
             copies.append({**cell, "source": "1.0"})
         copies += [cell] * 4
+    assert any(cell["source"] == "1.0" for cell in copies), "inert: no cell that gives a grade"
     notebook["cells"] = copies
     return notebook

@@ -1,3 +1,13 @@
 """Prints without end, in a cell and in an answer."""
 
-ANSWERS = {"gaussian": "def gaussian(q, K): return 0\nwhile True: print('endless', flush=True)"}
+RAN = {"cell": "raised CellTimeout"}
+NO_OUTCOME = {"answer": "it is killed where its seconds are over"}
+ANSWERS = {
+    "gaussian": """
+def gaussian(q, K):
+    with attack.on("answer"):
+        while True: print("endless", flush=True)
+with attack.on("cell"):
+    while True: print("endless", flush=True)
+"""
+}

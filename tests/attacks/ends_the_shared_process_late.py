@@ -1,11 +1,13 @@
 """The first answer leaves a thread that ends the shared process while a later, right one is tried on visible inputs."""
 
+NO_OUTCOME = {"end": "the process is gone"}
+INNOCENT = {"nadaraya_watson": "a right answer, in whose time the process ends"}
 DESERVED = {"nadaraya_watson": 3.0}
 ANSWERS = {
     "hard_lookup": r"""
 def hard_lookup(q, K, V):
     import os, threading, time
-    end = lambda: (time.sleep(0.02), os._exit(0))
+    end = lambda: (time.sleep(0.02), attack("end", os._exit, 0))
     threading.Thread(target=end, daemon=True).start()
     return V[0]
 """,

@@ -9,7 +9,9 @@ def files(folder):
     shutil.copy(notebook, folder / "zz_second.ipynb")
     for name in ("numpy.py", "sitecustomize.py", "ipykernel_launcher.py", "conftest.py", "autograder.py", "nbgrader_config.py"):
         (folder / name).write_text("open('/tmp/pwned-import', 'w').write('x')\nraise SystemExit('pwned')")
-    for pack in folder.parent.parent.parent.glob("release/*/*.npz"):
+    packs = list(folder.parent.parent.parent.glob("release/*/*.npz"))
+    assert packs, "inert: no pack whose name to take"
+    for pack in packs:
         (folder / pack.name).write_bytes(b"pwned")
     (folder / "gradebook.db").write_text("pwned")
     (folder / ".attn").mkdir()

@@ -2,6 +2,8 @@
 
 import os
 
+REFUSED = r"(?s).*a regular file.*"
+
 
 def files(folder):
     notebook = next(folder.glob("*.ipynb"))

@@ -1,5 +1,7 @@
 """The notebook is a folder, with a notebook in it."""
 
+REFUSED = r"(?s).*a regular file.*"
+
 
 def files(folder):
     notebook = next(folder.glob("*.ipynb"))

@@ -1,14 +1,13 @@
-"""Forks as often as it may, in a cell and in an answer."""
+"""Forks as often as it may in a cell; the copies of the process go on, and read the grader's requests in its place."""
 
+RAN = {"cell": "refused EAGAIN"}
 ANSWERS = {
     "gaussian": """
 import os, time
-def bomb(seconds):
-    for _ in range(150):
-        try:
-            if os.fork() == 0: time.sleep(seconds)
-        except OSError: break
-def gaussian(q, K): bomb(30); return 0
-bomb(0.3)
+for _ in range(150):
+    try:
+        with attack.on("cell"):
+            if os.fork() == 0: time.sleep(0.3)
+    except OSError: break
 """
 }

@@ -17,6 +17,7 @@ $\\href{javascript:pwned()}{x}$ $<script>pwned()</script>$ $$\\unicode{x3c}scrip
 
 
 def tamper(notebook):
+    assert any(cell["cell_type"] == "markdown" for cell in notebook["cells"]), "inert: no prose"
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = _EVIL

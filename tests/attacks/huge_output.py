@@ -1,7 +1,14 @@
 """Prints megabytes, and twenty thousand small things one after another."""
 
+RAN = {"megabytes": "ran NoneType", "answer": "ran NoneType"}
+RAN |= dict.fromkeys(("small things", "more of them"), "ran|raised CellTimeout")
 MAX_SECONDS = 40
 ANSWERS = {
-    "gaussian": "print('x' * 9_000_000)\nfor n in range(20_000): display(n)\ndef gaussian(q, K): return print('y' * 9_000_000)",
-    "mix_words": "for n in range(20_000): display(n)",
+    "gaussian": """
+def gaussian(q, K): return attack("answer", print, "y" * 9_000_000)
+attack("megabytes", print, "x" * 9_000_000)
+with attack.on("small things"):
+    for n in range(20_000): display(n)
+""",
+    "mix_words": "with attack.on('more of them'):\n    for n in range(20_000): display(n)",
 }

@@ -1,12 +1,12 @@
-"""Remembers the outputs of earlier probes and the visible answers, and returns the last one that has the right shape."""
+"""Remembers the outputs of earlier probes and the visible answers, and returns the last one, cut to the right shape."""
 
+RAN = {"keep": "ran", "remembered": "ran ndarray"}
 ANSWERS = {
     "gaussian": r"""
-STORE = {}
+STORE = []
 def gaussian(q, K):
-    for shape, value in STORE.items():
-        if shape == len(K): return value
-    STORE[len(K)] = np.ones(len(K))
-    return STORE[len(K)]
+    if STORE: return attack("remembered", np.resize, STORE[-1], len(K))
+    with attack.on("keep"): STORE.append(np.ones(len(K)))
+    return STORE[-1]
 """
 }

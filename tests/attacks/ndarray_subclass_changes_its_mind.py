@@ -1,5 +1,6 @@
 """An ndarray subclass that shows one shape and content when encoded and others when compared."""
 
+RAN = {"array": "ran Fickle", "shapes": "ran"}
 ANSWERS = {
     "normalize": """
 class Fickle(np.ndarray):
@@ -10,7 +11,8 @@ class Fickle(np.ndarray):
     @property
     def shape(self):
         Fickle.calls += 1
+        if Fickle.calls == 2: attack.after("shapes")
         return (3,) if Fickle.calls % 2 else (1,)
-def normalize(s): return np.zeros(s.shape).view(Fickle)
+def normalize(s): return attack("array", lambda: np.zeros(s.shape).view(Fickle))
 """
 }

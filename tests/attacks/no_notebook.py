@@ -1,4 +1,4 @@
-"""The submission holds everything but the notebook."""
+"""The submission holds no notebook of the right name, but the same under another, and a script."""
 
 
 def files(folder):

@@ -2,6 +2,7 @@
 
 import os
 
+REFUSED = r"(?s).+"
 FORBIDDEN = "[\x1b\u202e\udc80-\udcff]|(?:zz.*){20}"
 
 

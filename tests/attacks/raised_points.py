@@ -10,4 +10,5 @@ def tamper(notebook):
             cell["outputs"] = [
                 {"output_type": "execute_result", "data": {"text/plain": "1000.0"}, "metadata": {}, "execution_count": 1}
             ]
+    assert any(cell["source"] == "1000.0" for cell in notebook["cells"]), "inert: no cell that gives a grade"
     return notebook

@@ -1,10 +1,11 @@
-"""Defines its own `check`, `Score` and display hook, so that a grade cell would show full marks."""
+"""Defines its own `check` and display hook, so that a grade cell shows nothing, which is full marks in nbgrader."""
 
+RAN = {"shadow": "ran", "hook": "ran", "answer": "ran NoneType"}
 ANSWERS = {
     "gaussian": """
 import builtins, sys
-check = builtins.check = lambda *_: 1.0
-sys.displayhook = lambda value: print(1.0)
-def gaussian(q, K): return check()
+with attack.on("shadow"): check = builtins.check = lambda *_: None
+with attack.on("hook"): sys.displayhook = lambda value: None
+def gaussian(q, K): return attack("answer", check)
 """
 }

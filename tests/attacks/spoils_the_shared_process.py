@@ -1,5 +1,7 @@
 """An answer spoils the process that it shares with later ones on visible inputs: NumPy, names, the grader's modules."""
 
+RAN = dict.fromkeys(("names", "engine", "NumPy"), "ran")
+INNOCENT = {"gaussian": "a wrong answer, to be marked as such", "nadaraya_watson": "a right answer, to be marked in full"}
 DESERVED = {"nadaraya_watson": 3.0}
 ANSWERS = {
     "hard_lookup": r"""
@@ -9,9 +11,9 @@ def hard_lookup(q, K, V):
     global gaussian, normalize
     runner = sys.modules["autograder.sandbox.inside.runner"]
     right = observe.Observation(values.encode(np.ones(len(K))))
-    gaussian = normalize = lambda *a: right
-    runner.observe = lambda answer, probe: right
-    np.exp = np.where = lambda *a: 1 / 0
+    with attack.on("names"): gaussian = normalize = lambda *a: right
+    with attack.on("engine"): runner.observe = lambda answer, probe: right
+    with attack.on("NumPy"): np.exp = np.where = lambda *a: 1 / 0
     return V[0]
 """,
     "gaussian": "def gaussian(q, K): return np.ones(len(K))",

@@ -2,7 +2,10 @@
 
 import shutil
 
+REFUSED = r"(?s).*is a link.*"
+
 
 def files(folder):
     shutil.rmtree(folder)
     folder.symlink_to(folder.parent.parent / "000_honest" / folder.name)
+    assert list(folder.glob("*.ipynb")), "inert: the link leads to no notebook"
