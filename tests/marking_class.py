@@ -17,10 +17,11 @@ from autograder.authoring.course import find_lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.trials import twin
-from autograder.grading.write_marks import place
+from autograder.grading.write_results import place
 from autograder.notebooks.roles import grade_id, grader, is_answer, is_grade
+from tests import sample
 
-LESSON = "01_soft_lookup"
+LESSON = sample.LESSON
 QUESTION = "written_where"
 SAID = (
     "Around such a place no weight changes.", "There the output is constant.", "The weights are equal.",

@@ -20,6 +20,7 @@ HEAD = "def scaled_scores(Q, K):\n"
 WRONG = "    return Q @ K.transpose(-2, -1) / Q.shape[-1]"
 RIGHT = "    return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])"
 COLOURS = 64
+SCALE = 1.5  # pixels of the film for each of the page: sharp on most screens
 
 
 class Film:
@@ -44,11 +45,10 @@ def main() -> None:
     """Write the picture."""
     with tempfile.TemporaryDirectory() as folder, lab(Path(folder)) as (url, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 900, "height": 560})
+        page = browser.new_page(viewport={"width": 900, "height": 600}, device_scale_factor=SCALE)
         open_lesson(page, url, LESSON)
         page.keyboard.press("Control+B")  # the file browser away
-        page.locator(".jp-CodeCell", has_text="import math").first.locator(".cm-content").click()
-        page.keyboard.press("Control+Enter")
+        button = page.get_by_role("button", name="Check scaled_scores", exact=True)
         check = page.locator(".jp-CodeCell", has_text='check("scaled_scores")').first
         answer = page.locator(".jp-CodeCell", has_text="def scaled_scores").first
         film = Film(page)
@@ -60,11 +60,12 @@ def main() -> None:
             for end in range(4 + 8, len(source) + 8, 8):
                 type_source(page, HEAD + source[:end])
                 film.shoot(120)
-            page.keyboard.press("Control+Enter")
+            button.hover()
+            _top(answer)
             film.shoot(600)
-            check.locator(".cm-content").click()
-            page.keyboard.press("Control+Enter")
-            check.locator(".attn-panel", has_text=verdict).wait_for(timeout=60_000)
+            button.click()
+            check.locator(".attn-panel", has_text=verdict).wait_for(timeout=120_000)
+            page.mouse.move(0, 0)
             _top(answer)
             film.shoot(5000)
         browser.close()

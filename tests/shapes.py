@@ -8,11 +8,14 @@ import base64
 import io
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-LESSON = "01_soft_lookup"
+from tests import sample
+
+LESSON = sample.LESSON
 NAME = f"{LESSON}.ipynb"
 WRITTEN = ("written_where", "written_convex")
 Files = dict[str, bytes]
@@ -197,7 +200,7 @@ def checkpoints_beside(work: Work) -> Files:
 # ---------------------------------------------------------------------------------------------- platforms and editors
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def colab(work: Work) -> Files:
     work.forget()
     for number, cell in enumerate(work.nb["cells"]):
@@ -214,14 +217,14 @@ def colab_that_kept_the_marks(work: Work) -> Files:
     return work.file()
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def colab_with_a_mounted_drive(work: Work) -> Files:
     work.forget()
     work.insert(0, "from google.colab import drive\ndrive.mount('/content/drive')")
     return work.file(f"Copy of {NAME}")
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def kaggle(work: Work) -> Files:
     work.forget()
     start = "import os\nfor folder, _, names in os.walk('/kaggle/input'):\n    for name in names:\n        print(name)"
@@ -239,7 +242,7 @@ def vs_code(work: Work) -> Files:
     return work.file(indent=1)
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def deepnote(work: Work) -> Files:
     work.forget()
     for number, cell in enumerate(work.nb["cells"]):
@@ -261,7 +264,7 @@ def ids_alone_are_left(work: Work) -> Files:
     return work.file()
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def the_format_of_2014(work: Work) -> Files:
     work.forget()
     for cell in work.nb["cells"]:
@@ -288,7 +291,7 @@ def windows_line_ends(work: Work) -> Files:
     return work.file()
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def windows_line_ends_without_marks(work: Work) -> Files:
     for cell in work.nb["cells"]:
         cell["source"] = "".join(cell["source"]).replace("\n", "\r\n") + "\r\n"
@@ -367,9 +370,18 @@ def photos_alone(work: Work) -> Files:
     return {"IMG_2041.jpg": b"\xff\xd8\xff", "IMG_2042.jpg": b"\xff\xd8\xff"}
 
 
-@shape(lost=EVERYTHING, told="it is an archive that was not unpacked", waits=())
+@shape(lost=EVERYTHING, told="it is an archive with no notebook in it", waits=())
 def archive_within(work: Work) -> Files:
     return {"lab.zip": b"PK\x03\x04"}
+
+
+@shape(told="in lab.zip")
+def archive_left_packed(work: Work) -> Files:
+    inside = io.BytesIO()
+    with zipfile.ZipFile(inside, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in work.file().items():
+            archive.writestr(f"lab 3/{name}", data)
+    return {"lab.zip": inside.getvalue()}
 
 
 @shape(lost=EVERYTHING, told="it is an archive, or a document", waits=())
@@ -572,7 +584,7 @@ def set_up_reformatted(work: Work) -> Files:
     return work.file()
 
 
-@shape(lost=("gaussian",))
+@shape(told="is called 'gausian', and was read as 'gaussian'")
 def answer_misspelt(work: Work) -> Files:
     work.cell("gaussian")["source"] = work.source("gaussian").replace("def gaussian(", "def gausian(")
     return work.file()
@@ -606,6 +618,14 @@ def pandas_wanted_within(work: Work) -> Files:
     return work.file()
 
 
+@shape(lost=("gaussian",), told="'gaussian' imports 'pandas.core', which the grader doesn't have")
+def pandas_wanted_in_the_function(work: Work) -> Files:
+    work.cell("gaussian")["source"] = (
+        "def gaussian(q, K):\n    import math, numpy as np\n    from pandas.core import frame\n    return frame"
+    )
+    return work.file()
+
+
 @shape(told="imports google.colab")
 def drive_mounted_in_an_answer(work: Work) -> Files:
     head = "from google.colab import drive\n\ndrive.mount('/content/drive')\n\n\n"
@@ -626,7 +646,7 @@ def pip_in_an_answer(work: Work) -> Files:
     return work.file()
 
 
-@shape(told="lost the marks of its cells")
+@shape(told="lost its cells' metadata")
 def magics_without_marks(work: Work) -> Files:
     work.cell("gaussian")["source"] = f"%%time\n{work.source('gaussian')}"
     work.forget()
@@ -784,7 +804,7 @@ def photo_pasted_in_colab(work: Work) -> Files:
     return work.file()
 
 
-@shape(told="a picture in 'written_where' could not be read")
+@shape(told="a picture in 'written_where' is not shown")
 def photo_that_is_none(work: Work) -> Files:
     cell = work.cell("written_where")
     made = base64.b64encode(b"<svg onload=alert(1)>" * 4).decode()

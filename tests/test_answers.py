@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import torch
 
-from autograder.authoring.course import CourseError, find_lesson
+from autograder.authoring.course import CourseError, find_lesson, lessons
 from autograder.authoring.reference_source import solution_source
 from autograder.cli import main
 from autograder.notebooks.roles import grade_id
@@ -21,13 +21,13 @@ from autograder.notebooks.submission import Cell
 from autograder.workspace import export
 from autograder.workspace import folder as workspace
 
-LESSONS = ("00_start_here", "06_positions", "07_kv_cache", "09_grouped_query")
+LESSONS = ("00_start_here", "06_positions", "07_kv_cache", "09_grouped_query", "09b_without_copies", "09c_choosing_groups")
 Set = Callable[[Path, str, str], None]
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A workspace with four lessons, nothing written."""
+    """A workspace with some of the notebooks, nothing written."""
     folder = workspace.prepare(tmp_path / "work")
     for name in workspace.names(folder):
         if name not in LESSONS:
@@ -38,11 +38,16 @@ def work(tmp_path: Path) -> Path:
 def write_all(work: Path, lesson: str, set_answer: Set, **other: str) -> Path:
     """The reference's answers in the learner's notebook, but for those in `other`."""
     path = work / lesson / f"{lesson}.ipynb"
-    slug = lesson.partition("_")[2]
     for exercise in find_lesson(lesson).exercises():
         if not exercise.choices:
-            set_answer(path, exercise.id, other.get(exercise.id, solution_source(slug, exercise.id)))
+            module = exercise.reference.__module__.rpartition(".")[2]
+            set_answer(path, exercise.id, other.get(exercise.id) or solution_source(module, exercise.id))
     return path
+
+
+def notebook_of(exercise: str) -> str:
+    """The notebook of chapter 09 that asks `exercise`."""
+    return next(lesson.name for lesson in lessons() if lesson.number == 9 and exercise in lesson.checked)
 
 
 def imported(work: Path, slug: str) -> ModuleType:
@@ -143,7 +148,8 @@ def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
     write_all(work, "06_positions", set_answer)
     wrong = solution_source("grouped_query", "gqa_grouped").replace("math.sqrt(d)", "1").replace("tril(m - n)", "tril()")
     blank = "def mha_to_gqa(W, H, G):\n    raise NotImplementedError"
-    write_all(work, "09_grouped_query", set_answer, gqa_grouped=wrong, mha_to_gqa=blank)
+    for name in {notebook_of("gqa_grouped"), notebook_of("mha_to_gqa")}:
+        write_all(work, name, set_answer, gqa_grouped=wrong, mha_to_gqa=blank)
     export.export(work)
     monkeypatch.chdir(work / "06_positions")
     wanted = "positions.apply_rope", "kv_cache.KVCache", "grouped_query.gqa_grouped", "grouped_query.mha_to_gqa"
@@ -156,9 +162,21 @@ def test_bring_takes_what_passes_and_names_the_mistake_of_what_does_not(
     assert "not written yet" in lines[3]
     assert set(export.bring(*wanted, even_wrong=True)) == {"apply_rope", "gqa_grouped"}
     summed = "def mha_to_gqa(W, H, G):\n    return W.reshape(-1, G, H // G, W.shape[-1] // H).sum(-2).flatten(-2)"
-    write_all(work, "09_grouped_query", set_answer, mha_to_gqa=summed)
+    write_all(work, notebook_of("mha_to_gqa"), set_answer, mha_to_gqa=summed)
     export.export(work)
-    assert "you added the heads of a group instead of averaging them" in repr(export.bring("grouped_query.mha_to_gqa"))
+    assert "you added the heads of a group" in repr(export.bring("grouped_query.mha_to_gqa"))
+
+
+def test_the_core_of_a_chapter_names_the_exercises_of_its_workshops_and_a_workshop_only_its_own(
+    work: Path, set_answer: Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = notebook_of("mha_to_gqa")
+    write_all(work, workshop, set_answer)
+    monkeypatch.chdir(work)
+    slug = workshop.partition("_")[2]
+    assert set(export.bring("grouped_query.mha_to_gqa")) == set(export.bring(f"{slug}.mha_to_gqa")) == {"mha_to_gqa"}
+    with pytest.raises(CourseError, match=f"expected an exercise of {workshop}, got 'gqa'"):
+        export.bring(f"{slug}.gqa")
 
 
 def test_bring_takes_answers_out_of_the_notebooks_as_last_saved_with_no_command_before(

@@ -1,10 +1,8 @@
 """The book: a site that reads offline, on a phone, in the dark, by keyboard and by a screen reader."""
 
+import dataclasses
 import html
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring import book
+from autograder.authoring import book, site_docs
 from autograder.authoring.course import CourseError, course_root, lessons
-from autograder.judging import pack
+from autograder.packs import pack_file
 
 PHONE = 390
 
@@ -61,32 +59,110 @@ def test_every_page_has_sidebar_search_contents_and_neighbours(site: Path) -> No
     every, pages = lessons(), texts(site)
     for at, lesson in enumerate(every):
         text = pages[lesson.name]
-        assert f"<title>{lesson.number:02d} " in text
+        assert f"<title>{lesson.label} " in text
         assert 'class="sidebar-search"' in text
         assert 'class="toc-tree"' in text
         for other in every:
             assert f'href="{other.name}.html"' in text or other == lesson
-        if at:
-            assert f'href="{every[at - 1].name}.html"' in text.partition("related-pages")[2]
+        before = [other for other in every[:at] if lesson.workshop or not other.workshop]
+        if before:
+            assert f'href="{before[-1].name}.html"' in text.partition("related-pages")[2]
     assert (site / "searchindex.js").stat().st_size > 1000
 
 
 def test_hints_and_solutions_are_folded_at_each_exercise_and_formulas_need_no_script(site: Path) -> None:
     for lesson in lessons():
         text = texts(site)[lesson.name]
-        records = pack.load(course_root() / "source" / lesson.name / f"{lesson.slug}{pack.SUFFIX}").exercises
+        records = pack_file.load(course_root() / "source" / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}").exercises
         assert text.count('<details class="solution">') >= len(records)
         assert text.count('<details class="hint">') >= sum(len(record.hints) for record in records.values())
         assert "### BEGIN SOLUTION" not in html.unescape(text)
         assert "tex-mml" not in text
-        prose = re.sub(r"<(pre|code|style|script)\b.*?</\1>", "", text, flags=re.DOTALL)
+        prose = re.sub(r"<(pre|code|style|script)\b.*?</\1>|data-tex=\"[^\"]*\"", "", text, flags=re.DOTALL)
         assert not re.search(r"\$[^$<>]{1,80}\$|\\(frac|sqrt|sum|mathbb)\b", prose), lesson.name
         assert "once you have written, compare" not in prose  # the model answer stands there
     shown = re.sub(r"<details.*?</details>", "", texts(site)["01_soft_lookup"], flags=re.DOTALL)
-    assert "The Gaussian score of each key" in shown  # the task; the answer is folded
-    assert "u = np.linalg.norm(K" not in html.unescape(re.sub(r"<[^>]+>", "", shown))
+    assert "Turn scores into weights" in shown  # the task; the answer is folded
+    assert "total = s.sum(axis" not in html.unescape(re.sub(r"<[^>]+>", "", shown))
     assert "<math" in texts(site)["01_soft_lookup"]
     assert '<details class="figure">' in texts(site)["01_soft_lookup"]
+
+
+def test_every_page_is_described_and_the_docs_are_pages(site: Path) -> None:
+    pages = texts(site)
+    for name, text in pages.items():
+        assert text.count('<meta name="description" content="') == 1, name
+        assert 'property="og:title"' in text, name
+        assert "og:image" not in text  # nobody has said where the site will be published
+    assert {"learning", "teaching", "teaching-marks", "teaching-hub", "grader"} <= {*pages}
+    assert 'href="teaching-marks.html' in pages["teaching"]
+    assert 'href="authors.html' in pages["architecture"]
+    assert 'src="_images/architecture.svg"' in pages["architecture"]
+    assert 'href="teaching-hub.html' in pages["teaching"]
+
+
+def test_the_start_page_says_how_long_a_lesson_takes_and_what_it_asks(site: Path) -> None:
+    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", "", texts(site)["index"])).split())
+    for lesson in (lesson for lesson in lessons() if lesson.about.question):
+        said = rf"{lesson.label} {re.escape(lesson.title)} · \d+ min {re.escape(lesson.about.question)}"
+        assert re.search(said, shown), lesson.name
+
+
+def test_the_start_page_of_a_live_book_marks_what_runs_in_the_browser() -> None:
+    first, last = lessons()[0], lessons()[-1]
+    live = frozenset({first.name})
+    assert "min · runs in the browser" in book._entry(first, live)
+    assert "runs in the browser" not in book._entry(last, live)
+
+
+def test_a_live_page_says_its_own_words_where_a_lesson_has_them() -> None:
+    def nothing(*_: object) -> str:
+        return ""
+
+    added = book.Additions(Path(), (), (), nothing, nothing)
+    assert "<kbd>Shift</kbd>" in book._page(lessons()[0], added)
+    alive = book._page(lessons()[0], dataclasses.replace(added, live=frozenset({lessons()[0].name})))
+    assert "<kbd>" not in alive
+    assert "*Run* runs a cell that you have changed" in alive
+    assert "in the browser:" not in alive
+    assert alive.index("Go on there.") > alive.index("## Your average in a trained model")  # and nothing else is gone
+    assert len(re.findall("^## ", alive, re.MULTILINE)) == len(
+        re.findall("^## ", lessons()[0].path.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+def test_a_card_needs_to_know_where_the_site_is() -> None:
+    tags = book.card_tags("A title", "What it is about.", "01_soft_lookup", "https://someone.example/course/")
+    assert 'property="og:image" content="https://someone.example/course/card.png"' in tags
+    assert 'property="og:url" content="https://someone.example/course/01_soft_lookup.html"' in tags
+    assert len(book.shortened("word " * 100)) <= 201
+
+
+def test_links_of_the_docs_lead_to_pages_or_to_the_repository(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    (folder / "more").mkdir(parents=True)
+    (folder / "more" / "deep.md").write_text("# Deep\n\n[up](../Top.md#a) and [code](../../src/x.py)\n", encoding="utf-8")
+    (folder / "Top.md").write_text(
+        "# Top\n\n[down](more/deep.md), [away](https://example.org/a.md), [here](#a)\n", encoding="utf-8"
+    )
+    made = site_docs.pages(folder, "https://github.com/someone/course")
+    assert made["more-deep"] == "# Deep\n\n[up](top.md#a) and [code](https://github.com/someone/course/blob/main/src/x.py)\n"
+    assert made["top"] == "# Top\n\n[down](more-deep.md), [away](https://example.org/a.md), [here](#a)\n"
+    assert "and code\n" in site_docs.pages(folder)["more-deep"]
+    assert site_docs.pages(tmp_path / "no such folder") == {}
+
+
+@pytest.mark.browser
+def test_katex_draws_every_formula_of_the_course(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    drawn = 0
+    for path in sorted(site.glob("*.html")):
+        page.goto(path.as_uri())
+        left = "[...document.querySelectorAll('[data-tex]')].filter(e => !e.querySelector('.katex')).map(e => e.dataset.tex)"
+        assert page.evaluate(left) == [], path.name
+        drawn += page.locator("[data-tex] .katex").count()
+    assert drawn > 500
+    page.close()
 
 
 def test_what_is_missing_is_said_in_two_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -94,25 +170,6 @@ def test_what_is_missing_is_said_in_two_lines(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(CourseError, match="found no no-such-package") as caught:
         book.build(lessons(), tmp_path)
     assert str(caught.value).count("\n") == 1
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """axe-core's script: `ATTN_AXE` names it, else npm brings it."""
-    if named := os.environ.get("ATTN_AXE"):
-        return Path(named).read_text(encoding="utf-8")
-    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
-    if npm is None:
-        pytest.skip("no npm, so no axe-core: install Node.js, or set ATTN_AXE to axe.min.js")
-    try:
-        done = subprocess.run(
-            [npm, "install", "--silent", "--prefix", str(folder), "axe-core@4"], capture_output=True, text=True, timeout=100
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm brought no axe-core within 100 s")
-    if done.returncode:
-        pytest.skip(f"npm brought no axe-core: {done.stderr.strip()[-200:]}")
-    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.slow)])
@@ -144,7 +201,8 @@ def test_axe_finds_no_violation_on_any_page_in_either_theme(
 
 
 # What sticks out of the page and cannot be scrolled to, and drawings whose words a phone would make too small to read.
-LOST = """() => [...document.querySelectorAll('article math, article svg, article img, article table, article pre')].filter(e => {
+LOST = """() => [...document.querySelectorAll('.katex-html, svg, img, table, pre')].filter(e => {
+  if (!e.closest('article')) return false;
   const box = e.getBoundingClientRect();
   if (box.width === 0 || box.right <= innerWidth + 1) return false;
   for (let up = e.parentElement; up.tagName !== 'ARTICLE'; up = up.parentElement)
@@ -199,3 +257,38 @@ def test_a_figure_of_the_book_moves_by_keyboard_and_the_search_finds_a_lesson(si
     page.goto((site / "search.html").as_uri() + "?q=lookup")
     page.locator("#search-results a", has_text="Soft lookup").first.wait_for(timeout=20_000)
     page.close()
+
+
+# Characters in a line of each long paragraph without a formula.
+LINE_LENGTHS = """() => [...document.querySelectorAll('article section > p')]
+  .filter(p => p.textContent.length > 300 && !p.querySelector('[data-tex]'))
+  .map(p => p.textContent.length / Math.round(p.clientHeight / parseFloat(getComputedStyle(p).lineHeight)))"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1200, 1280, 1440, 1920])
+def test_a_wide_page_has_its_contents_on_the_right_and_lines_that_can_be_read(site: Path, browser: Any, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto((site / "08c_the_whole_step.html").as_uri())
+    text, contents = (page.locator(part).bounding_box() for part in ("article", ".toc-drawer"))
+    assert text["x"] + text["width"] <= contents["x"]
+    assert contents["x"] + contents["width"] <= width
+    assert not page.locator(".toc-content-icon").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    lengths = page.evaluate(LINE_LENGTHS)
+    assert lengths
+    assert all(50 <= length <= 85 for length in lengths), lengths
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("chosen", ["light", "dark"])
+def test_drawings_follow_the_theme_that_a_reader_chose_whatever_the_systems_is(site: Path, browser: Any, chosen: str) -> None:
+    seen = set()
+    for system in ("light", "dark"):
+        page = browser.new_page(color_scheme=system)
+        page.add_init_script(f"localStorage.setItem('theme', '{chosen}')")
+        page.goto((site / "01_soft_lookup.html").as_uri())
+        seen.add(page.evaluate("getComputedStyle(document.querySelector('article svg.ac text')).fill"))
+        page.close()
+    assert len(seen) == 1, seen

@@ -34,7 +34,9 @@ def _replace(page: Any, cell: Any, source: str) -> None:
 
 def type_source(page: Any, source: str) -> None:
     """Replace the text of the cell that is being edited, once its editor has the keyboard."""
-    page.wait_for_selector(".jp-Cell.jp-mod-active .cm-content:focus")
+    # JupyterLab marks the next cell before it unmarks the last one
+    page.wait_for_function("document.querySelectorAll('.jp-Cell.jp-mod-active').length === 1", timeout=120_000)
+    page.wait_for_selector(".jp-Cell.jp-mod-active .cm-content:focus", timeout=120_000)
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(source)
     page.locator(".jp-Cell.jp-mod-active .cm-content", has_text=source.splitlines()[-1].strip()).wait_for()
@@ -100,7 +102,7 @@ def test_the_panel_leads_to_the_next_answer_the_next_question_and_the_next_lesso
     page.keyboard.press("Control+Enter")
     check.locator(".attn-panel", has_text="1 question in words is open").wait_for(timeout=60_000)
     check.locator(".attn-panel a", has_text="Exercise 00.2: In words").click()
-    expect(page.locator(".jp-MarkdownCell", has_text="Your answer: double-click here")).to_be_in_viewport()
+    expect(page.locator(".jp-MarkdownCell", has_text="Your answer:")).to_be_in_viewport()
     check.scroll_into_view_if_needed()
     check.locator(".attn-panel a", has_text="next lesson").click()
     page.locator(".lm-TabBar-tab.jp-mod-current", has_text="01_soft_lookup").wait_for(timeout=60_000)
@@ -218,15 +220,15 @@ def test_the_panels_are_readable_in_each_theme_on_a_small_screen_and_by_keyboard
     panel = page.locator(".attn-panel")
     panel.wait_for(timeout=60_000)
     keys.press("ArrowUp")  # back to the check; Tab goes through its toolbar, where it shows, and then its hints
-    opened = panel.locator("details[open]")
-    for _ in range(20):
-        if opened.count() == 4:
+    opened, folded = panel.locator("details[open]"), panel.locator("details").count()
+    for _ in range(25):
+        if opened.count() == folded:
             break
         keys.press("Tab")
         if page.evaluate("document.activeElement.tagName") == "SUMMARY":
             keys.press("Enter")
-    assert opened.count() == panel.locator("details").count() == 4
-    assert "the axis that should disappear" in panel.inner_text()  # the last hint
+    assert opened.count() == folded >= 4  # the failing input and the hints
+    assert "which axis should disappear" in panel.inner_text()  # the last hint
     _look(panel, tmp_path / "failing.png")
     page.screenshot(path=str(tmp_path / "page.png"))
     keys.press("Escape")
@@ -261,12 +263,12 @@ def test_the_index_shows_each_lesson_and_leads_to_the_next(
     page.screenshot(path=str(tmp_path / "index.png"))
     contrast, text = table.evaluate(CONTRAST)
     assert contrast >= 4.5, text
-    progress.record(home / "01_soft_lookup", "hard_lookup", make_report(judge_choice(find_record("predict_shape"), "b")))
+    progress.record(home / "01_soft_lookup", "attention_pool", make_report(judge_choice(find_record("predict_shape"), "b")))
     seen.locator(".jp-CodeCell .cm-content").first.click()
     page.keyboard.press("Control+Enter")
     row = table.locator("tr", has_text="Soft lookup")
     row.locator("td", has_text="begun").wait_for(timeout=60_000)
-    assert row.locator("td", has_text="1 of 9").count() == 1
+    assert row.locator("td", has_text="1 of 5").count() == 1
     page.screenshot(path=str(tmp_path / "after.png"))
     table.locator("a", has_text="02 Scoring functions").click()
     seen.locator("h1", has_text="Scoring functions").wait_for(timeout=60_000)
@@ -278,11 +280,12 @@ def _go_to(page: Any, text: str) -> None:
     find = "text => [...document.querySelectorAll('.jp-Cell')].findIndex(cell => cell.innerText.includes(text))"
     here = "[...document.querySelectorAll('.jp-Cell')].findIndex(cell => cell.classList.contains('jp-mod-active'))"
     for _ in range(100):
-        steps = page.evaluate(find, text) - page.evaluate(here)
-        if steps == 0:
+        found = page.evaluate(find, text)  # -1 where the cell is too far away to be drawn yet: it lies below
+        steps = found - page.evaluate(here)
+        if found >= 0 and steps == 0:
             break
-        page.keyboard.press("ArrowDown" if steps > 0 else "ArrowUp")
-    assert text in page.locator(".jp-Cell.jp-mod-active").inner_text()
+        page.keyboard.press("ArrowUp" if found >= 0 and steps < 0 else "ArrowDown")
+    page.locator(".jp-Cell.jp-mod-active", has_text=text).wait_for()
 
 
 def test_the_measures_of_a_panel_find_faint_text_and_what_sticks_out(browser: Any) -> None:
@@ -321,18 +324,20 @@ def _look(panel: Any, picture: Path) -> None:
 
 
 WIDE = """selector => [...document.querySelectorAll(selector)]
+  .filter(e => !e.closest(".katex-mathml"))  // for screen readers alone: one pixel wide
   .filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)  // 1: widths are rounded
   .map(e => `${e.tagName} ${e.scrollWidth} > ${e.clientWidth}: ${e.textContent.trim().slice(0, 80)}`)"""
 
 
 def test_no_page_of_the_book_and_nothing_on_it_scrolls_sideways(browser: Any, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1024, "height": 768})
+    boxes = "html, pre, table, math, .katex-display, img, svg, .jp-OutputArea-output, .attn-panel"
     for path in book.build(lessons(), tmp_path):
-        if path.stem == "appendix":
-            continue  # its lines of code may be longer than a lesson's
+        if not path.stem[:2].isdigit() and path.stem != "index":
+            continue  # lines of code in the appendix and the documents may be longer than a lesson's
         page.goto(path.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
-        assert page.evaluate(WIDE, "html, pre, table, math, img, svg, .jp-OutputArea-output, .attn-panel") == [], path.name
+        assert page.evaluate(WIDE, boxes) == [], path.name
     page.set_viewport_size({"width": 500, "height": 768})
     page.goto((tmp_path / "01_soft_lookup.html").as_uri())
     assert page.evaluate(WIDE, "pre") != []  # what does scroll is found

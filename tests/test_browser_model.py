@@ -16,26 +16,27 @@ from autograder.workspace import export
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 LESSON = "11_real_model"
-HOMES = {"Llama": "real_model", "GroupedAttention": "real_model"}
+HOMES = {"GroupedAttention": "real_model"}
 
 
 def _written(work: Path, set_answer: Callable[[Path, str, str], None]) -> None:
     """The reference's answers in the learner's notebooks, exported; of lesson 11 what its chat needs, with no other cells."""
-    for name in ("06_positions", "07_kv_cache", "09_grouped_query"):
+    for name in ("06_positions", "07_kv_cache", "09b_without_copies"):
         for exercise in find_lesson(name).exercises():
             if not exercise.choices:
-                set_answer(work / name / f"{name}.ipynb", exercise.id, solution_source(name.partition("_")[2], exercise.id))
+                module = exercise.reference.__module__.rpartition(".")[2]
+                set_answer(work / name / f"{name}.ipynb", exercise.id, solution_source(module, exercise.id))
     export.export(work)
     path = work / LESSON / f"{LESSON}.ipynb"
     for name, home in HOMES.items():
         set_answer(path, name, solution_source(home, name))
     notebook = nbformat.read(path, as_version=4)
-    needed = ("load_model()", "SENTENCE = ", "mine = bring(", "decoder = Llama(weights", "say(", "Chat(decoder")
+    needed = ("load_model()", "mine = bring(", "SENTENCE = ", "compare(GroupedAttention)", "say(decoder", "Chat(decoder")
     notebook.cells = [
         cell
         for cell in notebook.cells
         if cell.cell_type == "code"
-        and (grade_id(cell) in (*HOMES, "setup", "given_parts", "given_decoder") or any(text in cell.source for text in needed))
+        and (grade_id(cell) in (*HOMES, "setup", "as_shown") or any(text in cell.source for text in needed))
     ]
     nbformat.write(notebook, path)
 
@@ -79,11 +80,11 @@ def test_the_learners_attention_generates_text_and_the_panel_answers(
         return found
 
     brought = output("it passes its check of lesson").text_content()
-    for slug in ("positions", "kv_cache", "grouped_query"):
+    for slug in ("positions", "kv_cache", "without_copies"):
         assert f"yours, and it passes its check of lesson {slug}" in brought
     assert "the given one is used" not in brought
     page.screenshot(path=str(tmp_path / "brought.png"))
-    written = output("Your logits agree with the reference")
+    written = output("all at once: the logits are off by 0.0")
     assert "The capital of France is Paris" in written.text_content()
     page.screenshot(path=str(tmp_path / "generated.png"))
     panel.scroll_into_view_if_needed()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from autograder.authoring.course import CourseError, find_lesson
+from autograder.authoring.course import CourseError
 from autograder.cli import main
 from autograder.grading import ledger
 from autograder.grading.grades import Grade, Grades
@@ -21,8 +21,10 @@ from autograder.grading.roster import Listed, Roster
 from autograder.grading.trials import twin
 from autograder.judging.exercise import Exercise
 from autograder.notebooks.html_page import POLICY
+from tests import sample
 
-LESSON = find_lesson("01_soft_lookup")
+LESSON = sample.lesson()
+pytestmark = pytest.mark.usefixtures("sample_course")
 EVIL = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"
 
 
@@ -57,7 +59,7 @@ def forty() -> ClassReport:
         wrong |= {third.id: None} if i % 13 == 0 else {}
         rows.append(row(f"student{i:02d}", wrong))
     rows[7] = replace(rows[7], score=0.0, exercises={}, problem="the file is not a notebook")
-    rows[8].flags.append("sdpa names softmax: see whether it was the exercise")
+    rows[8].flags.append("sdpa names softmax: check whether the exercise was to write it")
     return a_class(*rows)
 
 
@@ -83,7 +85,7 @@ def test_who_needs_a_person_comes_gravest_first_and_says_why() -> None:
     ]
     shown = view(a_class(*rows), "T", asked())
     assert [each.student for each in shown.needy] == ["lost", "flagged", "blank", "few"]
-    assert "without a start" in shown.needy[2].reasons[0]
+    assert shown.needy[2].reasons[0] == "no exercise was started"
     assert f"{len(asked()) - 1} wrong, 0 not started" in shown.needy[3].reasons[0]
 
 
@@ -95,7 +97,7 @@ def test_what_an_earlier_answer_spoiled_is_counted_apart_and_no_misconception() 
     assert [each.exercise for each in shown.held] == [first.id]
     assert shown.unexplained == []
     assert [(each.exercise, each.students) for each in shown.carried] == [(second.id, ["ann"])]
-    assert "Right but for an earlier answer: 1 exercises" in class_report_page.render(shown)
+    assert "Wrong only because of an earlier answer: 1 exercise," in class_report_page.render(shown)
 
 
 def test_mistakes_that_come_back_are_found_over_lessons_and_terms(tmp_path: Path) -> None:
@@ -123,6 +125,15 @@ def test_a_table_for_a_spreadsheet_has_the_silent_first_and_no_formula() -> None
     assert [ann[key] for key in class_table.HEAD] == ["ann", "'=Ann", "A", "grace", "yes", "8.5", "12", "9", "1", "2", "0.5"]
     assert ann[f"{first.id}: mistake"] == first.misconceptions[0].id
     assert ann["remarks"] == "missing answer cells: x"
+
+
+def test_a_mistake_that_the_engine_described_itself_is_no_named_one_and_a_reason_is_given_once() -> None:
+    first = asked()[0]
+    flags = ["unreadable: no notebook", "one cell is missing"]
+    shown = view(a_class(row("ann", {first.id: "~11"}), row("ben", problem="no notebook", flags=flags)), "T", asked())
+    assert shown.held == []
+    assert [each.students for each in shown.unexplained] == [["ann"]]
+    assert shown.needy[0].reasons == ["no notebook", "one cell is missing"]
 
 
 def test_pass_rates_count_every_status() -> None:
@@ -193,9 +204,34 @@ def test_the_gradebook_tells_lateness_penalties_and_what_waits_for_a_mark(tmp_pa
         ("B", [], 1, 0, 0),
     ]
     page = class_report_page.render(shown)
-    assert page.index("Silent: 2 of 3") < page.index("need you")
+    assert page.index("No submission: 2 of 3") < page.index("to look at")
     assert "1.0 hours" in page
     assert "essay" in page
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_what_the_platform_marked_late_is_late_and_without_times_nobody_is_said_to_be_in_time(tmp_path: Path) -> None:
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as book:
+        book.add_assignment("a1", duedate="2026-01-02 10:00 UTC")
+        book.add_notebook("p", "a1")
+        for name in ("ann", "ben"):
+            book.add_student(name)
+            book.add_submission("a1", name)
+        facts = gradebook_facts(book, Grades(book, lambda *_: None), "a1")
+    shown = view(a_class(row("ann", marked_late=True), row("ben")), "T", asked(), facts)
+    assert (shown.marked_late, shown.untimed, shown.late) == (["ann"], 2, {})
+    page = class_report_page.render(shown)
+    assert "marked late by the platform" in page
+    assert "Nobody was late" not in page
+    assert "nobody knows when 2 of the submissions came in" in page
+    page = class_report_page.render(view(a_class(row("ben")), "T", asked(), facts))
+    assert "Nobody was late" not in page
+    timed = {name: replace(each, grade=replace(each.grade, timed=True)) for name, each in facts.items() if each.grade}
+    assert "Nobody was late" in class_report_page.render(view(a_class(row("ben")), "T", asked(), timed))
+    late = {"ann": Facts(grade=Grade("ann", "a1", late_s=60.0))}
+    assert view(a_class(row("ann", marked_late=True)), "T", asked(), late).marked_late == [], "its time says it already"
 
 
 def test_the_command_writes_a_page_or_json_from_the_ledger(
@@ -209,7 +245,7 @@ def test_the_command_writes_a_page_or_json_from_the_ledger(
     assert "attn grade" in capsys.readouterr().err
     ledger.write(tmp_path, LESSON.name, "key", row("ann", {asked()[0].id: asked()[0].misconceptions[0].id}))
     assert main(["report", "01"]) == 0
-    assert "1 students, 0 need you, 1 misconceptions" in capsys.readouterr().out
+    assert "1 submission, 0 to look at, 1 known mistake" in capsys.readouterr().out
     page = (tmp_path / "reports" / f"{LESSON.name}.html").read_text(encoding="utf-8")
     assert str(escape(POLICY)) in page
     assert main(["report", "01", "--json"]) == 0

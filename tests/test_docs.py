@@ -23,32 +23,46 @@ from autograder.sandbox import available_tiers
 pytestmark = pytest.mark.timeout(600)
 
 ROOT = course_root().parent
-DOCUMENTS = ("README.md", "course/INSTRUCTORS.md", ".github/CONTRIBUTING.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/learning.md",
+    "docs/teaching.md",
+    "docs/teaching/marks.md",
+    "docs/teaching/term.md",
+    "docs/teaching/exchange.md",
+    "docs/teaching/platforms.md",
+    "docs/teaching/large_classes.md",
+    ".github/CONTRIBUTING.md",
+)
 
 # command: the file in which it, or the test that runs it, stands, and the text to find there
 RUN_ELSEWHERE = {
-    ". .venv/bin/activate": ("tests/test_newcomer.py", '_commands(readme, "attn check")'),
-    "attn check": ("tests/test_newcomer.py", '_commands(readme, "attn check")'),
+    ". .venv/bin/activate": ("tests/test_newcomer.py", '_commands("docs/learning.md", "attn check")'),
+    "attn check": ("tests/test_newcomer.py", '_commands("docs/learning.md", "attn check")'),
+    "git clone ADDRESS-OF-THIS-PAGE attention && cd attention": ("tests/test_newcomer.py", '_commands("README.md", "make lab")'),
     "make lab": ("tests/test_docs.py", "def test_make_lab_opens_jupyterlab_at_the_index("),
     "make test": (".ci/run", "\nmake test\n"),
     "make demo": (".ci/run", "\nmake demo\n"),
     "attn mark 01_soft_lookup": ("tests/marking_class.py", '"-m", "autograder.cli", "mark", LESSON'),
     "attn bench grading": ("tests/test_scale.py", '["bench", "grading", "--students", "4"'),
     "attn bench grading --sizes 50 200 2000": ("tests/test_scale.py", '["bench", "grading", "--sizes", "2", "4"'),
+    "python3 -m venv .venv && . .venv/bin/activate": ("Makefile", "$(PYTHON) -m venv $(VENV)"),
+    "python autograder/workspace/torch_build.py -c constraints.txt": ("Makefile", "autograder/workspace/torch_build.py"),
     "pip install -c constraints.txt -e '.[learn,teach]'": ("Makefile", "$(PIP) -e '.[learn,teach,"),  # by `make test`
 }
 
 # What a student does before a command can work; they have the same account here, and a folder of their own.
 _SUBMIT = "nbgrader submit 01_soft_lookup --course attention"
-_FETCH = "mkdir ~/student && cd ~/student && nbgrader fetch_assignment 01_soft_lookup --course attention"
 _DOWNLOAD = (
     "cd release && python -c \"import zipfile; zipfile.ZipFile('../moodle.zip', 'w').write("
     "'01_soft_lookup/01_soft_lookup.ipynb', 'Ann Smith_12345_assignsubmission_file_/01_soft_lookup.ipynb')\""
 )
+_HAND_IN = "mkdir -p submitted/ann/01_soft_lookup && cp release/01_soft_lookup/01_soft_lookup.ipynb submitted/ann/01_soft_lookup"
 FIRST = {
-    ("course/INSTRUCTORS.md", "attn collect moodle.zip --assignment 01_soft_lookup"): _DOWNLOAD,
-    ("README.md", "nbgrader collect 01_soft_lookup"): f"{_FETCH} && {_SUBMIT}",
-    ("course/INSTRUCTORS.md", "nbgrader collect 01_soft_lookup --update"): f"cd .. && {_SUBMIT}",
+    ("docs/teaching/platforms.md", "attn collect moodle.zip --assignment 01_soft_lookup"): _DOWNLOAD,
+    ("docs/teaching.md", "attn collect moodle.zip --assignment 01_soft_lookup"): _DOWNLOAD,
+    ("docs/teaching/marks.md", "attn grade 01_soft_lookup --again --dry-run"): _HAND_IN,
+    ("docs/teaching/exchange.md", "nbgrader collect 01_soft_lookup --update"): f"cd .. && {_SUBMIT}",
 }
 
 Shell = tuple[subprocess.Popen[bytes], Path]  # what runs a document, and what it said
@@ -151,7 +165,7 @@ def test_make_lab_opens_jupyterlab_at_the_index(tmp_path: Path, copy_clone: Call
     (clone / ".venv").mkdir()
     (clone / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
     total = subprocess.run("cat pyproject.toml constraints.txt | cksum", shell=True, cwd=clone, capture_output=True, text=True)
-    for stamp in (".python", f".lab-{total.stdout.split()[0]}"):
+    for stamp in (".python", *(f".{made}-{total.stdout.split()[0]}" for made in ("torch", "lab"))):
         (clone / ".venv" / stamp).touch()
     variables = {**environment(clone, lean), "BROWSER": "true"}
     out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -169,3 +183,16 @@ def test_make_lab_opens_jupyterlab_at_the_index(tmp_path: Path, copy_clone: Call
         os.killpg(make.pid, signal.SIGTERM)
         make.communicate(timeout=30)
     assert (clone / "work" / "00_start_here" / "00_start_here.ipynb").exists()
+
+
+def test_the_readme_has_at_most_900_words() -> None:
+    tokens = (ROOT / "README.md").read_text(encoding="utf-8").split()
+    assert sum(any(sign.isalnum() for sign in token) for token in tokens) <= 900  # a table's bars are no words
+
+
+def test_pytorchs_build_is_chosen_with_the_pins_of_the_course() -> None:
+    """Without them pip takes the newest PyTorch, and the next command replaces it: twice the download."""
+    lines = [line for name in DOCUMENTS for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
+    told = re.findall(r"python \S*torch_build\.py[^`]*", "\n".join(lines))
+    assert told
+    assert all("-c constraints.txt" in command for command in told), told

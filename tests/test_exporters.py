@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -17,6 +18,8 @@ from traitlets.config import Config
 
 from autograder.authoring.course import CourseError, find_lesson
 from autograder.grading.grade import grade_assignment
+from autograder.grading.grades import Grade
+from autograder.grading.ledger import ExerciseRow
 from autograder.plugins import exporters
 from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
 from autograder.plugins.late_penalty import LatePenalty
@@ -97,10 +100,57 @@ def test_gradescope_gets_a_result_for_each_submission_with_the_penalty_in_its_sc
     (path,) = tmp_path.glob("g/**/results.json")
     assert path.relative_to(tmp_path).parts == ("g", "a1", "ann", "results.json")
     made = json.loads(path.read_text())
-    assert (made["score"], made["output"]) == (3.5, "")
+    assert (made["score"], made["output"]) == (3.5, "Not final: 1 written answers are not graded yet.")
     assert [(test["name"], test["score"], test["max_score"], test["output"]) for test in made["tests"]] == [
-        ("essay", 0.0, 2.0, "Waits for a person."),
+        ("essay", 0.0, 2.0, "Not graded yet: a person reads this answer."),
         ("q", 3.5, 4.0, ""),
+    ]
+
+
+def test_gradescope_gets_titles_in_the_lessons_order_and_what_went_wrong(gradebook: Any, tmp_path: Path) -> None:
+    names = {"q": exporters._Test("01.2: Weights", "weights"), "essay": exporters._Test("01.3: In words", "")}
+    states = {"weights": ExerciseRow(3.5, 4.0, "part", "Partly right, given `scores`: 3.5 of 4 points.", None, ("scores",))}
+    grade = Grade("ann", "a1", 3.5, points=6.0, cells={"essay": 0.0, "q": 3.5}, waiting=("essay",))
+    made = exporters._results(grade, {"q": 4.0, "essay": 2.0}, names, states)
+    assert [(test["name"], test["output"]) for test in made["tests"]] == [
+        ("01.2: Weights", "Partly right, given `scores`: 3.5 of 4 points."),
+        ("01.3: In words", "Not graded yet: a person reads this answer."),
+    ]
+    right = exporters._results(grade, {"q": 4.0, "essay": 2.0}, names, {"weights": ExerciseRow(4.0, 4.0, "pass", "Right.", None)})
+    assert right["tests"][0]["output"] == ""
+
+
+def test_canvas_finds_the_column_by_its_own_id(gradebook: Any, tmp_path: Path) -> None:
+    CanvasExporter(config=RULE, to=str(tmp_path / "c.csv"), canvas_ids={"a1": 4711}).export(gradebook)
+    assert list(_rows(tmp_path / "c.csv")[0])[-2:] == ["a1 (4711)", "b2"]
+
+
+@pytest.mark.parametrize("exporter", [exporters.CsvExporter, CanvasExporter, MoodleExporter, GradescopeExporter])
+def test_an_export_says_which_marks_are_missing(
+    exporter: Any, gradebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    made = exporter(config=RULE, to=str(tmp_path / "x"), student=["ann"])
+    monkeypatch.setattr(made.log, "warning", lambda text, *given: said.append(text % given))
+    made.export(gradebook)
+    assert said == ["a1: 2 written answers of 2 students are not graded yet, so these totals are not final. Run `attn mark a1`."]
+
+
+def test_an_export_names_the_students_whom_the_platform_will_not_find(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Gradebook("sqlite:///:memory:") as book:
+        book.add_student("ann-smith-51007", first_name="Ann", last_name="Smith")
+        book.add_student("smithann-880103", lms_user_id="880103")
+        book.add_student("ben-ma-51196", email="ben@x.org")
+        book.add_student("cy")  # an id that somebody chose, so it may be the login
+        said = []
+        for exporter in (CanvasExporter, MoodleExporter):
+            caplog.clear()
+            exporter(to=str(tmp_path / "x.csv")).export(book)
+            (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+            said.append(line.partition(".")[0])
+    assert said == [
+        "Canvas will not find 2 of these students: ann-smith-51007, ben-ma-51196",
+        "Moodle will not find 2 of these students: ann-smith-51007, smithann-880103",
     ]
 
 
@@ -166,6 +216,7 @@ def test_a_late_class_is_graded_penalised_and_exported_by_the_command(scratch_co
     assert scores == {"early": cell(graded["late"]), "extended": cell(graded["late"]), "late": cell(graded["late"] * 0.9)}
 
 
+@pytest.mark.slow
 def test_the_classroom_workflow_checks_a_folder_such_as_students_accept(tmp_path: Path) -> None:
     course = Path(__file__).parents[1] / "course"
     workflow = yaml.safe_load((course / "github_classroom.yml").read_text(encoding="utf-8"))

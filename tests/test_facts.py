@@ -9,11 +9,12 @@ import pytest
 from autograder import Call, Case, Draw, Exercise, Script
 from autograder.authoring.verify import grade
 from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.related.contrast import contrast
-from autograder.diagnosis.related.facts import beside, described, facts, first_call, meaning
-from autograder.judging import pack
+from autograder.diagnosis.phrase import next_step, say
+from autograder.diagnosis.relations.contrast import contrast
+from autograder.diagnosis.relations.facts import beside, described, facts, first_call, meaning
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import ExerciseRecord, Result
+from autograder.packs import make_pack
 from tests.drawn import Counter
 
 EXACT = Tolerance()
@@ -28,7 +29,7 @@ WANT = np.array([[0.5, 1.5, -2.0], [0.25, 3.0, -0.75]])
         (np.exp(WANT) + WANT, "has its entries in the right order"),
         (-np.exp(WANT), "has its entries in the opposite order"),
         (np.full((2, 3), 7.0), "is 7 in every entry"),
-        (WANT + 3, "is by 3 too large in every entry"),
+        (WANT + 3, "is too large by 3 in every entry"),
         (WANT * 0.5, "is in size 0.5 times the right one in every entry"),
         (WANT[:, ::-1] + 0.01, "is [[-1.99,  1.51,  0.51], [-0.74,  3.01,  0.26]], where"),
         (WANT * [[1, 1, 9]], "is right in columns 0, 1, and wrong in column 2"),
@@ -36,17 +37,18 @@ WANT = np.array([[0.5, 1.5, -2.0], [0.25, 3.0, -0.75]])
     ],
 )
 def test_how_the_numbers_lie_beside_the_right_ones(got: Any, said: str) -> None:
-    assert any(said in clause for clause in beside(np.asarray(got), WANT, EXACT)), list(beside(np.asarray(got), WANT, EXACT))
+    clauses = [say(clause) for clause in beside(np.asarray(got), WANT, EXACT)]
+    assert any(said in clause for clause in clauses), clauses
 
 
 def test_truth_values_are_counted() -> None:
     (said,) = beside(np.array([True, True, False]), np.array([False, True, True]), EXACT)
-    assert said == "is True in 1 place where it should be False, and False in 1 where it should be True"
+    assert say(said) == "is True in 1 place where it should be False, and False in 1 where it should be True"
 
 
 def test_shares_that_sum_up_are_said_to() -> None:
     want, got = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), np.array([[0.3, 0.3, 0.4], [0.6, 0.1, 0.3]])
-    assert any("has the right sums along the last axis (1)" in clause for clause in beside(got, want, EXACT))
+    assert any("has the right sums along the last axis (1)" in say(clause) for clause in beside(got, want, EXACT))
 
 
 def means(x: Any, keep: Any = None) -> Any:
@@ -72,7 +74,7 @@ MEANS = Exercise(
 
 
 def graded(exercise: Exercise, answer: Callable[..., Any]) -> tuple[ExerciseRecord, Result]:
-    record = pack.make_record("a_lesson", exercise, 0, naming="listed")
+    record = make_pack.make_record("a_lesson", exercise, 0, naming="listed")
     return record, grade(record, answer)
 
 
@@ -85,12 +87,16 @@ def graded(exercise: Exercise, answer: Callable[..., Any]) -> tuple[ExerciseReco
 )
 def test_what_the_wrong_cases_have_in_common_is_said(answer: Callable[..., Any], said: str) -> None:
     record, result = graded(MEANS, answer)
-    assert said in contrast(record.cases, result.cases)
+    common = contrast(record.cases, result.cases)
+    assert common is not None
+    assert said in say(common)
 
 
 def test_cases_without_a_common_ground_are_named() -> None:
     record, result = graded(MEANS, lambda x, keep: means(x, keep) + (0 if keep is None and x.ndim == 2 else x[..., 0] ** 2))
-    assert contrast(record.cases, result.cases) == "Of 3 inputs it is right only on “plain”."
+    named = contrast(record.cases, result.cases)
+    assert named is not None
+    assert say(named) == "Of 3 inputs it is right only on “plain”."
 
 
 COUNTER = Exercise(
@@ -107,21 +113,24 @@ def test_the_first_call_that_goes_wrong_is_said() -> None:
 
     record, result = graded(COUNTER, Keeps)
     said = first_call(record.cases[0], result.cases[0], EXACT)
-    assert said.startswith("On “twice” what comes first is right (`add(k)`); the first wrong result is number 2")
+    assert said is not None
+    assert say(said).startswith("On “twice” the calls before are right (`add(k)`). The first wrong result is number 2")
 
 
 def test_a_wrong_answer_that_nothing_explains_is_told_facts() -> None:
     record, result = graded(MEANS, lambda x, keep: np.sin(9 * means(x, keep)) if x.ndim == 2 else means(x, keep))
     report = make_report(result)
     assert report.headline.startswith("Not yet right")
-    assert facts(record, result.cases)[0] in f"{report.headline} {report.advice}"
+    assert say(facts(record, result.cases)[0]) in f"{report.headline} {report.advice}"
     assert report.known == ()
-    assert described(record, result.cases, "") is not None
+    assert described(record, result.cases, None) is not None
 
 
 def test_what_a_design_is_judged_by_is_said_in_the_words_of_its_judge() -> None:
     record, _ = graded(MEANS, means)
-    assert meaning(record) == ""
+    assert meaning(record) is None
     record.behaviour = "attention_course.designs:looks_in_a_ring"
-    assert "-2 the one before it in the ring" in meaning(record)
-    assert ">>>" not in meaning(record)
+    meant = meaning(record)
+    assert meant is not None
+    assert "-2 the one before it in the ring" in next_step(meant)
+    assert ">>>" not in next_step(meant)

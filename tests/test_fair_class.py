@@ -1,4 +1,4 @@
-"""A class of lesson 07 gets what a fair person gives: no right answer loses a mark to an earlier slip.
+"""A class gets what a fair person gives: no right answer loses a mark to an earlier slip.
 
 The submissions are drawn from seeds that are kept. What each answer deserves is computed here, without sandbox or grader: the
 answer beside the reference's other answers.
@@ -22,8 +22,8 @@ from autograder.authoring.verify import grade as grade_here
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.scheme import secret
 from autograder.grading.trials import demo, twin
-from autograder.judging import pack
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
+from autograder.packs import make_pack
 from autograder.sandbox import available_tiers
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine"),
 ]
-LESSON = "07_kv_cache"
+LESSONS = ("06_positions", "07b_a_decoder_in_chunks")  # the given cells of both stand alone, without a language model
 STUB = "raise NotImplementedError"
 KINDS = ("right", "mistaken", "blank", "broken")
 SHARES = (60, 25, 10, 5)
@@ -61,8 +61,8 @@ def draw(lesson: Lesson, references: dict[str, str], seed: int) -> dict[str, Ans
 
 def deserved(root: Path, lesson: Lesson, references: dict[str, str], notebook: Any) -> Any:
     """A function that says what an answer is worth beside the reference's other answers."""
-    seed = pack.seed_from(secret(root), lesson.slug)
-    records = {each.id: pack.make_record(lesson.slug, each, seed) for each in lesson.exercises() if not each.choices}
+    seed = make_pack.seed_from(secret(root), lesson.slug)
+    records = {each.id: make_pack.make_record(lesson.slug, each, seed) for each in lesson.exercises() if not each.choices}
     known: dict[tuple[str, str], float] = {}
 
     def worth(name: str, answer: Answer) -> float:
@@ -81,9 +81,9 @@ def deserved(root: Path, lesson: Lesson, references: dict[str, str], notebook: A
     return worth
 
 
-def run(root: Path, seeds: range) -> None:
+def run(root: Path, slug: str, seeds: range) -> None:
     """Draw, hand in and grade a class; compare, and print the table."""
-    lesson = find_lesson(LESSON)
+    lesson = find_lesson(slug)
     twin.make(root, [lesson])
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     points = {each.id: each.points for each in lesson.exercises()}
@@ -94,7 +94,7 @@ def run(root: Path, seeds: range) -> None:
         for name, answer in theirs.items():
             demo.set_answer(notebook, name, answer.source or f"def {name}(*given, **named):\n    {STUB}")
         demo.submit(root, lesson, student, notebook)
-    rows = {row.student: row for row in grade_assignment(root, LESSON, workers=2).rows}
+    rows = {row.student: row for row in grade_assignment(root, slug, workers=2).rows}
     table: dict[str, Counter[str]] = {}
     unfair = []
     for student, theirs in answers.items():
@@ -111,7 +111,7 @@ def run(root: Path, seeds: range) -> None:
                 unfair.append(f"{student} {name} ({answer.kind}): got {got:g}, deserves {fair:g}: {said}")
             if answer.kind in ("blank", "broken") and got:
                 unfair.append(f"{student} {name} ({answer.kind}): got {got:g} for nothing")
-    print(f"\n{len(answers)} submissions of {LESSON}")
+    print(f"\n{len(answers)} submissions of {slug}")
     row = "{:<20}" + 8 * "{:>10}"
     print(row.format("exercise", "points", "right", "at full", "at zero", "carried", "mistaken", "blank", "as fair"))
     for name, counts in table.items():
@@ -126,12 +126,14 @@ def run(root: Path, seeds: range) -> None:
 
 
 @pytest.mark.slow
-def test_six_submissions_get_what_a_fair_person_gives(tmp_path: Path) -> None:
-    run(tmp_path / "course", range(6))
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("slug", LESSONS)
+def test_six_submissions_get_what_a_fair_person_gives(tmp_path: Path, slug: str) -> None:
+    run(tmp_path / "course", slug, range(6))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_hundred_submissions_get_what_a_fair_person_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():  # the table is what one runs it for
-        run(tmp_path / "course", range(100))
+        run(tmp_path / "course", LESSONS[0], range(100))

@@ -16,7 +16,8 @@ from autograder.cli import main
 from autograder.grading.grade import grade_assignment, write_feedback
 from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
-from autograder.grading.marking.needed_cells import needed
+from autograder.grading.ledger import ExerciseRow
+from autograder.grading.marking.needed_cells import needed, to_run
 from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.trials import demo
@@ -58,6 +59,15 @@ def test_demonstrations_run_where_an_answer_leans_on_one(theirs: str, run: bool)
     assert len(found) in ((0,) if not run else (2, 4))
 
 
+def test_a_notebook_whose_lines_an_editor_ended_otherwise_runs_no_demonstration_more() -> None:
+    released = read_release(course_root(), LESSON)
+    edited = nbformat.from_dict(released)
+    for cell in edited.cells:
+        cell.source = "".join(f"{line}\r\n" for line in cell.source.split("\n"))
+    edited.cells.append(nbformat.v4.new_code_cell("", id="extra-0"))
+    assert [cell.id for cell in to_run(released, edited)] == [*(cell.id for cell in to_run(released, released)), "extra-0"]
+
+
 def test_a_page_shows_student_content_as_text_and_forbids_the_rest() -> None:
     released = read_release(course_root(), LESSON)
     notebook = nbformat.from_dict(released)
@@ -90,7 +100,7 @@ def test_feedback_is_written_again_with_marks_and_comments_by_hand(scratch_cours
     grade_assignment(scratch_course, LESSON, feedback=True)
     path = scratch_course / "feedback" / "ada" / LESSON / f"{LESSON}.html"
     before = path.read_text(encoding="utf-8")
-    assert "waits for a person" in before
+    assert "not graded yet" in before
     assert "Total so far" in before
     with Gradebook(f"sqlite:///{scratch_course / 'gradebook.db'}", "attention") as book:
         submitted = book.find_submission(LESSON, "ada").notebooks[0]
@@ -106,7 +116,7 @@ def test_feedback_is_written_again_with_marks_and_comments_by_hand(scratch_cours
         course_root.cache_clear()
     after = path.read_text(encoding="utf-8")
     assert "Say &lt;when&gt; not." in after
-    assert "waits for a person" not in after
+    assert "not graded yet" not in after
     total = sum(e.points for e in lesson.exercises()) + 0.5
     assert f"<th>Total</th><th>{total:g}</th>" in after
 
@@ -233,6 +243,50 @@ def _page_with(released: Any, text: str) -> str:
     return Pages(released).page("ann", nbformat.from_dict({**notebook, "cells": [*notebook.cells, cell]}), {}, NONE)
 
 
+def test_a_page_begins_with_five_lines_and_folds_the_lessons_own_text() -> None:
+    released = read_release(course_root(), LESSON)
+    known = {str(grade_id(cell)): float(cell.metadata.nbgrader.points) for cell in released.cells if is_grade(cell)}
+    marks = {name: Mark(automatic=points) for name, points in known.items()}
+    grade = Grade("ann", LESSON, 1.5, 0.0, sum(known.values()), penalty=0.5)
+    states = {
+        "predict_shape": ExerciseRow(0.0, 0.5, "fail", "You counted `rows` <b>twice</b>.", "rows"),
+        "average_pool": ExerciseRow(1.0, 1.0, "part", "", None, ("predict_shape",)),
+    }
+    marks |= {"predict_shape_check": Mark(automatic=0.0), "written_average": Mark()}
+    page = Pages(released).page("ann", released, marks, grade, (), states)
+    brief = page[page.index('<dl class="brief">') : page.index("</dl>")]
+    said = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", brief)))
+    assert "1 of 2.5 points so far. One written answer is not graded yet. 0.5 points were taken off" in said
+    assert "What went wrongPrediction: A weighted average: You counted rows <b>twice</b>." in said
+    assert "00.1: Average the values was graded with a correct Prediction: A weighted average in place of yours" in said
+    assert "Start with Prediction: A weighted average, because 00.1: Average the values uses it." in said
+    assert "ask your instructor" in said
+    assert "<b>twice" not in page
+    shown = re.sub(r"<details class=\"lesson\">.*?</details>", "", page, flags=re.DOTALL)
+    assert "About 25 minutes." in page
+    assert "About 25 minutes." not in shown
+    assert "average_pool_check" in shown
+    done = Pages(released).page("ann", released, {name: Mark(automatic=points) for name, points in known.items()}, grade)
+    assert "Everything is right." in done
+
+
+@pytest.mark.parametrize(
+    ("comment", "advice"),
+    [
+        ("You forgot the units.", "The comment below your answer says what is missing."),
+        ("", "Read the question again, and compare your answer with what it asks."),
+    ],
+)
+def test_a_page_does_not_send_to_the_panel_of_a_question_that_a_person_marks(comment: str, advice: str) -> None:
+    released = read_release(course_root(), LESSON)
+    known = {str(grade_id(cell)): float(cell.metadata.nbgrader.points) for cell in released.cells if is_grade(cell)}
+    marks = {name: Mark(automatic=points) for name, points in known.items()} | {"written_average": Mark(None, 0.5, comment)}
+    page = Pages(released).page("ann", released, marks, NONE)
+    said = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", page[: page.index("</dl>")])))
+    assert f"Start with 00.2: In words. {advice}" in said
+    assert "panel" not in said[said.index("Start with") :]
+
+
 def test_a_page_begins_a_letter_about_marks_below_their_points_where_the_course_says_to_whom() -> None:
     from urllib.parse import parse_qs, urlsplit
 
@@ -246,7 +300,7 @@ def test_a_page_begins_a_letter_about_marks_below_their_points_where_the_course_
     fields = parse_qs(urlsplit(html.unescape(link)).query)
     assert set(fields) == {"subject", "body"}
     assert f"Student: {evil}" in fields["body"][0]
-    assert "written_average (0.5 of 1)" in fields["body"][0]
+    assert "00.2: In words (0.5 of 1)" in fields["body"][0]
     assert "<script>" not in page
     assert "mailto:" not in Pages(released).page("ann", released, marks, NONE)
     assert "mailto:" not in Pages(released, "a@b.org").page("ann", released, dict.fromkeys(known, Mark(automatic=9.0)), NONE)

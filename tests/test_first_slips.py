@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from autograder import Misconception
-from autograder.diagnosis import slips
+from autograder.diagnosis import python_errors
 from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.mistakes import most
+from autograder.diagnosis.known_mistakes import most
 from autograder.diagnosis.panel import inline, plain
+from autograder.diagnosis.phrase import next_step, say
 from autograder.judging.observation import Failure
 from autograder.judging.records import Result
 from course.exercises.scaled_dot_product.scores import SCALED_SCORES
@@ -71,9 +72,9 @@ def test_a_name_that_is_not_there_comes_first_where_another_case_ends_otherwise(
 )
 def test_what_else_may_not_fit_in_a_line_is_not_put_down_to_the_product(line: str) -> None:
     text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
-    slip = slips.raised(Failure("raised", "RuntimeError", text, (2, line)))
+    slip = python_errors.raised(Failure("raised", "RuntimeError", text, (2, line)))
     assert slip is not None
-    assert slip.headline.startswith("Two tensors do not fit together")
+    assert say(slip.what).startswith("Two tensors do not fit together")
 
 
 def test_sizes_that_do_not_fit_do_not_point_to_a_listed_mistake() -> None:
@@ -87,9 +88,9 @@ def test_sizes_that_do_not_fit_do_not_point_to_a_listed_mistake() -> None:
 
 
 def test_a_matrix_with_an_axis_too_many_is_not_asked_only_which_to_transpose() -> None:
-    slip = slips.raised(Failure("raised", "ValueError", "matmul: Input operand 1 has a mismatch in its core dimension 0"))
+    slip = python_errors.raised(Failure("raised", "ValueError", "matmul: Input operand 1 has a mismatch in its core dimension 0"))
     assert slip is not None
-    assert ".all(axis=…)" in slip.advice
+    assert ".all(axis=…)" in next_step(slip.what)
 
 
 def test_a_tick_says_which_properties_were_looked_at() -> None:

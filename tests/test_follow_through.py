@@ -1,6 +1,7 @@
 """A right answer loses no marks because an earlier one is wrong: it is asked again, with the reference in that one's place."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import nbformat
@@ -8,9 +9,13 @@ import pytest
 
 from autograder import Case, Draw, Exercise
 from autograder import sandbox as box
+from autograder.authoring.course import lessons
+from autograder.authoring.reference_source import solution_source
+from autograder.grading.marking.follow_through import only_calls
+from autograder.grading.marking.forbidden_names import bindings
 from autograder.grading.marking.mark import Marked, mark
 from autograder.grading.marking.scheme import MarkScheme
-from autograder.judging import pack
+from autograder.packs import make_pack
 from autograder.sandbox.tiers import choose_tier
 
 
@@ -54,7 +59,7 @@ def scheme(policy: Any = "full") -> MarkScheme:
         cells.append(_cell(name, STUB, solution=True))
         cells.append(_cell(f"{name}_check", f'check("{name}")', grade=True))
     made = nbformat.v4.new_notebook(cells=cells)
-    packs = [pack.make("sums", "Sums", EXERCISES, seed=seed) for seed in (0, 1)]
+    packs = [make_pack.make("sums", "Sums", EXERCISES, seed=seed) for seed in (0, 1)]
     return MarkScheme("01_sums", made, *packs, box.Limits(), references=RIGHT, follow_through=policy)
 
 
@@ -117,6 +122,37 @@ def test_an_answer_with_a_mistake_of_its_own_stays_wrong(sandbox: box.Sandbox) -
 def test_a_later_answer_never_stands_in_for_an_earlier_one(sandbox: box.Sandbox) -> None:
     done = marked(sandbox, total="def total(x):\n    return (x / share(x))[0]", share="def share(x):\n    return x * 0")
     assert scores(done)["total"] == 0
+
+
+CALLS = ["return total(x)", "y = total(x)\n    return y + 0", "out = (total(x), x)\n    return out[-2]", "return total(x=x) * 1"]
+
+
+@pytest.mark.parametrize("body", CALLS)
+def test_an_answer_that_only_calls_an_earlier_one_earns_nothing_by_the_reference(sandbox: box.Sandbox, body: str) -> None:
+    same = exercise(total, numbers, 2)
+    packs = [
+        make_pack.make("sums", "Sums", (EXERCISES[0], replace(same, id="share"), EXERCISES[2]), seed=seed) for seed in (0, 1)
+    ]
+    chosen = replace(scheme(), visible=packs[0], hidden=packs[1])
+    notebook = nbformat.from_dict(chosen.released)
+    for cell in notebook.cells:
+        if cell.id in RIGHT:
+            cell.source = {"total": STUB, "share": f"def share(x):\n    {body}"}.get(cell.id, STUB)
+    done = mark(chosen, sandbox, nbformat.writes(notebook).encode())
+    assert scores(done)["share"] == 0
+    assert not done.reports["share"].carried
+
+
+def test_every_reference_is_more_than_a_call() -> None:
+    """So a right answer to any exercise of the course, written as the reference is, is followed through."""
+    for lesson in lessons():
+        asked = [each for each in lesson.exercises() if not each.choices]
+        answers = [each.id for each in asked]
+        for place, (name, each) in enumerate(zip(answers, asked, strict=True)):
+            package, _, module = each.reference.__module__.rpartition(".")
+            source = solution_source(module if package == "solutions" else lesson.exercises_slug, name)
+            below = [other for other in answers[:place] if other in bindings(source)[1]]
+            assert not below or not only_calls(source, below), (lesson.name, name)
 
 
 def test_nothing_of_the_reference_can_be_shown(sandbox: box.Sandbox) -> None:

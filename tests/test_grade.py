@@ -27,13 +27,15 @@ from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.marking.mark import ATTEMPTS, mark
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
 from autograder.grading.trials import demo
-from autograder.judging import pack
 from autograder.notebooks.submission import UnreadableError, read, rebuild
+from autograder.packs import make_pack, pack_file
 from autograder.sandbox import Sandbox, available_tiers
+from tests import sample
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 needs_sandbox = pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
-LESSON = "01_soft_lookup"
+LESSON = sample.LESSON
+in_sample_course = pytest.mark.usefixtures("sample_course")
 
 
 def _submission(root: Path, student: str, lesson: str = LESSON) -> Path:
@@ -46,7 +48,8 @@ def _submission(root: Path, student: str, lesson: str = LESSON) -> Path:
 def _answer_all(path: Path, lesson: str, set_answer: Callable[[Path, str, str], None]) -> None:
     found = find_lesson(lesson)
     homes = {
-        name: home for home, name in re.findall(r"^from solutions\.(\w+) import (\w+)$", found.path.read_text(), re.MULTILINE)
+        name: home
+        for home, name in re.findall(r"^from (?:answers|solutions)\.(\w+) import (\w+)$", found.path.read_text(), re.MULTILINE)
     }
     for exercise in found.exercises():
         text = (
@@ -80,6 +83,36 @@ def _scores(root: Path, lesson: str = LESSON) -> dict[str, float]:
 QUICK_BY_NBGRADER = {"00", "01", "02", "05", "07"}
 
 
+@in_sample_course
+@needs_sandbox
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_a_mark_by_hand_asks_for_a_second_look_only_where_the_answer_has_changed(scratch_course: Path) -> None:
+    from nbgrader.api import Gradebook
+
+    def waiting() -> list[str]:
+        with Gradebook(f"sqlite:///{scratch_course / 'gradebook.db'}") as book:
+            (one,) = book.assignment_submissions(LESSON)[0].notebooks
+            return [grade.name for grade in one.grades if grade.needs_manual_grade]
+
+    path = _submission(scratch_course, "ann")
+    ensure_assignment(nbgrader_api(scratch_course), scratch_course, LESSON)
+    grade_assignment(scratch_course, LESSON)
+    with Gradebook(f"sqlite:///{scratch_course / 'gradebook.db'}") as book:
+        for name in [*waiting(), "gaussian_check"]:
+            grade = book.find_grade(name, LESSON, LESSON, "ann")
+            grade.manual_score, grade.needs_manual_grade = 1.0, False
+        book.db.commit()
+    grade_assignment(scratch_course, LESSON, again=True)
+    assert waiting() == []
+    text = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    written = next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "written_where")
+    written.source = "The query says what a word looks for, the key what it offers."
+    nbformat.write(notebook, path)
+    grade_assignment(scratch_course, LESSON)
+    assert waiting() == ["written_where"]
+
+
 @needs_sandbox
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -107,6 +140,7 @@ def test_perfect_is_full_marks_and_blank_is_zero_by_our_grader_and_by_plain_nbgr
         assert _scores(root, lesson) == {"perfect": points, "blank": 0.0}, root
 
 
+@in_sample_course
 @needs_sandbox
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -157,7 +191,7 @@ def _numbers_in(text: str) -> set[str]:
     return _telling(float(number) for number in re.findall(r"\d+\.\d+(?:e[-+]?\d+)?", text))
 
 
-def _numbers_of(found: pack.Pack) -> set[str]:
+def _numbers_of(found: pack_file.Pack) -> set[str]:
     cases = [case for exercise in found.exercises.values() for case in exercise.cases]
     arrays = [array for case in cases for array in case.probe.inputs.arrays]
     arrays += [array for case in cases if case.expected.value for array in case.expected.value.arrays]
@@ -170,19 +204,20 @@ def _panels(page: str) -> str:
     return parser.text
 
 
+@in_sample_course
 def test_a_number_of_a_pack_that_a_panel_shows_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
     lesson = find_lesson(LESSON)
     monkeypatch.chdir(lesson.path.parent.parent / "release" / LESSON)
     panel = check("gaussian", lambda q, K: np.exp(-((K - q) ** 2).sum(axis=-1)))._repr_html_()
-    assert _numbers_in(_panels(f"<p>0.123456</p>{panel}")) & _numbers_of(pack.load(Path(f"{lesson.slug}{pack.SUFFIX}")))
+    assert _numbers_in(_panels(f"<p>0.123456</p>{panel}")) & _numbers_of(pack_file.load(Path(f"{lesson.slug}{pack_file.SUFFIX}")))
     assert _panels("<p>0.123456</p>") == ""
 
 
 def _nothing_hidden_in(pages: dict[str, str], root: Path) -> None:
     """No number drawn for the hidden pack is in anybody's panels, and no line of the reference on a blank's page."""
     lesson = find_lesson(LESSON)
-    hidden = pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=pack.seed_from(secret(root), lesson.slug))
-    visible = pack.load(root / "release" / LESSON / f"{lesson.slug}{pack.SUFFIX}")
+    hidden = make_pack.make(lesson.slug, lesson.title, lesson.exercises(), seed=make_pack.seed_from(secret(root), lesson.slug))
+    visible = pack_file.load(root / "release" / LESSON / f"{lesson.slug}{pack_file.SUFFIX}")
     released = (root / "release" / LESSON / f"{LESSON}.ipynb").read_text(encoding="utf-8")
     telling = _numbers_of(hidden) - _numbers_of(visible) - _numbers_in(released)
     telling -= _telling(part / whole for whole in range(2, 13) for part in range(1, 5 * whole))  # a third tells nothing
@@ -198,6 +233,7 @@ def _nothing_hidden_in(pages: dict[str, str], root: Path) -> None:
             assert not [line for line in body.splitlines() if len(line.strip()) > 24 and line.strip() in blank]
 
 
+@in_sample_course
 @needs_sandbox
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_right_answers_that_warn_print_or_lean_on_extra_cells_lose_nothing(
@@ -229,13 +265,15 @@ def test_a_forbidden_name_is_flagged_for_a_person_and_costs_nothing_by_itself(
     path = _submission(scratch_course, "quick", lesson)
     _answer_all(path, lesson, set_answer)
     record = next(e for e in find_lesson(lesson).exercises() if e.forbid)
-    extra = f"getattr(torch.nn.functional, {record.forbid[0].rpartition('.')[2]!r})"
-    set_answer(path, record.id, solution_source("scaled_dot_product", record.id) + f"\n\n{extra}")
+    quick = f"quick = getattr(torch.nn.functional, {record.forbid[0].rpartition('.')[2]!r})"
+    again = f"ours = {record.id}\ndef {record.id}(Q, K, V):\n    assert quick\n    return ours(Q, K, V)"
+    set_answer(path, record.id, solution_source("scaled_dot_product", record.id) + f"\n\n{quick}\n{again}")
     (row,) = grade_assignment(scratch_course, lesson).rows
     assert row.score == row.points
     assert any(f"{record.id} names" in flag for flag in row.flags)
 
 
+@in_sample_course
 @needs_sandbox
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_visible_answers_learned_by_heart_earn_nothing(
@@ -243,7 +281,7 @@ def test_visible_answers_learned_by_heart_earn_nothing(
 ) -> None:
     path = _submission(scratch_course, "parrot")
     lesson = find_lesson(LESSON)
-    record = pack.load(scratch_course / "release" / LESSON / f"{lesson.slug}{pack.SUFFIX}").exercises["gaussian"]
+    record = pack_file.load(scratch_course / "release" / LESSON / f"{lesson.slug}{pack_file.SUFFIX}").exercises["gaussian"]
     seen = [(case.probe.inputs.arrays[0], case.expected.value.arrays[0]) for case in record.cases if case.expected.value]
     known = [(np.round(q, 6).tolist(), output.tolist()) for q, output in seen]
     text = f"KNOWN = {known!r}\n\ndef gaussian(q, K):\n"
@@ -253,6 +291,7 @@ def test_visible_answers_learned_by_heart_earn_nothing(
     assert graded.rows[0].exercises["gaussian"].score == 0
 
 
+@in_sample_course
 @needs_sandbox
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_an_unreadable_submission_costs_itself_alone_and_says_why(
@@ -281,6 +320,7 @@ def _cell(source: str, grade_id: str | None = None, kind: str = "code", **meta: 
     return {"cell_type": kind, "source": source, "metadata": grader}
 
 
+@in_sample_course
 def test_a_rebuilt_notebook_has_the_releases_cells_whatever_was_submitted(tmp_path: Path) -> None:
     released = nbformat.read(find_lesson(LESSON).path.parent.parent / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
     cells = [
@@ -323,6 +363,7 @@ def test_odd_cells_are_read_as_data_or_passed_over(tmp_path: Path) -> None:
     assert [cell.source for cell in read(path)] == ["", "ab"]
 
 
+@in_sample_course
 def test_missing_submissions_and_unknown_students_say_what_to_do(scratch_course: Path) -> None:
     with pytest.raises(CourseError, match="Collect first"):
         grade_assignment(scratch_course, LESSON)
@@ -331,6 +372,7 @@ def test_missing_submissions_and_unknown_students_say_what_to_do(scratch_course:
         grade_assignment(scratch_course, LESSON, students=["adah"])
 
 
+@in_sample_course
 def test_grading_refuses_where_nothing_isolates(
     scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -365,6 +407,7 @@ def test_plain_generate_assignment_makes_the_release_that_build_makes(scratch_co
     assert nbformat.reads(made.read_text(encoding="utf-8"), as_version=4) == nbformat.reads(before, as_version=4)
 
 
+@in_sample_course
 def test_a_sandbox_that_ends_each_time_under_a_submission_is_said_to_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     scheme = make_mark_scheme(course_root(), LESSON)
 

@@ -3,6 +3,7 @@
 import linecache
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from hypothesis import strategies as st
 from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
 from autograder.authoring.verify import blank, grade, verify_exercise
 from autograder.diagnosis.explain import effort, make_report
+from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.panel import to_html, to_text
-from autograder.judging import pack
+from autograder.diagnosis.phrase import say
 from autograder.judging.judge import close
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.observe import observe, observe_within
+from autograder.judging.observe import observe, observe_by_line, observe_within
 from autograder.judging.records import Result
 from autograder.judging.values import MAX_KEY, decode, encode, show
+from autograder.packs import make_pack, pack_file
 
 HINTS = ("one", "two", "three")
 
@@ -59,7 +62,7 @@ def _unshifted(z: np.ndarray) -> np.ndarray:
 
 
 def _grade(answer: Any, exercise: Exercise | None = None) -> Result:
-    return grade(pack.make_record("lesson", exercise or _exercise(), 0), answer)
+    return grade(make_pack.make_record("lesson", exercise or _exercise(), 0), answer)
 
 
 def _failing(answer: Any, exercise: Exercise | None = None) -> str:
@@ -107,7 +110,7 @@ def test_wrong_in_no_known_way_is_said_honestly() -> None:
         (lambda z: _softmax(2 * z), "values"),
         (lambda z: np.broadcast_to(np.float64(0.2), (5,)), "shape"),
         (lambda z: 1 / 0, "runs"),
-        (lambda y: y, "runs"),
+        (lambda y: y, "properties"),  # called by position: a parameter's name is no mistake
     ],
 )
 def test_the_first_failing_check_decides(answer: Any, check: str) -> None:
@@ -128,17 +131,20 @@ def test_right_answers_pass_in_other_precisions_layouts_and_algorithms() -> None
     assert _grade(lambda z: np.exp(z - np.logaddexp.reduce(z, axis=-1)[:, None])).passed
 
 
-def test_a_hang_becomes_an_observation() -> None:
+@pytest.mark.parametrize("within", [observe_within, observe_by_line])
+def test_a_hang_becomes_an_observation(within: Callable[..., Observation]) -> None:
     probe = Probe(encode({"z": np.ones(2)}))
 
     def forever(z: np.ndarray) -> np.ndarray:
         while True:
             pass
 
-    seen = observe_within(0.2, forever, probe)
+    seen = within(0.2, forever, probe)
     assert seen.failure is not None
     assert seen.failure.kind == "timeout"
-    assert observe_within(5, _softmax, probe).failure is None
+    before = sys.gettrace()
+    assert within(60, _softmax, probe).failure is None
+    assert sys.gettrace() is before
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), RecursionError("deep"), ValueError("x" * 10_000)])
@@ -302,7 +308,7 @@ def test_infinities_of_one_sign_agree_and_nan_only_with_nan() -> None:
 
 
 def test_a_crashed_probe_is_a_failure_not_a_pass() -> None:
-    record = pack.make_record("lesson", _exercise(), 0)
+    record = make_pack.make_record("lesson", _exercise(), 0)
     from autograder.judging.judge import judge
 
     assert judge(record, [Observation(failure=Failure("crashed"))] * 2).score == 0
@@ -372,7 +378,7 @@ def test_a_behaviour_is_compared_and_not_what_was_returned() -> None:
         (lambda limit: np.zeros((2, 2)), "expected two numbers, got shape (2, 2)"),
         (lambda limit: "abc", "could not convert"),
         (lambda limit: {"a": 1}, "what was returned cannot be used (TypeError"),
-        (lambda limit: object(), "expected numbers or arrays, got a object"),
+        (lambda limit: object(), "expected numbers or arrays, got an object"),
         (lambda limit: np.zeros(2_000_000), "expected at most 1000000 numbers"),
         (lambda limit: None, "expected two numbers, got shape ()"),
     ],
@@ -384,18 +390,18 @@ def test_what_has_no_behaviour_is_wrong_with_the_reason_and_never_an_error_of_th
     mismatch = result.worst[1].mismatch
     assert mismatch is not None
     assert mismatch.check == "shape"
-    assert mismatch.message.startswith(says)
+    assert say(mismatch.what).startswith(says)
 
 
 def test_a_behaviour_that_is_not_to_be_had_is_said_where_the_pack_is_made() -> None:
     with pytest.raises(ValueError, match="Install the packages of this course"):
-        pack.make_record("lesson", replace(_design(), behaviour="no_such_package:f"), 0)
+        make_pack.make_record("lesson", replace(_design(), behaviour="no_such_package:f"), 0)
 
 
 def test_a_behaviour_travels_in_the_pack(tmp_path: Path) -> None:
-    made = pack.make("lesson", "Lesson", [_design(kind="design", difficulty=4, minutes=12)])
-    pack.save(made, tmp_path / "a.probes.npz")
-    found = pack.load(tmp_path / "a.probes.npz").exercises["weigh"]
+    made = make_pack.make("lesson", "Lesson", [_design(kind="design", difficulty=4, minutes=12)])
+    pack_file.save(made, tmp_path / "a.probes.npz")
+    found = pack_file.load(tmp_path / "a.probes.npz").exercises["weigh"]
     assert (found.behaviour, found.kind, found.difficulty, found.minutes) == ("given_for_tests:sorted_pair", "design", 4, 12)
     assert effort(found) == "difficulty ●●●●○ · about 12 minutes · design"
     assert grade(found, lambda limit: [0, 1]).passed
@@ -455,7 +461,7 @@ def test_who_always_raises_gets_nothing() -> None:
 def test_the_reference_must_raise_what_its_case_says() -> None:
     wrong = replace(_raising(), reference=lambda x: np.abs(x), misconceptions=(), variants=())
     with pytest.raises(ValueError, match="expected the reference to raise ValueError, but it returned a value"):
-        pack.make_record("lesson", wrong, 0)
+        make_pack.make_record("lesson", wrong, 0)
 
 
 def test_several_programs_with_one_mistake_are_caught_under_its_one_name() -> None:
@@ -512,15 +518,15 @@ def test_a_python_complex_number_is_compared_too() -> None:
 def test_a_reference_whose_result_cannot_be_compared_is_refused_where_the_pack_is_made(value: Any) -> None:
     exercise = _exercise(reference=lambda x: value, cases=(Case("one", lambda draw: {"x": 1.0}),), properties=())
     with pytest.raises(ValueError, match="which cannot be compared"):
-        pack.make_record("lesson", replace(exercise, misconceptions=(), variants=()), 0)
+        make_pack.make_record("lesson", replace(exercise, misconceptions=(), variants=()), 0)
 
 
 @pytest.mark.parametrize(
     ("axis", "shape", "said"),
     [
-        (-1, (3, 5), "each row must sum to 1 here; a row of yours sums to 2"),
-        (-1, (5,), "the weights must sum to 1 here; yours sum to 2"),
-        (0, (3, 5), "each sum along axis 0 must be 1 here; one of yours comes to 2"),
+        (-1, (3, 5), "each row should sum to 1, but one of yours sums to 2"),
+        (-1, (5,), "the weights should sum to 1, but yours sum to 2"),
+        (0, (3, 5), "each sum along axis 0 should be 1, but one of yours is 2"),
     ],
 )
 def test_a_broken_law_is_said_with_what_the_sum_is(axis: int, shape: tuple[int, ...], said: str) -> None:
@@ -531,9 +537,9 @@ def test_a_broken_law_is_said_with_what_the_sum_is(axis: int, shape: tuple[int, 
         "shares", title="Shares", points=1, reference=shares, cases=(Case("one", lambda draw: {"z": draw.normal(*shape)}),),
         hints=HINTS, properties=(Property("sums_to_one", axis=axis),),
     )  # fmt: skip
-    seen = grade(pack.make_record("a_lesson", exercise, 0, naming="listed"), lambda z: 2 * shares(z)).cases[0].mismatch
+    seen = grade(make_pack.make_record("a_lesson", exercise, 0, naming="listed"), lambda z: 2 * shares(z)).cases[0].mismatch
     assert seen is not None
-    assert seen.message == said
+    assert say(seen.what) == said
 
 
 def test_of_a_decorated_answer_the_line_that_fails_is_the_learners_and_not_the_decorators() -> None:
@@ -547,3 +553,39 @@ def test_of_a_decorated_answer_the_line_that_fails_is_the_learners_and_not_the_d
     failure = observe(names["watched"](names["answer"]), Probe(encode({"x": np.ones((2, 2))}))).failure
     assert failure is not None
     assert failure.line == (3, "return y[7, 0]")
+
+
+@pytest.mark.parametrize(
+    ("answer", "what", "headline"),
+    [
+        (
+            lambda x: (2 * x).T,
+            fact("mismatch.shape.turned", want=(2, 3), got=(3, 2)),
+            "The shape is wrong: expected shape (2, 3), got (3, 2). Is it transposed?",
+        ),
+        (
+            lambda x: x.astype(int),
+            fact("mismatch.dtype", want=fact("entries.floating"), got=fact("entries.integer")),
+            "The type of the entries is wrong: expected floating-point entries, got integer.",
+        ),
+        (
+            lambda x: np.where(np.arange(3) == 1, np.nan, 2 * x)[:, :],
+            fact("mismatch.nan", count=2, of=6),
+            "There are NaN: 2 of 6 entries are NaN.",
+        ),
+        (
+            lambda x: [2.0],
+            fact("mismatch.kind", want=fact("kind.array"), got=fact("kind.sequence", kind="list", length=1)),
+            "A list",
+        ),
+    ],
+)
+def test_a_failed_check_is_a_fact_with_its_values(answer: Any, what: Fact, headline: str) -> None:
+    exercise = Exercise(
+        "twice", "Twice", 1, lambda x: 2 * x, (Case("one", lambda draw: {"x": draw.normal(2, 3)}),), hints=HINTS
+    )  # fmt: skip
+    result = grade(make_pack.make_record("a_lesson", exercise, 0, naming="listed"), answer)
+    mismatch = result.cases[0].mismatch
+    assert mismatch is not None
+    assert mismatch.what == what
+    assert make_report(replace(result, diagnosis=None)).headline.startswith(headline)

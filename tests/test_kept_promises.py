@@ -12,10 +12,11 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring.course import course_root, find_lesson
+from autograder.authoring.course import course_root, find_lesson, lessons
 from autograder.grading import grade
 from autograder.grading.marking import mark as marking
 from autograder.grading.marking import verdicts
+from autograder.grading.marking.hidden_draws import SLOW
 from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import demo
 from autograder.sandbox import available_tiers
@@ -66,7 +67,7 @@ def test_a_submission_that_is_marked_twice_shows_what_it_said_before_the_first_h
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_grader_that_is_stopped_for_a_while_costs_nobody_a_mark(tier: str, tmp_path: Path) -> None:
+def test_a_grader_that_is_stopped_for_a_while_costs_nobody_a_mark(tier: str, tmp_path: Path, sample_course: Path) -> None:
     """Ctrl-Z, three times for eight seconds, while honest submissions are marked."""
     root = tmp_path / "course"
     hostile_class.make(root, [hostile_class.HONEST] * 12)
@@ -124,15 +125,26 @@ def test_a_grader_that_is_ended_while_the_release_is_written_anew_can_be_started
 def test_each_promise_names_a_test_that_there_is() -> None:
     """A promise without a test, or with one that has another name by now, is none."""
     text = SECURITY.read_text(encoding="utf-8")
-    promised = text.split("## What is promised")[1].split("\n## ")[0]
-    lines = [line for line in promised.splitlines() if line.startswith(("- ", "| ")) and not line.startswith("| promise")]
-    lines = [line for line in lines if not line.startswith("| ---") and not line.startswith("|---")]
-    assert len(lines) >= 10
-    for line in lines:
-        assert re.search(r"`test_\w+\.py::test_\w+`", line), line
+    promised = text.split("\n## What is promised\n")[1].split("\n## ")[0]
+    numbers = re.findall(r"^(\d+)\. ", promised, re.MULTILINE)
+    assert len(numbers) >= 22
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+    assert not re.search(r"^ *[-*] ", promised, re.MULTILINE), "a promise has a number, by which its tests are found"
+    held = text.split("\n## How each promise is held\n")[1]
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", held, re.MULTILINE)
+    assert [number for number, _ in rows] == numbers
+    for number, row in rows:
+        assert re.fullmatch(r"`test_\w+\.py::test_\w+`(, `test_\w+\.py::test_\w+`)*", row), number
     for file, name in re.findall(r"`(test_\w+\.py)::(test_\w+)`", text):
         source = (Path(__file__).parent / file).read_text(encoding="utf-8")
         assert f"\ndef {name}(" in source, f"{file}::{name}"
+
+
+def test_the_exercises_with_inputs_from_a_pool_are_listed() -> None:
+    sentence = re.search(r"In this course these are (.+?)\. ", SECURITY.read_text(encoding="utf-8"), re.DOTALL)
+    assert sentence is not None
+    slow = {each.id for lesson in lessons() for each in lesson.exercises() if each.cases and each.search < SLOW}
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == slow
 
 
 def test_a_grader_without_the_right_to_write_says_so_in_two_lines(tmp_path: Path) -> None:

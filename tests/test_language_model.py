@@ -20,6 +20,7 @@ from attention_course.language_model.gguf import KINDS, read_gguf
 from attention_course.language_model.model import LanguageModel, ModelMissingError, load_model
 from attention_course.language_model.reference import (
     FLAWS,
+    Llama,
     PlainAttention,
     SinkAttention,
     WindowAttention,
@@ -29,7 +30,7 @@ from attention_course.language_model.reference import (
 from attention_course.language_model.tokens import make_tokenizer
 from torch.testing import assert_close
 
-from solutions.real_model import GroupedAttention, Llama
+from solutions.real_model import GroupedAttention
 
 # ---------------------------------------------------------------------------------------------- the file
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from solutions import device
 from solutions.latent import mla_cache_elements, mla_decoupled
-from solutions.latent_attention import LatentAttention, LatentCache, from_deepseek
+from solutions.latent_attention import LatentAttention, LatentCache, Yarn, from_deepseek
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 THEIRS: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}  # transformers has float32 inside (norms, complex64 rotations)
@@ -35,7 +35,7 @@ def module(seed: int = 0, **options: Any) -> LatentAttention:
     return made.requires_grad_(False)
 
 
-OPTIONS = [{}, {"d_cq": 6}, {"norm": True}, {"d_cq": 6, "norm": True, "base": 50.0}]
+OPTIONS = [{}, {"d_cq": 6}, {"norm": True}, {"d_cq": 6, "norm": True, "base": 50.0}, {"yarn": Yarn(factor=40.0)}]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -169,6 +169,26 @@ def test_wrong_settings_are_named() -> None:
         module()(normal(1, 2, D_MODEL), mode="fast")
     with pytest.raises(ValueError, match="no biases"):
         from_deepseek({"o_proj.bias": torch.zeros(1)}, H=1, d=1, d_rope=2)
+
+
+def test_yarn_changes_only_the_slow_pairs_and_leaves_the_fast_ones() -> None:
+    yarn = Yarn(factor=40.0)  # DeepSeek-V3's: d_rope 64, base 10,000, 4,096 tokens
+    ratio = yarn.frequencies(64, 10_000.0, normal(1)) / 10_000.0 ** (-torch.arange(0, 64, 2, dtype=torch.float64) / 64)
+    assert_close(ratio[:11], torch.ones(11, dtype=torch.float64))  # pair 10 turns 36 times in 4,096 tokens, pair 11 27 times
+    assert_close(ratio[23:], torch.full((9,), 1 / 40, dtype=torch.float64))  # pair 23 turns less than once
+    assert (ratio.diff()[10:23] < 0).all()
+
+
+def test_settings_that_are_not_yarns_are_refused() -> None:
+    released = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 1.0}
+    assert Yarn.from_config(released) == Yarn(factor=40.0)
+    assert Yarn.from_config({"rope_type": "default", "rope_theta": 10_000.0}) is None
+    with pytest.raises(ValueError, match="got 'linear'"):
+        Yarn.from_config({"type": "linear", "factor": 4.0})
+    with pytest.raises(ValueError, match="got also attention_factor"):
+        Yarn.from_config(released | {"attention_factor": 1.0})
+    with pytest.raises(ValueError, match="expected original_max_position_embeddings in rope_scaling, got factor"):
+        Yarn.from_config({"type": "yarn", "factor": 40})
 
 
 @pytest.mark.parametrize("version", [2, 3])

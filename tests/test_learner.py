@@ -196,7 +196,14 @@ def answer_in_words(work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["", " \n", "✎ *Your answer: double-click here, and write in place of this line.*", "YOUR ANSWER HERE"]
+    "words",
+    [
+        "",
+        " \n",
+        "✎ *Your answer: click this cell, press Enter, write in place of this line, then press Shift+Enter.*",
+        "✎ *Your answer: double-click here, and write in place of this line.*",
+        "YOUR ANSWER HERE",
+    ],
 )
 def test_a_question_in_words_is_open_while_nothing_of_ones_own_is_written(
     words: str, work: Path, path: Path, set_answer: SetAnswer
@@ -216,23 +223,23 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
         progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
     (row,) = standing.status(work, only=(lesson,))
     assert not row["done"]
-    said = "2 questions in words are open"
+    said = "1 question in words is open"
     assert said in overview_text(row)
     assert said in overview_html(row)
     assert f'href="{row["questions"][0]["link"]}"' in overview_html(row)
     steps = next_step(work / lesson, row["exercises"][0]["id"])
     assert (f"{said} (once answered, save: Ctrl+S)", "") in steps
-    assert (row["questions"][1]["title"], row["questions"][1]["link"]) in steps
-    assert "| 0 of 2 |" in contents(work)._repr_markdown_()
-    assert f"exercises ◐ begun; {said}" in repr(contents(work))
+    assert (row["questions"][0]["title"], row["questions"][0]["link"]) in steps
+    assert "| 0 of 1 |" in contents(work)._repr_markdown_()
+    assert f"exercises (needs 00) ◐ begun; {said}" in repr(contents(work))
     assert attn(work, "status") == 0
     assert said in capsys.readouterr().out
-    assert f"{said}: Exercise 01.5" in "\n".join(submit.examine(work, lesson))
+    assert f"{said}: Exercise 01.4" in "\n".join(submit.examine(work, lesson))
     answer_in_words(work)
     (row,) = standing.status(work, only=(lesson,))
     assert row["done"]
     assert "open" not in overview_text(row) + overview_html(row)
-    assert "| ✓ done | 9 of 9 | 2 of 2 |" in contents(work)._repr_markdown_()
+    assert "| ✓ done | 5 of 5 | 1 of 1 |" in contents(work)._repr_markdown_()
 
 
 def test_the_next_exercise_is_reached_at_its_heading_and_not_below_it(work: Path, path: Path) -> None:
@@ -341,19 +348,19 @@ def test_every_command_for_learners_explains_itself(name: str, capsys: pytest.Ca
     assert "--workspace" in capsys.readouterr().out
 
 
-def test_every_command_of_the_readmes_table_for_learners_runs(
+def test_every_command_of_the_table_for_learners_runs(
     work: Path, scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As written there, beside `./work`; what would open JupyterLab, wait for a save or fill the clone is stood in for, and
     so is the doctor's examination, which `test_doctor` makes."""
-    section = (course_root().parent / "README.md").read_text(encoding="utf-8").partition("## Learning")[2].partition("\n## ")[0]
+    section = (course_root().parent / "docs" / "learning.md").read_text(encoding="utf-8")
     commands = [shlex.split(words) for words in re.findall(r"^\| `attn ([^`]+)` \|", section, re.MULTILINE)]
     assert {words[0] for words in commands} >= {"lab", "status", "check", "watch", "hint", "reset", "submit", "update", "doctor"}
     monkeypatch.chdir(work.parent)
     monkeypatch.setattr(workspace, "course_root", lambda: scratch_course)
     monkeypatch.setattr(lab, "open_lab", lambda *words, **options: 0)
     monkeypatch.setattr(watch, "saves", lambda *words: iter(()))
-    monkeypatch.setattr(book, "build", lambda *words: [Path("index.html")])
+    monkeypatch.setattr(book, "build", lambda *words, **options: [Path("index.html")])
     monkeypatch.setattr(doctor, "examine", lambda folder: iter(()))
     monkeypatch.setattr(learner_output, "ask", lambda question: True)
     for words in commands:
@@ -361,3 +368,16 @@ def test_every_command_of_the_readmes_table_for_learners_runs(
             progress.record(work / "03_scaled_dot_product", words[1], Report("pass", "t", 1, 1, "Correct."))
         assert main(words) == (1 if words[0] == "check" else 0), words  # nothing is answered yet
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_cell_ended_with_is_told_in_one_line_of_bounded_length() -> None:
+    from nbformat.v4 import new_code_cell, new_output
+
+    from autograder.workspace import rerun
+
+    quoted = "\n".join(f"row {i}: [0.1, 0.2, 0.3, 0.4, 0.5]" for i in range(100))
+    cell = new_code_cell("assert False", outputs=[new_output("error", ename="AssertionError", evalue=quoted, traceback=[])])
+    said = rerun._error(cell)
+    assert said.startswith("AssertionError: row 0: ")
+    assert "\n" not in said
+    assert len(said) <= rerun.MOST_SAID + 2

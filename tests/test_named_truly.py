@@ -15,14 +15,14 @@ from autograder import After, Before, Call, Case, Draw, Exercise, Misconception,
 from autograder.authoring.verify import grade
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
-from autograder.diagnosis.mistakes import named
-from autograder.judging import pack
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.known_mistakes import named
 from autograder.judging.compose import pairs
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import judge
-from autograder.judging.near.programs import NEW
 from autograder.judging.observe import observe
-from autograder.judging.records import Known
+from autograder.judging.records import UNLISTED, Known, NearSlip
+from autograder.packs import make_pack
 from tests.drawn import Counter, tables
 
 AS_IF = "Your result comes out exactly as if you"
@@ -31,7 +31,7 @@ HINTS = ("a", "b", "c")
 
 
 def told(exercise: Exercise, answer: Callable[..., Any], naming: Any = "pairs") -> Report:
-    return make_report(grade(pack.make_record("a_lesson", exercise, 0, naming=naming), answer))
+    return make_report(grade(make_pack.make_record("a_lesson", exercise, 0, naming=naming), answer))
 
 
 # ------------------------------------------------------------------------------------------ beside a name
@@ -93,19 +93,19 @@ def test_beside_a_known_mistake_a_changed_input_is_said() -> None:
 
 def test_beside_a_known_mistake_an_error_that_is_not_raised_is_said() -> None:
     report = told(SCORES, lambda Q, K, V: scores(Q, K, V) / math.sqrt(Q.shape[-1]))
-    assert report.headline == f"{AS_IF} divided by d. And you raise nothing where a ValueError is asked for."
+    assert report.headline == f"{AS_IF} divided by d. And you raised nothing where a ValueError is asked for."
 
 
 def test_beside_a_slip_that_nobody_listed_an_error_that_is_not_raised_is_said() -> None:
     report = told(SCORES, lambda Q, K, V: (scores(Q, K, V)).mT, naming="near")
-    assert report.headline.endswith(" And you raise nothing where a ValueError is asked for.")
+    assert report.headline.endswith(" And you raised nothing where a ValueError is asked for.")
     assert "transpose" in report.headline
 
 
 def test_a_part_that_says_so_for_itself_is_said_where_the_rest_has_no_name() -> None:
-    record = pack.make_record("a_lesson", SCORES, 0)
+    record = make_pack.make_record("a_lesson", SCORES, 0)
     report = make_report(check_answer(record, lambda Q, K, V: torch.cos(Q @ K.mT) ** 3))
-    assert report.headline == "You raise nothing where a ValueError is asked for. That is not all that is wrong."
+    assert report.headline == "You raised nothing where a ValueError is asked for. That is not all that is wrong."
     assert report.recorded == "~exact"
 
 
@@ -116,12 +116,12 @@ def test_a_part_that_is_all_that_is_wrong_is_not_called_a_part() -> None:
         _n, d = Q.shape
         return Q @ K.mT / math.sqrt(d)
 
-    report = make_report(check_answer(pack.make_record("a_lesson", SCORES, 0), answer))
+    report = make_report(check_answer(make_pack.make_record("a_lesson", SCORES, 0), answer))
     assert "not all that is wrong" not in report.headline
 
 
 def test_an_error_that_the_name_explains_is_not_said_twice() -> None:
-    shape = pack.make_record("a_lesson", SCORES, 0).cases[0].probe.inputs.arrays[0].shape
+    shape = make_pack.make_record("a_lesson", SCORES, 0).cases[0].probe.inputs.arrays[0].shape
 
     def answer(Q: Any, K: Any, V: Any) -> Any:
         if Q.shape == shape:
@@ -140,7 +140,7 @@ def test_an_error_in_some_cases_is_said_beside_the_name_of_the_others() -> None:
         return _refusing(Q, K, V) / math.sqrt(Q.shape[-1])
 
     headline = told(SCORES, answer).headline
-    assert headline.startswith(f"{AS_IF} divided by d. And you stop with an IndexError")
+    assert headline.startswith(f"{AS_IF} divided by d. And you stopped with the error IndexError")
     assert headline.endswith("on “double”.")
 
 
@@ -162,7 +162,7 @@ def _by_d_and_single(out: Any, Q: Any, K: Any, V: Any) -> Any:
 
 
 def test_an_answer_whose_only_fault_is_a_missing_error_has_one_name() -> None:
-    assert told(SCORES, scores).headline == "You raise nothing where a ValueError is asked for."
+    assert told(SCORES, scores).headline == "You raised nothing where a ValueError is asked for."
 
 
 # ------------------------------------------------------------------------------------------ one number
@@ -251,7 +251,7 @@ def test_a_relation_that_a_right_case_contradicts_is_none() -> None:
     def answer(s: Any) -> Any:
         return np.diag(_softmax(s)) if len(s) == lengths[0] else _jacobian(s)
 
-    record = pack.make_record("a_lesson", JACOBIAN, 0)
+    record = make_pack.make_record("a_lesson", JACOBIAN, 0)
     lengths = [case.probe.inputs.arrays[0].size for case in record.cases]
     assert lengths[0] != lengths[1]
     report = make_report(grade(record, answer))
@@ -431,10 +431,10 @@ def test_a_reset_that_leaves_the_parts_as_they_are_is_found(made: str, added: st
     linecache.cache[place] = (len(text), None, text.splitlines(True), place)
     home: dict[str, Any] = {"Counter": Counter, "Given": Pair, "__name__": "__main__"}
     exec(compile(text, place, "exec"), home)
-    report = make_report(check_answer(pack.make_record("a_lesson", PAIR, 0), home["Pair"]))
+    report = make_report(check_answer(make_pack.make_record("a_lesson", PAIR, 0), home["Pair"]))
     assert report.recorded == "~mended"
-    assert "lack a step in the function of line" in report.headline
-    assert line in report.headline
+    assert "A step is missing at the beginning of the function in line" in report.headline
+    assert line in report.change
 
 
 def test_a_factor_that_comes_in_every_round_is_not_one_factor() -> None:
@@ -452,7 +452,7 @@ def test_a_factor_that_comes_in_every_round_is_not_one_factor() -> None:
     linecache.cache["<a running mean>"] = (len(text), None, text.splitlines(True), "<a running mean>")
     home: dict[str, Any] = {"np": np, "torch": torch, "__name__": "__main__"}
     exec(compile(text, "<a running mean>", "exec"), home)
-    assert make_report(check_answer(pack.make_record("a_lesson", mean, 0), home["mean"])).recorded is None
+    assert make_report(check_answer(make_pack.make_record("a_lesson", mean, 0), home["mean"])).recorded is None
 
 
 def test_a_known_step_before_the_computation_is_no_part_of_the_test() -> None:
@@ -473,12 +473,12 @@ def test_a_known_step_before_the_computation_is_no_part_of_the_test() -> None:
 
 
 def test_a_number_wrong_beside_a_second_mistake_is_a_guess() -> None:
-    case = next(iter(pack.make_record("a_lesson", SCORES, 0).cases))
+    case = next(iter(make_pack.make_record("a_lesson", SCORES, 0).cases))
     seen = observe(lambda Q, K, V: Q @ K.mT + 1, case.probe)
-    result = judge(pack.make_record("a_lesson", SCORES, 0), [seen] * len(SCORES.cases)).cases[0]
+    result = judge(make_pack.make_record("a_lesson", SCORES, 0), [seen] * len(SCORES.cases)).cases[0]
     listed, number = (
         Known("by_d", "divided by d", "By its root."),
-        Known(f"{NEW}1", "wrote 1 where 0 belongs, in `x`", "Find it."),
+        NearSlip(f"{UNLISTED}1", fact("slip.place", what=fact("slip.number", got="1", want="0"), code="x")),
     )
     assert named([(case, result)], listed).certain
     assert not named([(case, result)], listed, number).certain

@@ -20,21 +20,32 @@ from autograder.judging.values import encode
 from autograder.sandbox import Cell, Limits, Purse, Sandbox, available_tiers, launch
 from autograder.sandbox.budget import OWN_S
 from autograder.workspace import doctor
-from tests import hostile_class
+from tests import armed, hostile_class
 
 TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]
 pytestmark = [
+    pytest.mark.usefixtures("sample_course"),
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.skipif(not TIERS, reason="neither bubblewrap nor Landlock isolates on this machine"),
 ]
 WORKS = "import subprocess, sys, threading\nt = threading.Thread(target=print); t.start(); t.join()\nprint('worked')"
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where the markers of the payloads in `pair` are (`tests.armed`)."""
+    return tmp_path / "markers"
+
+
 @pytest.fixture(params=TIERS)
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Sandbox, Sandbox]]:
+def pair(request: pytest.FixtureRequest, log: Path) -> Iterator[tuple[Sandbox, Sandbox]]:
     """Two warm sandboxes of one tier, as two workers have them."""
     limits = Limits(cell_s=4.0, wall_s=10.0)
-    with Sandbox(request.param, limits, ("numpy",)) as one, Sandbox(request.param, limits, ("numpy",)) as other:
+    with (
+        armed.listening(log),
+        Sandbox(request.param, limits, ("numpy",)) as one,
+        Sandbox(request.param, limits, ("numpy",)) as other,
+    ):
         yield one, other
 
 
@@ -44,9 +55,9 @@ def said(sandbox: Sandbox, source: str) -> str:
 
 
 def beside(pair: tuple[Sandbox, Sandbox], hostile: str, honest: str, times: int = 5) -> list[str]:
-    """What `honest` says in one sandbox, again and again, while `hostile` runs in the other."""
+    """What `honest` says in one sandbox, again and again, while `hostile` runs in the other, armed."""
     attacker, sandbox = pair
-    thread = threading.Thread(target=said, args=(attacker, hostile))
+    thread = threading.Thread(target=said, args=(attacker, armed.armed("beside", hostile)))
     thread.start()
     try:
         return [said(sandbox, honest) for _ in range(times)]
@@ -59,15 +70,18 @@ def own(sandbox: Sandbox, what: str) -> bool:
     return sandbox._host is not None and what not in sandbox._host.shared
 
 
-@pytest.mark.parametrize("pulse", [hostile_class.FORKS, hostile_class.THREADS])
-def test_one_that_starts_processes_without_end_leaves_the_others_theirs(pair: tuple[Sandbox, Sandbox], pulse: str) -> None:
+@pytest.mark.parametrize(("pulse", "point"), [(hostile_class.FORKS, "processes"), (hostile_class.THREADS, "threads")])
+def test_one_that_starts_processes_without_end_leaves_the_others_theirs(
+    pair: tuple[Sandbox, Sandbox], pulse: str, point: str, log: Path
+) -> None:
     if not own(pair[1], "processes"):
         pytest.skip("submissions share a user here: the report's first line says so")
     found = beside(pair, pulse.format(seconds=3), WORKS)
     assert all(text.endswith("worked\n") for text in found), found
+    assert armed.inert(armed.markers(log)["beside"], {point: r"[1-9]\d\d+"}) == []
 
 
-def test_one_that_fills_its_disk_leaves_the_others_theirs(pair: tuple[Sandbox, Sandbox]) -> None:
+def test_one_that_fills_its_disk_leaves_the_others_theirs(pair: tuple[Sandbox, Sandbox], log: Path) -> None:
     if not own(pair[1], "disk"):
         pytest.skip("submissions share a disk here: the report's first line says so")
     attacker, sandbox = pair
@@ -77,6 +91,7 @@ def test_one_that_fills_its_disk_leaves_the_others_theirs(pair: tuple[Sandbox, S
     assert beside((attacker, sandbox), filled, room) == ["20\n"] * 5
     assert said(attacker, room) == "20\n", "the next submission has the whole disk again"
     assert before - free_bytes() < 1 << 30
+    assert armed.inert(armed.markers(log)["beside"], {"disk": "full"}) == []
 
 
 def free_bytes() -> int:
@@ -84,20 +99,24 @@ def free_bytes() -> int:
     return found.f_bavail * found.f_frsize
 
 
-def test_no_mark_on_a_folder_passes_from_one_submission_to_the_next(pair: tuple[Sandbox, Sandbox]) -> None:
+def test_no_mark_on_a_folder_passes_from_one_submission_to_the_next(pair: tuple[Sandbox, Sandbox], log: Path) -> None:
     mark = """
 import array, fcntl, os
 for number in (0x40086602, 0x40046602, 0x401C5820):
     for path in (".", "..", os.environ["TMPDIR"]):
-        try: fcntl.ioctl(os.open(path, os.O_RDONLY), number, array.array("L", [0x40] * 8)); print("marked", path)
+        given = os.open(path, os.O_RDONLY), number, array.array("L", [0x40] * 8)
+        try: attack(f"mark {number:x}", fcntl.ioctl, *given); print("marked", path)
         except PermissionError: pass
-for n in range(3000): open(f"../{n:0200d}", "w").close()
+with attack.on("names"):
+    for n in range(3000): open(f"../{n:0200d}", "w").close()
 print("done")
 """
     look = "import os\nprint(os.stat('..').st_size, os.stat('..').st_mode, os.listdir('..'))"
     sandbox = pair[0]
     before = said(sandbox, look)
-    assert said(sandbox, mark) == "done\n"
+    assert said(sandbox, armed.armed("marks", mark)) == "done\n"
+    marks = dict.fromkeys(("mark 40086602", "mark 40046602", "mark 401c5820"), "refused EPERM")
+    assert armed.inert(armed.markers(log)["marks"], marks | {"names": "ran"}) == []
     if own(sandbox, "disk"):
         assert said(sandbox, look) == before
 
@@ -127,7 +146,7 @@ def test_an_answer_that_waits_for_a_processor_has_the_seconds_of_one_that_does_n
             other.wait()
 
 
-def test_a_class_that_takes_all_it_can_get_leaves_each_submission_its_own_seconds() -> None:
+def test_a_class_that_takes_all_it_can_get_comes_after_those_that_need_little() -> None:
     purse, total = Purse(480.0), 0.0
     for _ in range(300):
         budget = purse.lend(60.0)
@@ -156,6 +175,10 @@ def test_workers_of_a_root_grader_have_users_of_their_own() -> None:
             user.release()
 
 
+def test_every_kind_of_hostility_says_what_must_come_to_pass() -> None:
+    assert hostile_class.RAN.keys() == hostile_class.kinds().keys()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_class_of_every_kind_of_hostility_costs_honest_students_nothing(
@@ -168,7 +191,9 @@ def test_a_class_of_every_kind_of_hostility_costs_honest_students_nothing(
         names += [kind, hostile_class.HONEST]
     students = hostile_class.make(tmp_path / "course", names, seconds=1.0)
     limits = Limits(cell_s=1.5, wall_s=6.0, budget_s=12.0)
-    report = grade_assignment(tmp_path / "course", hostile_class.LESSON, workers=2, feedback=True, limits=limits)
+    with armed.listening(tmp_path / "markers"):
+        report = grade_assignment(tmp_path / "course", hostile_class.LESSON, workers=2, feedback=True, limits=limits)
+    assert hostile_class.inert(tmp_path / "markers") == []
     assert report.tier in (tier, f"{tier} (shared)")
     assert [row.student for row in report.rows] == students
     assert hostile_class.unharmed(report) == []
@@ -199,3 +224,15 @@ def test_the_doctor_says_what_it_costs_that_bubblewrap_is_missing(
     assert finding.status == "part"
     assert "bubblewrap is missing" in finding.said
     assert lost in finding.said
+
+
+@pytest.mark.parametrize(("shared", "status"), [((), "pass"), (("files",), "part")])
+def test_the_doctor_says_where_bubblewrap_cannot_count_files(
+    shared: tuple[str, ...], status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autograder.sandbox import tiers
+
+    monkeypatch.setattr(tiers, "try_tier", lambda name: tiers.Tier(name, True, shared=shared))
+    finding = doctor.sandbox()
+    assert finding.status == status
+    assert ("number of files" in finding.said) == bool(shared)

@@ -26,7 +26,11 @@ if [ "$1 $2" = "-m venv" ]; then
     site=$("$3/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     rm -rf "$site"/setuptools*  # older Pythons bring their own, too old for torch
     echo '{packages}' > "$site/here.pth"
-    mkdir -p "$3/share" && ln -s '{jupyter}' "$3/share/jupyter"
+    mkdir -p "$3/share/jupyter/labextensions"  # where the course adds its own
+    for each in '{jupyter}'/* '{jupyter}'/labextensions/*; do
+        place="$3/share/jupyter/${{each#'{jupyter}'/}}"
+        [ -e "$place" ] || [ "${{each##*/}}" = attn-exercises ] || ln -s "$each" "$place"
+    done
 fi
 """
 
@@ -37,11 +41,12 @@ pytestmark = [
 ]
 
 
-def _commands(readme: str, word: str) -> list[str]:
-    """The lines of the README's one shell block that holds `word`, without comments."""
-    blocks = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if word in block]
-    assert len(blocks) == 1, f"expected one block with {word!r} in README.md, found {len(blocks)}"
-    return re.sub(r" +#.*", "", blocks[0]).splitlines()
+def _commands(document: str, word: str) -> str:
+    """The lines of the one shell block of `document` that holds `word`, without comments."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if word in block]
+    assert len(blocks) == 1, f"expected one block with {word!r} in {document}, found {len(blocks)}"
+    return re.sub(r" +#.*", "", blocks[0])
 
 
 def _environment(tmp_path: Path) -> dict[str, str]:
@@ -68,14 +73,13 @@ def _environment(tmp_path: Path) -> dict[str, str]:
 def test_a_newcomer_gets_from_git_clone_to_a_green_check_in_five_minutes(
     tmp_path: Path, set_answer: Callable[[Path, str, str], None]
 ) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    lab = _commands(readme, "make lab")[0]
+    lab = _commands("README.md", "make lab").replace("ADDRESS-OF-THIS-PAGE", f"'{ROOT}'")
     env = _environment(tmp_path)
     home, log = tmp_path / "attention", tmp_path / "log.txt"
     started = time.monotonic()
     with log.open("w") as out:
         terminal = subprocess.Popen(
-            ["sh", "-ec", f"git clone -q '{ROOT}' attention\ncd attention\n{lab}"],
+            ["sh", "-ec", lab],
             cwd=tmp_path,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -93,7 +97,7 @@ def test_a_newcomer_gets_from_git_clone_to_a_green_check_in_five_minutes(
         notebook = home / "work" / "00_start_here" / "00_start_here.ipynb"
         set_answer(notebook, "predict_shape", 'predict_shape = "b"')
         set_answer(notebook, "average_pool", "def average_pool(V):\n    return V.mean(axis=0)")
-        second = "\n".join(_commands(readme, "attn check"))
+        second = _commands("docs/learning.md", "attn check")
         checked = subprocess.run(
             ["sh", "-ec", second], cwd=home, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
         )

@@ -85,7 +85,7 @@ def _write(course: Course) -> None:
 
 
 def test_what_init_makes_builds_and_verifies_as_it_is(course: Course) -> None:
-    assert "01_first: released" in course.attn("build")
+    assert "01_first: wrote packs.json" in course.attn("build")
     assert "100.0%" in course.attn("verify")
     course.attn("build", "--check")
     course.attn("new-lesson", "03_more")
@@ -170,7 +170,7 @@ def test_a_class_is_graded_and_told(course: Course) -> None:
     page = (course.root / "feedback" / "bob" / LESSON / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "turned the wrong way round" in page
     assert "wrote 3 pages" in course.attn("feedback", "2")
-    assert "3 students" in course.attn("report", "2")
+    assert "3 submissions" in course.attn("report", "2")
     assert "8 of 8 submissions graded" in course.attn("demo")
 
 

@@ -136,6 +136,47 @@ def test_an_adapted_deepseek_attention_equals_transformers_at_once_and_cached(ve
     torch.testing.assert_close(cached, expected, rtol=0, atol=1e-6)
 
 
+YARN = {"factor": 40.0, "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 4096}
+SCALINGS = {
+    ("v2", 1.5896): YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},  # DeepSeek-V2, V2-Lite
+    ("v3", 1.8739): YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},  # DeepSeek-V3, R1
+    ("v3", 1.0): YARN | {"original_max_position_embeddings": 64, "factor": 4.0},  # neither mscale: rotated parts grow instead
+    ("v2", 1.2965): YARN | {"factor": 4.0, "mscale": 0.5, "mscale_all_dim": 1.0},  # they differ
+}
+
+
+@pytest.mark.parametrize(("version", "factor"), SCALINGS)
+def test_an_adapted_deepseek_attention_with_yarn_equals_transformers(version: str, factor: float) -> None:
+    name, title = f"deepseek_{version}", f"Deepseek{version.upper()}"
+    modeling = pytest.importorskip(f"transformers.models.{name}.modeling_{name}")
+    configuration = pytest.importorskip(f"transformers.models.{name}.configuration_{name}")
+    settings: dict[str, Any] = {"rope_interleave": True} if version == "v3" else {}
+    scaling = SCALINGS[version, factor]
+    config = getattr(configuration, f"{title}Config")(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=8,
+        qk_rope_head_dim=16, v_head_dim=5, attention_bias=False, attn_implementation="eager",
+        max_position_embeddings=int(scaling["factor"] * scaling["original_max_position_embeddings"]),
+        rope_parameters=scaling | {"rope_type": "yarn", "rope_theta": 10_000.0}, **settings,
+    )  # fmt: skip
+    theirs = _randomise(getattr(modeling, f"{title}Attention")(config, layer_idx=0).double()).eval()
+    x = _normal(2, 12, 24, seed=6)
+    tables = getattr(modeling, f"{title}RotaryEmbedding")(config)(x, torch.arange(12)[None])
+    mask = torch.full((12, 12), -torch.inf, dtype=torch.float64).triu(1)[None, None]
+    expected = theirs(x, position_embeddings=tables, attention_mask=mask)[0]
+    sizes: dict[str, Any] = {"H": 3, "d": 8, "d_rope": 16, "eps": config.rms_norm_eps}
+    ours = from_deepseek(theirs.state_dict(), rope_scaling=scaling | {"type": "yarn"}, **sizes)
+    assert ours.scale * math.sqrt(8 + 16) == pytest.approx(factor, abs=1e-4)
+    for mode in ("naive", "absorbed"):
+        torch.testing.assert_close(ours(x, mode=mode), expected, rtol=0, atol=1e-6)
+    with torch.no_grad():
+        cached = _step_by_step(lambda part, cache: ours(part, cache), x, ours.new_cache(2, 12), (8, 2, 1, 1))
+    torch.testing.assert_close(cached, expected, rtol=0, atol=1e-6)
+    also = from_deepseek(theirs.state_dict(), rope_scaling=config.rope_parameters, **sizes)
+    torch.testing.assert_close(also(x), expected, rtol=0, atol=1e-6)
+    unscaled = from_deepseek(theirs.state_dict(), **sizes)(x)
+    assert (unscaled - expected).detach().abs().max() > 0.01 * expected.detach().abs().max()  # so the test sees what YaRN changes
+
+
 @pytest.mark.parametrize("where", DEVICES)
 @pytest.mark.parametrize(("dtype", "atol"), PRECISIONS)
 def test_absorbed_latent_attention_equals_naive(dtype: torch.dtype, atol: float, where: str) -> None:

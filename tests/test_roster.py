@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring.course import CourseError
+from autograder.grading.grades import Grades
 from autograder.grading.roster import DAY, parse, read
 
 LESSONS = ("01_soft_lookup", "04_masking")
@@ -56,6 +57,28 @@ def test_every_bad_line_is_said_at_once_with_line_column_expected_and_got() -> N
     assert "got '01_soft_lookup=soon'" in said[3]
     assert "expected a whole number of days, from 0 to 999, got '1.5'" in said[5]
     assert "got 'ada' again (first in line 2)" in said[6]
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_a_list_may_give_addresses_and_the_platforms_ids_and_reach_the_gradebook() -> None:
+    from nbgrader.api import Gradebook
+
+    roster = parse('id,name,email,lms_user_id\nada,"Lovelace, Ada",ada@x.org,4711\nben,Ben Ma,,\ncy,BEN MA,,12\n')
+    assert (roster.of("ada").email, roster.of("ada").lms_user_id) == ("ada@x.org", "4711")
+    assert roster.by_platform_id() == {"4711": "ada", "12": "cy"}
+    assert roster.by_name() == {"ada lovelace": "ada"}, "of two with one name, the name says nothing"
+    with Gradebook("sqlite:///:memory:") as book:
+        book.add_student("ada", lms_user_id="1")
+        Grades(book, lambda *_: None, roster).enrol()
+        found = {student.id: (student.email, student.lms_user_id) for student in book.students}
+    assert found == {"ada": ("ada@x.org", "4711"), "ben": (None, None), "cy": (None, "12")}
+    for line, says in (
+        ("a@b@c,1", "column email: .*ada@example.org, got 'a@b@c'"),
+        ("a@b,1 2", "column lms_user_id"),
+        ("a@b,4711", "got that of 'ada'"),
+    ):
+        with pytest.raises(CourseError, match=says):
+            parse(f"id,email,lms_user_id\nada,,4711\neve,{line}\n")
 
 
 @pytest.mark.parametrize(

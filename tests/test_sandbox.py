@@ -9,9 +9,11 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import script_to_data
 from autograder.judging.values import Code, encode
-from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, codec, launch, untrusted
+from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, codec, launch, refusals, untrusted
 from autograder.sandbox.inside import confine
 from autograder.sandbox.inside.worker import Worker
 
@@ -177,6 +179,46 @@ def test_figures_become_png(isolated: Sandbox) -> None:
     assert "image/png" in cell.outputs[-1]["data"], cell
 
 
+PLOTS = """
+import numpy as np
+def f(x):
+    {early}from matplotlib.backends.backend_agg import FigureCanvasAgg
+    {early}drawn = []
+    {early}FigureCanvasAgg.draw = lambda self: drawn.append(self)
+    {early}import matplotlib.pyplot as plt
+    {early}from matplotlib.pyplot import show
+    drawn.clear()
+    plt.imshow(np.ones((3, 3)))
+    plt.show()
+    figure, axes = plt.subplots()
+    axes.plot([1, 2])
+    show()
+    plt.figure().show()
+    return np.array([len(drawn), len(plt.get_fignums())]) + 0 * x.sum()
+"""
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["imported in the function", "imported in a cell before"])
+def test_an_answer_that_shows_figures_draws_none_and_leaves_none_open(isolated: Sandbox, *, early: bool) -> None:
+    sources = [PLOTS.format(early="")]
+    if early:
+        lines = PLOTS.split("\n")
+        first = [line.replace("    {early}", "") for line in lines if "{early}" in line]
+        sources = [
+            "\n".join(first),
+            "%matplotlib inline\nplt.figure()",
+            "\n".join(line for line in lines if "{early}" not in line),
+        ]
+    preload = ("matplotlib.pyplot",) if early else ()
+    with Sandbox(isolated.tier, Limits(), preload) as sandbox, sandbox.submission(cells(*sources)) as submission:
+        seen = submission.observe("f", [ADD, ADD], 60)
+    assert kinds(seen) == ["value", "value"], seen
+    for one in seen:
+        assert one.value is not None
+        assert one.value.arrays[0].ravel()[:2].tolist() == [0, 0]
+        assert one.notes == ()
+
+
 def test_a_worker_is_told_matplotlibs_fonts_and_does_not_look_through_the_systems(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -319,12 +361,11 @@ print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)])
 
 
 def test_a_fork_bomb_is_bounded_and_swept(isolated: Sandbox) -> None:
-    bomb = "import os, time\nfor _ in range(400):\n    try: os.fork()\n    except OSError: break\ntime.sleep(30)"
-    began = time.monotonic()
+    # it would sleep for longer than a test may take
+    bomb = "import os, time\nfor _ in range(400):\n    try: os.fork()\n    except OSError: break\ntime.sleep(900)"
     with isolated.submission(cells(bomb)) as submission:
         assert submission.outputs[0].status != "ok"
     still_works(isolated)
-    assert time.monotonic() - began < 15
 
 
 def test_large_files_are_refused(isolated: Sandbox) -> None:
@@ -389,12 +430,13 @@ def test_the_course_and_its_solutions_are_out_of_reach(isolated: Sandbox) -> Non
     text = said(
         isolated,
         f"import os\nfor path in {paths!r}:\n    try: print('READ', path, os.listdir(path) or open(path).read())\n"
-        "    except OSError: pass",
+        "    except OSError: print('REFUSED')",
         "import solutions",
         "import course",
     )
     seen = [line for line in text.splitlines() if line.startswith("READ") and "[]" not in line and ".pyenv" not in line]
     assert seen == []
+    assert text.count("READ") + text.count("REFUSED") == len(paths)
     assert text.count("ModuleNotFoundError") + text.count("PermissionError") == 2
 
 
@@ -414,9 +456,9 @@ def test_neither_passwords_nor_logs_nor_other_homes_can_be_read(isolated: Sandbo
         isolated,
         f"import os\nfor path in {paths!r}:\n"
         "    try: print(path, os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(9))\n"
-        "    except OSError: pass",
+        "    except OSError: print('refused')",
     )
-    assert text == ""
+    assert text == "refused\n" * len(paths)
 
 
 def test_nothing_outside_the_scratch_folder_can_be_written(isolated: Sandbox) -> None:
@@ -448,20 +490,43 @@ def test_there_is_no_network(isolated: Sandbox) -> None:
     assert "asyncio works" in text
 
 
-def test_dangerous_system_calls_are_refused(isolated: Sandbox) -> None:
+# other processes, ways around the filter, messages to other workers, the network, what outlives a submission, the machine
+DANGEROUS = {
+    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd", "move_pages",
+    "migrate_pages", "io_uring_setup", "io_uring_enter", "io_uring_register", "open_by_handle_at", "name_to_handle_at",
+    "userfaultfd", "bpf", "perf_event_open", "personality", "memfd_secret", "seccomp", "inotify_init", "inotify_init1",
+    "inotify_add_watch", "fanotify_init", "fanotify_mark", "flock", "socket", "connect", "bind", "listen", "accept",
+    "accept4", "keyctl", "add_key", "request_key", "shmget", "shmat", "semget", "msgget", "mq_open", "setpriority",
+    "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr", "unshare", "setns", "chroot", "mount", "umount2",
+    "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "kexec_load",
+    "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "acct", "syslog",
+    "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "iopl", "ioperm", "modify_ldt",
+    "uselib", "mknod", "mknodat", "sync", "syncfs", "setuid", "setgid", "setgroups", "setresuid", "setresgid", "capset",
+    "vhangup", "lookup_dcookie", "mlock", "mlockall", "io_setup", "sethostname", "setdomainname",
+}  # fmt: skip
+
+
+def test_no_dangerous_system_call_is_allowed() -> None:
+    assert not {*confine.ALLOWED, *confine.METADATA} & DANGEROUS
+
+
+def test_every_system_call_that_is_not_allowed_is_refused(isolated: Sandbox) -> None:
     text = said(
         isolated,
         """
 import ctypes, os, resource
-from autograder.sandbox.inside.confine import DENIED
+from autograder.sandbox.inside.confine import ALLOWED, METADATA, NEWER
 libc = ctypes.CDLL(None, use_errno=True)
 column = 0 if os.uname().machine == "x86_64" else 1
+kept = {numbers[column] for numbers in (ALLOWED | METADATA).values()}
+kept |= {335, 336} if column == 0 else set()  # uretprobe and uprobe end whoever calls them, whatever a filter says
 allowed = []
-for name, numbers in DENIED.items():
-    if numbers[column] is not None:
+for number in range(NEWER + 5):
+    if number not in kept:
         ctypes.set_errno(0)
-        if libc.syscall(numbers[column], -1, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1:
-            allowed.append(name)
+        wanted = 38 if number == 435 or number >= NEWER else 1  # clone3, and what is younger than the list: no such call
+        if libc.syscall(number, -1, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != wanted:
+            allowed.append(number)
 for name, call in {
     "prlimit": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1)),
     "affinity": lambda: os.sched_setaffinity(os.getppid(), {0}),
@@ -477,6 +542,72 @@ print(allowed)
     assert text == "[]\n"
 
 
+def test_what_was_refused_is_counted_whatever_the_submission_says(isolated: Sandbox) -> None:
+    source = """
+import os, socket
+for _ in range(3):
+    try: socket.socket()
+    except PermissionError: pass
+try: os.mknod("device")
+except PermissionError: pass
+"""
+    with isolated.submission(cells(source)) as first:
+        assert [done.status for done in first.outputs] == ["ok"], first.outputs
+    with isolated.submission(cells("x = 1")) as second:
+        pass
+    assert first.refused == {"socket": 3, "mknodat": 1}
+    assert second.refused == {}
+
+
+def test_a_syntax_error_is_in_your_cell_and_not_in_a_file_of_ipythons(sandbox: Sandbox) -> None:
+    with sandbox.submission(cells("x = (1 +\n", "compile('x = (', '<ipython-input-7-0a1b2c>', 'exec')")) as submission:
+        errors = [output for done in submission.outputs for output in done.outputs if output["output_type"] == "error"]
+    assert [error["evalue"].endswith("(your cell, line 1)") for error in errors] == [True, True], errors
+    assert "ipython-input" not in json.dumps(errors)
+
+
+def test_what_a_worker_was_refused_at_its_start_is_no_submissions(isolated: Sandbox) -> None:
+    with Sandbox(isolated.tier, preload=()) as fresh:
+        with fresh.submission(cells("x = 1")) as first:
+            assert [done.status for done in first.outputs] == ["ok"], first.outputs
+        with fresh.submission(cells("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(1)", "x = 1")) as second:
+            pass
+        fresh.close()  # the next submission starts another worker
+        with fresh.submission(cells("x = 1")) as third:
+            pass
+    assert [first.refused, second.refused, third.refused] == [{}, {}, {}]
+
+
+def test_a_flood_of_refused_calls_is_slowed_down_and_harms_nobody(isolated: Sandbox) -> None:
+    source = """
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+CALL = 101 if os.uname().machine == "x86_64" else 117
+def flood():
+    while True: libc.syscall(CALL, 0, 0, 0, 0)
+for _ in range(4): threading.Thread(target=flood, daemon=True).start()
+flood()
+"""
+    with isolated.submission(cells(source, "y = 2")) as submission:
+        states = [done.status for done in submission.outputs]
+    assert states[0] == "timeout"
+    assert 0 < submission.refused["ptrace"] < 5000  # a hundred a second, whoever asks
+    still_works(isolated)
+
+
+def test_without_a_listener_the_kernel_refuses_by_itself() -> None:
+    """As where texts are read, and under a kernel, or another supervisor, that lets nobody listen."""
+    program = """
+import os, socket, sys
+from autograder.sandbox.inside import confine
+print(confine.seccomp(metadata=True, listen=False))
+try: socket.socket()
+except PermissionError: print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "None\nrefused\n", done.stderr
+
+
 def _numbers(header: Path) -> dict[str, int]:
     """The system calls that a header of the kernel numbers; `#define __NR_ptrace 101`, or `__NR3264_…` where widths differ."""
     found = re.findall(r"^#define __NR(?:3264)?_(\w+) +(\d+)$", header.read_text(encoding="ascii"), re.MULTILINE)
@@ -488,16 +619,20 @@ def _numbers(header: Path) -> dict[str, int]:
     [(0, "/usr/include/*/asm/unistd_64.h"), (1, "/usr/include/asm-generic/unistd.h")],
     ids=["x86_64", "aarch64"],
 )
-def test_the_refused_system_calls_have_the_numbers_of_the_kernels_headers(column: int, headers: str) -> None:
+def test_the_allowed_system_calls_have_the_numbers_of_the_kernels_headers(column: int, headers: str) -> None:
     found = sorted(Path("/").glob(headers.lstrip("/")))
     if not found:
         pytest.skip(f"no kernel headers at {headers}: apt install linux-libc-dev")
     known = _numbers(found[0])
-    ours = {name: pair[column] for name, pair in {**confine.DENIED, **confine.METADATA}.items()}
+    ours = {name: pair[column] for name, pair in {**confine.ALLOWED, **confine.METADATA}.items()}
     named = {name: number for name, number in ours.items() if name in known}
     assert {name: known[name] for name in named} == {name: number for name, number in named.items() if number is not None}
-    newer = {"fchmodat2", "setxattrat", "removexattrat"}  # headers may be older than the kernels that have these
-    assert {name for name, number in ours.items() if number is not None} - set(known) <= newer
+    newer = {"fchmodat2", "setxattrat", "removexattrat", "mseal", "futex_wake", "futex_wait", "futex_requeue"}
+    older = {"newfstatat"}  # under which the kernel's general table has it by another name
+    # headers may be older than the kernels that have the newer ones
+    assert {name for name, number in ours.items() if number is not None} - set(known) <= newer | older
+    names = {name: number for number, name in refusals.NAMES[("x86_64", "aarch64")[column]].items()}
+    assert names == {name: known[name] for name in names}
     assert len(named) > 60
 
 
@@ -551,6 +686,72 @@ def test_folders_nested_without_end_are_removed_too(isolated: Sandbox) -> None:
     with Sandbox(isolated.tier, Limits(cell_s=20.0), preload=("numpy",)) as patient:
         assert said(patient, dig) == "dug\n"
         assert said(patient, listing) == "[] 0\n"
+
+
+FOLDERS = """
+import errno, os
+for top in (os.environ["TMPDIR"], "/dev/shm"):
+    made = 0
+    try:
+        while made < 300_000:
+            os.mkdir(f"{top}/d{made}")
+            made += 1
+    except OSError as error: print(top, made, errno.errorcode[error.errno])
+"""
+
+
+def test_of_many_folders_few_can_be_made_and_they_are_removed_quickly(isolated: Sandbox) -> None:
+    with Sandbox(isolated.tier, Limits(cell_s=20.0), preload=("numpy",)) as patient:
+        host = patient._worker()
+        if "disk" in host.shared or "files" in host.shared:
+            pytest.skip("no disk of its own can be mounted here: `attn doctor` says so")
+        with patient.submission(cells(FOLDERS)) as submission:
+            text = submission.outputs[0].outputs[0]["text"]
+            before = patient.cpu_s()
+        lines = [line.split() for line in text.splitlines()]
+        assert [line[2] for line in lines] == (["ENOSPC"] * 2 if isolated.tier == "bubblewrap" else ["ENOSPC", "EACCES"])
+        assert all(int(line[1]) < patient.limits.scratch_files for line in lines)
+        assert patient._host is host, "the worker was thrown away"
+        assert patient.cpu_s() - before < 2
+        still_works(patient)
+
+
+def test_the_rights_to_mount_a_disk_are_given_up_before_a_submission_comes(isolated: Sandbox) -> None:
+    source = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+head, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+print(libc.capget(head, sets), list(sets), [n for n in range(41) if libc.prctl(23, n) == 1 or libc.prctl(47, 1, n, 0, 0) == 1])
+"""
+    bounding = [] if isolated.tier == "bubblewrap" or os.geteuid() == 0 else list(range(41))
+    assert said(isolated, source) == f"0 {[0] * 6} {bounding}\n"
+
+
+def test_where_no_disk_can_be_mounted_the_sandbox_works_without_a_limit_on_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not any(tier.available for tier in box.available_tiers() if tier.name == "bubblewrap"):
+        pytest.skip("bubblewrap does not work here")
+    make = launch._bubblewrap
+
+    def without(*args: Any) -> list[str]:
+        return [part for part in make(*args) if part != "--cap-add" and not part.startswith("CAP_")]
+
+    monkeypatch.setattr(launch, "_bubblewrap", without)
+    with Sandbox("bubblewrap", LIMITS, preload=("numpy",)) as made:
+        assert made._worker().shared == ("files",)
+        still_works(made)
+
+
+def test_what_is_readable_below_a_scratch_folder_is_there_and_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not any(tier.available for tier in box.available_tiers() if tier.name == "bubblewrap"):
+        pytest.skip("bubblewrap does not work here")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        (Path(folder) / "library").write_text("here")
+        monkeypatch.setenv("ATTN_SANDBOX_READ", folder)
+        with Sandbox("bubblewrap", LIMITS, preload=("numpy",)) as made:
+            path = f"{folder}/library"
+            assert said(made, f"import os\nprint(open({path!r}).read(), os.statvfs('/tmp').f_files)") == "here 20000\n"
+            assert "Read-only" in said(made, f"open({path!r}, 'w')")
 
 
 def test_what_was_there_before_the_first_submission_stays(tmp_path: Path) -> None:
@@ -668,11 +869,11 @@ def test_a_clone_below_a_readable_folder_is_carved_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_the_filter_fits_the_kernel_and_ends_by_allowing(machine: str) -> None:
+def test_the_filter_fits_the_kernel_and_ends_by_refusing(machine: str) -> None:
     program = confine.seccomp_program(machine, metadata=True)
     assert len(program) % 8 == 0
     assert len(program) // 8 < 4096
-    assert program[-8:] == b"\x06\0\0\0\0\0\xff\x7f"
+    assert program[-8:] == b"\x06\0\0\0\x01\0\x05\0"  # return EPERM
 
 
 def test_an_unknown_machine_has_no_filter() -> None:

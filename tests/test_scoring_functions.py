@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_course.designs import finds_its_partner
 from attention_course.heads import load_heads
 from attention_course.thread import INDEX, TOKENS, VECTORS
 from hypothesis import given, settings
@@ -16,11 +17,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from solutions.scoring_functions import (
     additive_scores,
+    choose_m,
+    days_by_trying,
     gaussian_scores,
     learn_step,
     pool_in_blocks,
     softmax,
 )
+from solutions.scoring_functions import bilinear_scores as two_matrix_scores
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -568,3 +572,56 @@ def test_no_function_changes_its_inputs() -> None:
     additive_scores(**given)
     for name, value in given.items():
         assert_array_equal(value, before[name])
+
+
+# --------------------------------------------------------------------------------- numbers of notebooks 02 and 02b
+
+
+def test_no_question_finds_it_by_dot_product() -> None:
+    turns = np.linspace(0, 2 * np.pi, 3600)
+    winners = (np.stack([np.cos(turns), np.sin(turns)], axis=1) @ VECTORS.T).argmax(axis=1)
+    assert {TOKENS[j] for j in winners} == {"she", "ate", "pear", "sweet"}
+
+
+def test_no_rotation_leads_two_nouns_and_two_adjectives_to_their_partners() -> None:
+    assert_array_equal(finds_its_partner(choose_m()), [2, 2, 2, 2])
+    for angle in np.radians(range(0, 360, 5)):
+        c, s = np.cos(angle), np.sin(angle)
+        assert (finds_its_partner(9 * np.array([[c, s], [-s, c]])) != 2).any()
+
+
+def draw_text(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """A text of notebook 02b: two adjectives, their nouns and two fillers, in any order."""
+    kinds = np.array([[-1.0, 1], [1, 1], [-1, -1], [1, -1], [0, 0], [0, 0]])
+    order = rng.permutation(6)
+    X = (kinds + 0.3 * rng.normal(size=(6, 2)))[order]
+    place = np.argsort(order)
+    return X, place[[0, 2]], place[[1, 3]]
+
+
+def right_answers(choose: Callable[[Array, Array], Any]) -> float:
+    rng = np.random.default_rng(99)
+    texts = [draw_text(rng) for _ in range(1000)]
+    return float(np.mean([choose(X, asking) == answers for X, asking, answers in texts]))
+
+
+@pytest.mark.parametrize(("p", "low", "high"), [(1, 0.45, 0.55), (2, 0.96, 1.0)])
+def test_one_number_a_query_learns_no_more_than_the_rule_that_ignores_the_question(p: int, low: float, high: float) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        W_Q, W_K = 0.3 * rng.normal(size=(2, 2, p))
+        for _ in range(200):
+            W_Q, W_K = learn_step(*draw_text(rng), W_Q, W_K, 0.1)
+        share = right_answers(lambda X, asking, W=(W_Q, W_K): (X[asking] @ W[0] @ W[1].T @ X.T).argmax(1))  # type: ignore[misc]
+        assert low <= share <= high
+    assert abs(right_answers(lambda X, asking: X[:, 0].argmax()) - 0.498) < 1e-9
+
+
+def test_a_step_by_trying_would_take_two_weeks() -> None:
+    assert 14 < days_by_trying() < 16
+
+
+def test_scores_of_two_thin_matrices_are_those_of_their_product() -> None:
+    rng = np.random.default_rng(0)
+    X_q, X_k, W_Q, W_K = (rng.normal(size=shape) for shape in ((3, 5), (4, 6), (5, 2), (6, 2)))
+    assert_allclose(two_matrix_scores(X_q, X_k, W_Q, W_K), X_q @ (W_Q @ W_K.T) @ X_k.T / np.sqrt(2), **EXACT)

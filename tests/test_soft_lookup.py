@@ -1,6 +1,5 @@
-"""Lesson 01: the references against independent oracles, and every number that the lesson's text states."""
+"""Chapter 01: the references against independent oracles, and every number that its notebooks state."""
 
-import sqlite3
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -8,18 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_course.designs import finds_the_thing
 from attention_course.heads import load_heads
 from attention_course.nile import NILE, YEARS
-from attention_course.thread import INDEX, TOKENS, VECTORS
+from attention_course.thread import INDEX, THING, THREE_SENTENCES, TOKENS, VECTORS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 from solutions.soft_lookup import (
+    ask_for_a_thing,
     attention_pool,
     gaussian,
-    hard_lookup,
     leave_one_out,
     mix_words,
     nadaraya_watson,
@@ -34,6 +34,12 @@ Kernel = Callable[[Array, Array], Array]
 def triangular(q: Array, K: Array) -> Array:
     """A kernel that finds nothing beyond distance 1."""
     found: Array = np.maximum(0.0, 1 - np.linalg.norm(K - q, axis=-1))
+    return found
+
+
+def exact(q: Array, K: Array) -> Array:
+    """The notebook's kernel that makes attention a database."""
+    found: Array = (q == K).all(axis=-1).astype(float)
     return found
 
 
@@ -57,33 +63,6 @@ def noisy_curve() -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 10, 40))
     return x, 2 * np.sin(x) + 0.4 * x + 0.8 * rng.normal(size=40)
-
-
-# ---------------------------------------------------------------------------------------------- hard_lookup
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_hard_lookup_is_sql_average_where_key_equals_query(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    keys, values = rng.integers(0, 3, (9, 2)).astype(float), rng.normal(size=(9, 2))
-    db = sqlite3.connect(":memory:")
-    db.execute("CREATE TABLE D (k1 REAL, k2 REAL, v1 REAL, v2 REAL)")
-    db.executemany("INSERT INTO D VALUES (?, ?, ?, ?)", np.column_stack([keys, values]).tolist())
-    for q in ([0.0, 1.0], [2.0, 2.0], [1.0, 0.5]):
-        found = db.execute("SELECT AVG(v1), AVG(v2) FROM D WHERE k1 = ? AND k2 = ?", q).fetchone()
-        expected = [0.0, 0.0] if found[0] is None else found
-        assert_allclose(hard_lookup(np.array(q), keys, values), expected, **EXACT)
-    db.close()
-
-
-def test_hard_lookup_finds_the_pear_and_nothing_beside_it() -> None:
-    assert_array_equal(hard_lookup(np.array([2.0, -1.0]), VECTORS, VECTORS), VECTORS[INDEX["pear"]])
-    assert_array_equal(hard_lookup(ASKED, VECTORS, VECTORS), [0, 0])
-
-
-def test_hard_lookup_is_constant_around_a_query_that_matches_nothing() -> None:
-    for step in (-1e-6, 0.0, 1e-6):
-        assert_array_equal(hard_lookup(ASKED + step, VECTORS, VECTORS), [0, 0])
 
 
 # ------------------------------------------------------------------------------------------------ normalize
@@ -193,12 +172,27 @@ def test_a_pool_knows_no_order(kernel: Kernel) -> None:
     assert_allclose(attention_pool(q, K[order], V[order], kernel), attention_pool(q, K, V, kernel), **EXACT)
 
 
-def test_a_constant_kernel_is_average_pooling_and_equality_is_hard_lookup() -> None:
+def test_a_constant_kernel_is_average_pooling() -> None:
     q, K, V = random_table()
     assert_allclose(attention_pool(q, K, V, lambda q, K: np.ones(len(K))), average_pool(V), **EXACT)
-    equal: Kernel = lambda q, K: np.equal(K, q).all(axis=1).astype(float)  # noqa: E731 - a kernel, as learners write it
-    for query in (q, K[3]):
-        assert_allclose(attention_pool(query, K, V, equal), hard_lookup(query, K, V), **EXACT)
+
+
+def test_the_exact_kernel_returns_the_mean_of_the_rows_whose_key_is_the_query() -> None:
+    rng = np.random.default_rng(0)
+    K, V = rng.integers(0, 2, (9, 2)).astype(float), rng.normal(size=(9, 2))
+    for q in ([0.0, 1.0], [1.0, 1.0], [0.5, 1.0]):
+        rows = [v for k, v in zip(K.tolist(), V, strict=True) if k == q]
+        expected = np.mean(rows, axis=0) if rows else np.zeros(2)
+        assert_allclose(attention_pool(np.array(q), K, V, exact), expected, **EXACT)
+
+
+def test_the_exact_lookup_is_constant_where_nothing_matches_and_the_gaussian_is_not() -> None:
+    def outputs(kernel: Kernel) -> list[list[float]]:
+        return [attention_pool(ASKED + e, VECTORS, VECTORS, kernel).round(3).tolist() for e in (0, 0.01, 0.02)]
+
+    assert outputs(exact) == [[0.0, 0.0]] * 3
+    first, second, third = outputs(gaussian)
+    assert first != second != third
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -254,12 +248,36 @@ def test_a_query_far_away_finds_nothing_under_a_compact_kernel() -> None:
     assert_array_equal(triangular(np.array([-2.0, -2.0]), VECTORS), np.zeros(9))
 
 
-# ---------------------------------------------------------------------------------------- the RNN's memory
+# ------------------------------------------------------------------------------------------- ask_for_a_thing
 
 
-def test_one_hundredth_is_left_after_44_words() -> None:
-    assert 0.9**44 < 0.01 < 0.9**43
-    assert round(0.9**43, 4) == 0.0108
+def shares_of_the_things(query: Array) -> list[float]:
+    return [float(normalize(gaussian(query, X))[THING]) for _, X in THREE_SENTENCES]
+
+
+def test_one_query_finds_the_thing_of_each_sentence() -> None:
+    assert [words[THING] for words, _ in THREE_SENTENCES] == ["pear", "knife", "letter"]
+    assert all(len(words) == len(X) == 9 and words[6] == "it" for words, X in THREE_SENTENCES)
+    assert min(shares_of_the_things(ask_for_a_thing())) >= 0.9
+    assert max(shares_of_the_things(np.array([2.0, -1.0]))) < 0.4  # among the things themselves
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [((7, -2), [2, 2, 2]), ((5, -1), [2, 2, 1]), ((1, -2), [-2, -2, -2]), ((-5, 2), [-3, -3, -3]), ((1, 0), [0, 0, 0])],
+)
+def test_a_query_is_judged_by_what_it_finds(query: tuple[float, float], found: list[float]) -> None:
+    assert finds_the_thing(np.array(query)).tolist() == found
+
+
+def test_a_query_from_very_far_away_finds_nothing() -> None:
+    assert finds_the_thing(np.array([100.0, -30.0])).tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("query", [np.zeros(3), np.zeros((1, 2)), np.array([np.nan, 0.0])])
+def test_what_is_no_query_is_refused_with_a_sentence(query: Array) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        finds_the_thing(query)
 
 
 # ------------------------------------------------------------------------------------------------ mix_words
@@ -407,7 +425,6 @@ def test_squared_distances_of_random_vectors_average_2d(d: int) -> None:
 def test_no_function_changes_its_inputs() -> None:
     q, K, V = random_table()
     before = q.copy(), K.copy(), V.copy()
-    hard_lookup(q, K, V)
     normalize(K)
     for kernel in KERNELS:
         attention_pool(q, K, V, kernel)
@@ -416,3 +433,32 @@ def test_no_function_changes_its_inputs() -> None:
     leave_one_out(K[:, 0], V[:, 0], 0.5)
     for now, then in zip((q, K, V), before, strict=True):
         assert_array_equal(now, then)
+
+
+# -------------------------------------------------------------------------------------------- four kernels
+
+
+def test_four_kernels_at_their_own_best_width_err_alike() -> None:
+    kernels: dict[str, Callable[[Array], Array]] = {
+        "boxcar": lambda u: (u <= 1).astype(float),
+        "triangular": lambda u: np.maximum(0, 1 - u),
+        "Epanechnikov": lambda u: np.maximum(0, 1 - u**2),
+        "Gaussian": lambda u: np.exp(-(u**2) / 2),
+    }
+    widths, distances = np.geomspace(0.5, 60, 120), np.abs(YEARS[:, None] - YEARS)
+    best = {}
+    for name, kernel in kernels.items():
+        errors = []
+        for width in widths:
+            s = kernel(distances / width)
+            np.fill_diagonal(s, 0)
+            errors.append(np.sqrt(np.mean((NILE - normalize(s) @ NILE) ** 2)))
+        best[name] = (round(float(widths[np.argmin(errors)]), 1), round(float(min(errors))))
+        assert name == "Gaussian" or errors[0] > 900  # no other year is within half a year
+    assert best == {"boxcar": (3.1, 133), "triangular": (3.9, 131), "Epanechnikov": (3.6, 131), "Gaussian": (1.7, 131)}
+
+
+def test_the_fit_of_the_future_goes_to_the_last_year() -> None:
+    assert nadaraya_watson(np.array([1970.0, 1980.0, 2000.0]), YEARS, NILE, 4.0).round().tolist() == [813, 745, 737]
+    assert NILE[-1] == 740
+    assert_allclose(nadaraya_watson(np.array([2100.0]), YEARS, NILE, 4.0), 740, atol=0.1)

@@ -24,12 +24,12 @@ from packaging.requirements import Requirement
 from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import BEGIN, END, injected
-from autograder.judging import pack
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
+from autograder.packs import pack_file
 
 ROOT = course_root().parent
 RIGHT = "def average_pool(V):\n    return V.mean(axis=0)"
-MEGABYTES = 8  # what a learner downloads of ours
+MEGABYTES = 10  # what a learner downloads of ours
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stranger's environment is laid out as on POSIX")
 
@@ -55,6 +55,14 @@ def brought_by(extra: str) -> set[str]:
     return {Requirement(text).name for text in seen} - {"attention-course"}
 
 
+def link_jupyter(source: Path, target: Path) -> None:
+    """Link Jupyter's files into `target`, where the wheel adds its own extension without writing into `source`."""
+    (target / "labextensions").mkdir(parents=True)
+    for path in [*source.iterdir(), *(source / "labextensions").iterdir()]:
+        if not (place := target / path.relative_to(source)).exists() and path.name != "attn-exercises":
+            place.symlink_to(path)
+
+
 class Stranger:
     """A virtual environment that has the wheel and what its extra `learn` brings: this environment's packages, linked."""
 
@@ -66,8 +74,7 @@ class Stranger:
             for file in metadata.files(name) or ():
                 if ".." not in file.parts and not (site / file.parts[0]).exists():
                     (site / file.parts[0]).symlink_to(metadata.distribution(name).locate_file(file.parts[0]))
-        (self.venv / "share").mkdir()
-        (self.venv / "share" / "jupyter").symlink_to(Path(sysconfig.get_path("data")) / "share" / "jupyter")
+        link_jupyter(Path(sysconfig.get_path("data")) / "share" / "jupyter", self.venv / "share" / "jupyter")
         python = self.venv / "bin" / "python"
         command = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
@@ -139,12 +146,18 @@ def test_the_wheel_holds_what_a_learner_gets_and_no_answer(stranger: Stranger) -
         released = [path for path in (ROOT / "course" / "release").rglob("*") if path.is_file()]
         executed = [path.stem for path in (ROOT / "course" / "source").glob("*/*.ipynb")]
         assert len(held) == len(released) + len(executed) + 2  # what they show; course.toml and appendix.md
-        packs = [name for name in names if name.endswith(pack.SUFFIX)]
-        assert packs == [name for name in held if name.endswith(pack.SUFFIX)]  # the visible ones alone
+        packs = [name for name in names if name.endswith(pack_file.SUFFIX)]
+        assert packs == [name for name in held if name.endswith(pack_file.SUFFIX)]  # the visible ones alone
         for name in held:
             assert BEGIN not in archive.read(name).decode("utf-8", "replace")
     foreign = ("solutions", "course/", "tests/", "exercises", "attention_course/course/source", "attention_course/course/lessons")
     assert [name for name in names if name.startswith(foreign) or ".secret" in name] == []
+
+
+def test_any_jupyterlab_of_the_environment_finds_the_buttons(stranger: Stranger) -> None:
+    """As on a hub and in Binder, where `attn lab` does not start it."""
+    said = stranger.run(stranger.folder("plain"), "python", "-m", "jupyterlab.labextensions", "list")
+    assert re.search(r"attn-exercises v[\d.]+ .*enabled.*OK", said), said
 
 
 def test_from_an_empty_folder_to_a_green_check(
@@ -157,7 +170,7 @@ def test_from_an_empty_folder_to_a_green_check(
         assert "/lab/tree/index.ipynb" in address
         assert _answers_at(address)
     work = folder / "work"
-    assert len(list(work.glob("[0-9][0-9]_*/*.ipynb"))) == len(list((ROOT / "course" / "release").glob("*/*.ipynb")))
+    assert len(list(work.glob("[0-9][0-9]*_*/*.ipynb"))) == len(list((ROOT / "course" / "release").glob("*/*.ipynb")))
     assert (work / "appendix.md").read_text(encoding="utf-8") == (ROOT / "course" / "appendix.md").read_text(encoding="utf-8")
     path = work / "00_start_here" / "00_start_here.ipynb"
     set_answer(path, "predict_shape", 'predict_shape = "b"')
@@ -377,7 +390,7 @@ def test_lessons_are_solved_in_a_browser_and_each_panel_is_read(
         for lesson in ("00_start_here", "01_soft_lookup", "05_multi_head"):
             there = re.sub(r"tree/.*\?", f"tree/{lesson}/{lesson}.ipynb?", address)
             released = nbformat.read(ROOT / "course" / "release" / lesson / f"{lesson}.ipynb", as_version=4)
-            records = pack.load(next((ROOT / "course" / "release" / lesson).glob(f"*{pack.SUFFIX}"))).exercises
+            records = pack_file.load(next((ROOT / "course" / "release" / lesson).glob(f"*{pack_file.SUFFIX}"))).exercises
             view = browser.new_page(viewport={"width": 1400, "height": 1000})
             panels = _solve(Page(view, there, released), lesson, blank_first=lesson < "05")
             assert len(panels) == len(records)

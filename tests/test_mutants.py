@@ -1,23 +1,33 @@
 """Slips that no list has: small edits of a right program, alone, two at a time, and beside a listed mistake."""
 
 import functools
+import json
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from autograder import Case, Draw, Exercise, Misconception
 from autograder.authoring.verify import grade
 from autograder.diagnosis.explain import make_report
-from autograder.judging import pack
+from autograder.diagnosis.finding import Diagnosis
+from autograder.diagnosis.phrase import briefly, clause, headline_of, say
 from autograder.judging.exercise import Tolerance
-from autograder.judging.fingerprint import alike_each
-from autograder.judging.near.edits import edits
-from autograder.judging.near.source import source_of
-from autograder.judging.record_json import from_json, to_json
-from autograder.judging.records import Diagnosis, ExerciseRecord
+from autograder.judging.filled_memory import filled_memory
+from autograder.judging.fingerprint import alike_each, fingerprint
+from autograder.judging.observation import Observation, Probe
+from autograder.judging.records import ExerciseRecord
+from autograder.judging.values import encode
+from autograder.mutants import line_limit
+from autograder.mutants.operators import edits
+from autograder.mutants.source import source_of
+from autograder.packs import make_pack, pack_file
+from autograder.packs.record_json import from_json, to_json
 from tests.drawn import tables
 
 
@@ -67,7 +77,7 @@ COUNT = Exercise(
 
 @functools.cache
 def records() -> dict[str, ExerciseRecord]:
-    return dict(pack.make("a_lesson", "A lesson", (ATTEND, COUNT), naming="near").exercises)
+    return dict(make_pack.make("a_lesson", "A lesson", (ATTEND, COUNT), naming="near").exercises)
 
 
 def said(exercise: Exercise, answer: Callable[..., Any]) -> Diagnosis | None:
@@ -95,7 +105,7 @@ def test_a_slip_that_nobody_listed_is_named(answer: Callable[..., Any], words: l
     found = said(ATTEND, answer)
     assert found is not None
     assert found.certain
-    assert [word for word in words if word not in found.headline] == []
+    assert [word for word in words if word not in headline_of(found)] == []
     assert len(found.known) == len(words)
 
 
@@ -113,7 +123,7 @@ def test_an_answer_that_is_wrong_all_over_has_no_name() -> None:
 def test_a_forgotten_factor_is_named() -> None:
     found = said(COUNT, lambda n, d, layers: 2 * n * d)
     assert found is not None
-    assert "layers" in found.headline
+    assert "layers" in headline_of(found)
 
 
 def test_a_small_number_proves_nothing() -> None:
@@ -131,7 +141,8 @@ def test_edits_leave_the_program_alone_and_quote_it() -> None:
     given = tables(Draw(0))
     assert np.array_equal(before(**given), attend(**given))
     for edit in made:
-        assert "docstring" not in edit.says
+        assert edit.what is not None
+        assert "docstring" not in say(edit.what)
     assert np.array_equal(source.build([])(**given), attend(**given)), "an edit is made to a copy"
 
 
@@ -147,31 +158,93 @@ def _never_ends(n: int) -> int:
     return steps
 
 
-def test_an_edit_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autograder.judging.near.programs.SECONDS", 0.05)
-    monkeypatch.setattr("autograder.judging.near.programs.ASKED_TWICE", 0)
+def test_an_edit_that_never_ends_is_left_behind_after_a_number_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.mutants.generate.ASKED_TWICE", 0)
     asked = Exercise(
         "halves", "Halves", 1, _never_ends, (Case("one", lambda draw: {"n": draw.integer(100, 200)}),), hints=("a", "b", "c")
     )
-    record = pack.make_record("a_lesson", asked, 0, naming="near")
+    record = make_pack.make_record("a_lesson", asked, 0, naming="near")
     assert record.near
 
 
+def test_a_program_that_the_clock_would_have_to_stop_fails_the_build_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_limit, "LONGEST", 0.2)
+    asleep = threading.Event()
+    try:
+        with pytest.raises(line_limit.UnboundedError, match="expected every program near the reference to end"):
+            line_limit.observe_bounded(lambda x: asleep.wait(), Probe(encode({"x": 1.0})))
+    finally:
+        asleep.set()
+
+
+def test_a_bounded_program_is_observed_like_any_other_and_a_library_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_limit, "MOST_LINES", 20)
+    probe = Probe(encode({"x": np.arange(3.0)}))
+    seen = line_limit.observe_bounded(lambda x: json.loads(json.dumps([[0]] * 500, indent=1)) and x + 1, probe)
+    assert seen.value is not None
+    assert np.array_equal(seen.value.arrays[0], [1.0, 2.0, 3.0])
+    assert line_limit.observe_bounded(_never_ends, Probe(encode({"n": 2**40}))).failure is not None
+
+
+def test_a_program_that_reads_memory_before_writing_it_reads_the_same_in_every_run() -> None:
+    before = np.empty, np.empty_like
+    with filled_memory():
+        given = [np.empty(3), np.empty_like(np.ones((2, 2))), torch.empty(4).numpy(), torch.ones(2).new_empty(3).numpy()]
+        counts = [np.empty(2, int), np.empty(2, bool), torch.empty(2, dtype=torch.int64).numpy()]
+    assert all(np.isnan(array).all() for array in given)
+    assert all((array == array[0]).all() and array[0] >= 1 for array in counts)
+    assert (np.empty, np.empty_like) == before
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_fingerprint_does_not_depend_on_where_an_object_lies() -> None:
+    def seen(key: Any) -> Any:
+        return fingerprint(Observation(encode({key: np.arange(3.0)})))
+
+    one, two = (type("Thing", (), {})() for _ in range(2))
+    assert repr(one) != repr(two)
+    assert np.array_equal(seen(one), seen(two))
+    assert not np.array_equal(seen("one"), seen("two"))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5])
+def test_the_share_of_the_search_is_between_none_and_all(share: float) -> None:
+    with pytest.raises(ValueError, match="expected search between 0 and 1"):
+        replace(ATTEND, search=share)
+
+
+def test_an_exercise_may_declare_a_smaller_search() -> None:
+    counts = [
+        len(make_pack.make_record("a_lesson", replace(ATTEND, search=share), 0, naming="near").cases[0].near)
+        for share in (0, 0.1)
+    ]
+    assert counts[0] == 0 < counts[1] < len(records()["attend"].cases[0].near)
+
+
 def test_what_is_near_survives_the_file_and_is_in_the_visible_pack_alone(tmp_path: Path) -> None:
-    made = pack.Pack("a_lesson", "A lesson", records())
-    path = tmp_path / f"a_lesson{pack.SUFFIX}"
-    pack.save(made, path)
-    again = pack.load(path)
+    made = pack_file.Pack("a_lesson", "A lesson", records())
+    path = tmp_path / f"a_lesson{pack_file.SUFFIX}"
+    pack_file.save(made, path)
+    again = pack_file.load(path)
     assert again.digest == made.digest
     assert again.exercises["attend"].near == made.exercises["attend"].near
     result = grade(again.exercises["attend"], lambda Q, K, V: softmax(Q @ K.T) @ V)
     assert "did not divide by `np.sqrt(Q.shape[-1])`" in make_report(result).headline
-    assert not any(case.near for case in pack.make("a_lesson", "A lesson", (ATTEND,), seed=1).exercises["attend"].cases)
+    assert not any(case.near for case in make_pack.make("a_lesson", "A lesson", (ATTEND,), seed=1).exercises["attend"].cases)
+
+
+def test_slips_that_an_older_pack_holds_as_sentences_are_told_as_they_stand() -> None:
+    arrays: list[Any] = []
+    stored = to_json(records()["attend"], arrays)
+    stored["near"] = [[name, "left out the factor `K.T`, in `Q @ K.T`"] for name, _ in stored["near"]]
+    first = from_json(stored, arrays).near[0]
+    assert clause(first) == briefly(first) == "left out the factor `K.T`, in `Q @ K.T`"
+    assert list(first.what.code) == ["K.T", "Q @ K.T"]
 
 
 def _twice_listed() -> ExerciseRecord:
     """A record in which two listed mistakes are near a right answer, as a name that a pair has too, and as one that none has."""
-    made = pack.make_record("a_lesson", ATTEND, 0, naming="near")
+    made = make_pack.make_record("a_lesson", ATTEND, 0, naming="near")
     for number, case in enumerate(made.cases):
         case.pairs["uniform+lost"] = np.array([1, number], np.float32)
         case.near["uniform+lost"] = np.array([2, number], np.float32)
@@ -189,10 +262,10 @@ def _same_programs(one: ExerciseRecord, two: ExerciseRecord) -> bool:
 
 
 def test_two_listed_mistakes_that_are_near_stay_near_in_the_file(tmp_path: Path) -> None:
-    made = pack.Pack("a_lesson", "A lesson", {"attend": _twice_listed()})
-    path = tmp_path / f"a_lesson{pack.SUFFIX}"
-    pack.save(made, path)
-    again = pack.load(path)
+    made = pack_file.Pack("a_lesson", "A lesson", {"attend": _twice_listed()})
+    path = tmp_path / f"a_lesson{pack_file.SUFFIX}"
+    pack_file.save(made, path)
+    again = pack_file.load(path)
     assert again.digest == made.digest
     assert _same_programs(again.exercises["attend"], made.exercises["attend"])
 

@@ -9,10 +9,11 @@ import torch
 
 from autograder import Call, Case, Draw, Exercise, Misconception, Script
 from autograder.authoring.verify import grade
-from autograder.diagnosis import slips
+from autograder.diagnosis import python_errors
 from autograder.diagnosis.explain import UNKNOWN, Report, make_report
-from autograder.judging import pack
+from autograder.diagnosis.phrase import say
 from autograder.judging.observation import Failure
+from autograder.packs import make_pack
 
 AS_IF = "Your result comes out exactly as if you"
 
@@ -42,7 +43,7 @@ ABOVE = Exercise(
 
 
 def said(exercise: Exercise, answer: Callable[..., Any]) -> Report:
-    return make_report(grade(pack.make_record("a_lesson", exercise, 0), answer))
+    return make_report(grade(make_pack.make_record("a_lesson", exercise, 0), answer))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_an_input_changed_in_place_is_said_also_where_pytorch_notices_it_first()
 
 def test_a_way_back_that_is_cut_is_said() -> None:
     report = said(SHARES, lambda x: shares(x.detach()))
-    assert report.headline == "The values are right, but you cut the way back: no gradient reaches `x`."
+    assert report.headline == "The values are right, but you cut the gradient off: none reaches `x`."
 
 
 class Store:
@@ -137,8 +138,8 @@ class Method(Store):
 @pytest.mark.parametrize(
     ("answer", "headline"),
     [
-        (Silent, "You raise nothing where a ValueError is asked for."),
-        (Asserts, "You end with AssertionError where a ValueError is asked for."),
+        (Silent, "You raised nothing where a ValueError is asked for."),
+        (Asserts, "You ended with AssertionError where a ValueError is asked for."),
         (Method, "You made `length` a method, which has to be called, where it is read without brackets."),
     ],
 )
@@ -171,35 +172,35 @@ LAYER = Exercise(
 
 def test_parameters_of_another_name_are_named() -> None:
     report = said(LAYER, lambda: Layer("weight"))
-    assert report.headline == "You call your parameters `weight`, where the weights that are given are called `W`."
+    assert report.headline == "You called your parameters `weight`, where the given weights are called `W`."
 
 
 def test_a_shape_that_is_unpacked_into_too_many_names() -> None:
     failure = Failure("raised", "ValueError", "not enough values to unpack (expected 3, got 2)", (7, "b, n, d = x.shape"))
-    from autograder.diagnosis.exact import _unpacked_shape
+    from autograder.diagnosis.certain import _unpacked_shape
 
     found = _unpacked_shape(failure)
     assert found is not None
-    assert found.headline == "You count on exactly 3 axes in your line 7, `b, n, d = x.shape`; here there are 2."
+    assert say(found) == "counted on exactly 3 axes in your line 7, `b, n, d = x.shape`; here there are 2"
     assert _unpacked_shape(Failure("raised", "ValueError", failure.message, (7, "b, n, d = parts(x)"))) is None
 
 
 def test_a_call_that_lacks_an_argument_is_not_the_learners_function() -> None:
     message = "kernel() missing 1 required positional argument: 'K'"
-    inside = slips.raised(Failure("raised", "TypeError", message, (3, "s = kernel(u)")))
-    outside = slips.raised(Failure("raised", "TypeError", message))
+    inside = python_errors.raised(Failure("raised", "TypeError", message, (3, "s = kernel(u)")))
+    outside = python_errors.raised(Failure("raised", "TypeError", message))
     assert inside is not None
-    assert inside.headline.startswith("A function is called without all that it needs")
+    assert say(inside.what).startswith("A function is called without all that it needs")
     assert outside is not None
-    assert outside.headline.startswith("Your function asks for more than it is given")
+    assert say(outside.what).startswith("Your function asks for more than it is given")
 
 
 def test_beside_a_failing_function_below_nothing_is_said_that_says_nothing() -> None:
-    result = grade(pack.make_record("a_lesson", SHARES, 0), lambda x: torch.sin(x).cumsum(-1) ** 3)
+    result = grade(make_pack.make_record("a_lesson", SHARES, 0), lambda x: torch.sin(x).cumsum(-1) ** 3)
     result.below = "normalize"
     report = make_report(result)
-    assert "Mend `normalize` first" in report.advice
-    assert UNKNOWN not in report.advice
+    assert "Fix `normalize` first" in report.advice
+    assert say(UNKNOWN) not in report.advice
 
 
 class Sum:

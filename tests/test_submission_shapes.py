@@ -14,13 +14,17 @@ from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.marking.scheme import read_release
+from autograder.grading.reports.class_report import view
 from autograder.grading.trials import demo, twin
 from autograder.notebooks.submission import parse, rebuild
 from autograder.sandbox import available_tiers
+from tests import sample
 from tests.shapes import EVERYTHING, LESSON, SHAPES, WRITTEN, Work
 
+REAL = sample.HOME.parent.parent / "course"
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 pytestmark = [
+    pytest.mark.usefixtures("sample_course_of_module"),
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine"),
 ]
@@ -36,7 +40,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     twin.make(root, [lesson])
     ensure_assignment(nbgrader_api(root), root, LESSON)
     perfect, released = nbformat.writes(demo.perfect(root, lesson)), nbformat.writes(read_release(root, LESSON))
-    other = (course_root() / "release" / "00_start_here" / "00_start_here.ipynb").read_text(encoding="utf-8")
+    other = (REAL / "release" / "00_start_here" / "00_start_here.ipynb").read_text(encoding="utf-8")
     for name, shape in SHAPES.items():
         folder = root / "submitted" / name / LESSON
         folder.mkdir(parents=True)
@@ -82,6 +86,15 @@ def test_nothing_is_said_of_a_submission_that_came_back_as_it_should(graded: Gra
 def test_what_is_said_to_the_student_is_said_to_the_grader(graded: Graded) -> None:
     for row, _, _ in graded.values():
         assert set(row.notes) <= set(row.flags)
+
+
+def test_an_answer_that_asks_for_a_package_that_is_not_there_is_to_be_looked_at(graded: Graded) -> None:
+    for name, module in (("pandas_wanted_within", "pandas"), ("pandas_wanted_in_the_function", "pandas.core")):
+        row, page, _ = graded[name]
+        said = f"'gaussian' imports '{module}', which the grader doesn't have: the answer may be right, so a person should look"
+        assert said in html.unescape(page)
+        (needy,) = view(ledger.ClassReport(LESSON, "bubblewrap", ["gaussian"], [row])).needy
+        assert f"{said} at it" in needy.reasons
 
 
 def test_a_pasted_picture_is_drawn_again(graded: Graded) -> None:

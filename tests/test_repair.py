@@ -12,13 +12,13 @@ import torch
 from autograder import Call, Case, Exercise, Misconception, Script
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
-from autograder.diagnosis.mending.changes import changes
-from autograder.diagnosis.mending.parts import expression
-from autograder.diagnosis.mending.search import _is_factor
-from autograder.diagnosis.mending.written import written
-from autograder.judging import pack
-from autograder.judging.near.source import Edit
+from autograder.diagnosis.repair.answer_source import written
+from autograder.diagnosis.repair.expressions import expression
+from autograder.diagnosis.repair.insertions import changes
+from autograder.diagnosis.repair.search import _is_factor
 from autograder.judging.values import encode
+from autograder.mutants.source import Edit
+from autograder.packs import make_pack, pack_file
 from autograder.workspace.in_cells.check import check_in
 from course.exercises.smaller_caches.factors import OUTPUT_FACTORS
 from tests.drawn import Counter, tables
@@ -67,7 +67,7 @@ def cell(name: str, text: str) -> Any:
 
 
 def said(exercise: Exercise, text: str, naming: Any = "listed") -> Report:
-    return make_report(check_answer(pack.make_record("a_lesson", exercise, 0, naming=naming), cell(exercise.id, text)))
+    return make_report(check_answer(make_pack.make_record("a_lesson", exercise, 0, naming=naming), cell(exercise.id, text)))
 
 
 OWN_WAY = """
@@ -89,9 +89,8 @@ def test_a_right_answer_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_place_is_named_in_the_learners_own_code_and_helpers() -> None:
     report = said(ATTEND, OWN_WAY.format(axis=0, width="K.shape[1]"))
-    assert report.headline == (
-        "You have `E / E.sum(axis=0, keepdims=True)` in line 3, where `E / E.sum(axis=-1, keepdims=True)` passes the checks."
-    )
+    assert report.headline == "The mistake is in line 3, in `E / E.sum(axis=0, keepdims=True)`."
+    assert "`E / E.sum(axis=-1, keepdims=True)` passes the checks" in report.change
     assert report.recorded == "~mended"
     assert "every check passes" in report.advice
 
@@ -99,7 +98,7 @@ def test_the_place_is_named_in_the_learners_own_code_and_helpers() -> None:
 def test_two_places_are_named_where_the_first_alone_leaves_a_known_mistake() -> None:
     report = said(ATTEND, OWN_WAY.format(axis=0, width="K.shape[1] ** 2"))
     assert "divided by d" in report.headline
-    assert "`E / E.sum(axis=0, keepdims=True)` in line 3" in report.headline
+    assert "in line 3, in `E / E.sum(axis=0, keepdims=True)`" in report.headline
     assert set(report.recorded.split("+")) == {"by_d", "~mended"} if report.recorded else False
 
 
@@ -110,7 +109,8 @@ def test_what_is_forgotten_is_found_too() -> None:
             E = np.exp(S - S.max(axis=-1, keepdims=True))
             return E / E.sum(axis=-1) @ V
     """)  # fmt: skip
-    assert "where `E.sum(axis=-1, keepdims=True)" in report.headline or "keepdims=True" in report.headline
+    assert "keepdims=True" in report.change
+    assert "in line 4" in report.headline
 
 
 def test_an_answer_that_raises_is_mended() -> None:
@@ -120,8 +120,9 @@ def test_an_answer_that_raises_is_mended() -> None:
             E = np.exp(S - S.max(axis=-1, keepdims=True))
             return E / E.sum(axis=-1, keepdims=True) @ V
     """)  # fmt: skip
-    assert "`Q @ K / K.shape[-1] ** 0.5` in line 2" in report.headline
-    assert "K.T" in report.headline
+    assert "in line 2, in `Q @ K / K.shape[-1] ** 0.5`" in report.headline
+    assert "K.T" in report.change
+    assert "K.T" not in report.headline + report.advice
 
 
 def test_two_steps_in_the_wrong_order() -> None:
@@ -136,7 +137,7 @@ def test_two_steps_in_the_wrong_order() -> None:
             def reset(self):
                 self.n = 0
     """)  # fmt: skip
-    assert report.headline.startswith("You take two steps in the wrong order: `self.n += k` has to come before `before = self.n`")
+    assert report.headline.startswith("Two steps are in the wrong order: `self.n += k` has to come before `before = self.n`")
 
 
 def test_nothing_is_said_where_no_small_change_helps() -> None:
@@ -185,7 +186,7 @@ def test_what_has_no_text_of_its_own_is_left_alone(answer: Any) -> None:
 def test_only_a_number_is_a_factor_that_brings_no_other_mistake_about(before: str, after: str, factor: bool) -> None:
     """A change that leaves a known mistake may have brought it about: a mask taken away leaves an answer without a mask."""
     given = {"keep": np.ones((2, 2)), "X": np.ones((2, 2)), "width": 0.5}
-    edit = Edit("f", expression(before), lambda node: expression(after), "", 0)
+    edit = Edit("f", expression(before), lambda node: expression(after), None, 0)
     assert _is_factor((edit,), encode(given)) is factor
 
 
@@ -202,7 +203,7 @@ def test_an_einsum_for_one_batch_axis_is_mended() -> None:
         hints=("a", "b", "c"),
     )
     report = said(scores, 'def scores(Q, K):\n    return np.einsum("bnd,bmd->bnm", Q, K)\n')
-    assert "`np.einsum('...nd,...md->...nm', Q, K)` passes the checks" in report.headline
+    assert "`np.einsum('...nd,...md->...nm', Q, K)` passes the checks" in report.change
 
 
 def test_an_answer_that_calls_a_failing_one_is_not_mended(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +216,11 @@ def test_an_answer_that_calls_a_failing_one_is_not_mended(tmp_path: Any, monkeyp
         cases=(Case("one", lambda draw: {"S": draw.normal(2, 3)}),),
         hints=("a", "b", "c"),
     )
-    pack.save(pack.make("a_lesson", "A lesson", (weights, ATTEND)), tmp_path / f"a_lesson{pack.SUFFIX}")
+    pack_file.save(make_pack.make("a_lesson", "A lesson", (weights, ATTEND)), tmp_path / f"a_lesson{pack_file.SUFFIX}")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("autograder.workspace.in_cells.check.mended", lambda *_: pytest.fail("the other one is to be mended"))
+    monkeypatch.setattr(
+        "autograder.workspace.in_cells.check.with_repair", lambda *_: pytest.fail("the other one is to be mended")
+    )
     text = """
         def weights(S):
             E = np.exp(S)
@@ -249,7 +252,7 @@ def test_another_width_under_the_root_is_found() -> None:
     text = OWN_WAY.format(axis=-1, width="1").replace("np.sqrt(width)", "np.sqrt((Q.shape[1] + V.shape[1]) / 2)")
     report = said(ATTEND, text)
     assert report.recorded == "~mended"
-    assert "np.sqrt(Q.shape[-1])` passes the checks" in report.headline
+    assert "np.sqrt(Q.shape[-1])` passes the checks" in report.change
 
 
 def test_a_vector_that_should_meet_itself_is_found() -> None:
@@ -265,12 +268,13 @@ def test_a_vector_that_should_meet_itself_is_found() -> None:
         hints=("a", "b", "c"),
     )
     report = said(exercise, "def products(a):\n    return np.diag(a) - a\n")
-    assert report.headline == "You have `np.diag(a) - a` in line 2, where `np.diag(a) - a[..., None] * a` passes the checks."
+    assert report.headline == "The mistake is in line 2, in `np.diag(a) - a`."
+    assert "`np.diag(a) - a[..., None] * a` passes the checks" in report.change
 
 
 def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
     others = tuple(mistake for mistake in OUTPUT_FACTORS.misconceptions if mistake.id != "sizes_shared")
-    record = pack.make_record("smaller_caches", replace(OUTPUT_FACTORS, misconceptions=others), 0)
+    record = make_pack.make_record("smaller_caches", replace(OUTPUT_FACTORS, misconceptions=others), 0)
     text = """
     def output_factors(W, moment):
         e, U = torch.linalg.eigh(W.mT @ moment @ W)
@@ -279,5 +283,5 @@ def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
         return (W @ U) / root, root[:, None] * U.mT
     """
     report = make_report(check_answer(record, cell("output_factors", text)))
-    assert "`(W @ U, U.mT)` passes the checks" in report.headline
-    assert report.headline.count("passes the checks") == 1
+    assert "`(W @ U, U.mT)` passes the checks" in report.change
+    assert report.change.count("passes the checks") == 1

@@ -5,6 +5,8 @@ import os
 import stat
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,14 @@ import pytest
 
 import autograder.sandbox as box
 from autograder.authoring.course import find_lesson
-from autograder.grading import intake, submitted
+from autograder.diagnosis.attempt import explained
+from autograder.grading import find_notebook, submitted
 from autograder.grading.marking import forbidden_names, verdicts
-from autograder.grading.marking.handed_in import Handed
+from autograder.grading.marking.mark import Marked
+from autograder.grading.marking.read_submission import Handed
+from autograder.grading.submitted import Job
+from autograder.grading.write_results import row_of
+from autograder.judging import fingerprint
 from autograder.judging.observation import Observation, Probe
 from autograder.judging.observe import observe
 from autograder.judging.values import encode
@@ -27,6 +34,7 @@ from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox
 from autograder.workspace import lab
+from tests import sample
 
 MARKS = "(" + "\u0301" * 99_000 + "\u0316" * 99_000  # to put them in order took C code four minutes
 SOON_S = 2.0
@@ -204,7 +212,7 @@ def test_a_students_closed_folder_is_named_and_not_left_out() -> None:
                 os.seteuid(65534)
             assert submitted.submitters(root, "01_x", None) == ["ann", "eve"]
             with pytest.raises(OSError, match="Permission denied"):
-                intake.read_folder(root / "submitted" / "eve" / "01_x", "01_x")
+                find_notebook.read_folder(root / "submitted" / "eve" / "01_x", "01_x")
         finally:
             os.seteuid(mine)
             (root / "submitted" / "eve").chmod(0o700)
@@ -234,14 +242,34 @@ def test_blank_lines_without_end_do_not_hold_the_formgrader() -> None:
     assert "y" in page
 
 
-def test_a_result_of_thousands_of_parts_is_compared_with_no_mistake() -> None:
-    lesson = find_lesson("01_soft_lookup")
+def test_a_result_of_thousands_of_parts_is_compared_with_no_mistake(sample_course: Path) -> None:
+    lesson = sample.lesson()
     record = lesson.pack(seed=1).exercises["attention_pool"]
     started = time.process_time()
     result = verdicts.judged_from(record, [Observation(value=encode([0.5] * 10_000)) for _ in record.cases])
     assert time.process_time() - started < SOON_S / 2
     assert result.score == 0
     assert result.diagnosis is None
+
+
+def test_a_result_far_larger_than_expected_is_compared_with_no_mistake_and_leaves_no_numbers_behind(sample_course: Path) -> None:
+    """Each length of a result leaves that many numbers in memory, and results of millions leave gigabytes."""
+    record = sample.lesson().pack(seed=1).exercises["attention_pool"]
+    before = fingerprint._weights.cache_info().misses
+    seen = [Observation(value=encode(np.zeros((1 << 20) + number + 1, np.uint8))) for number in range(len(record.cases))]
+    result = verdicts.judged_hidden(record, seen)
+    assert explained(result).diagnosis is None
+    assert fingerprint._weights.cache_info().misses == before
+    listed = [next(iter(case.mistakes.values())) for case in record.cases]
+    assert explained(verdicts.judged_from(record, listed)).diagnosis is not None, "a known mistake is explained as ever"
+
+
+def test_how_often_a_system_call_was_refused_is_kept_nowhere() -> None:
+    """A submission makes as many refused calls as it likes, and could spell a hidden input by their number."""
+    future: Future[Marked] = Future()
+    future.set_result(Marked(nbformat.v4.new_notebook(), refused=Counter({"socket": 217, "mount": 3})))
+    row, _ = row_of(Job("ada", Handed(b""), None, None, "", "key"), future, 1.0)
+    assert row.refused == {"socket": 1, "mount": 1}
 
 
 BUILT_IN = "from torch.nn.functional import scaled_dot_product_attention as quick\n"

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import autograder.sandbox as box
-from autograder.authoring.course import find_lesson
-from autograder.grading import collect, intake
+from autograder.grading import collect, find_notebook
 from autograder.grading.marking import mark, verdicts
 from autograder.grading.reports import class_table
 from autograder.judging.values import MAX_KEY, encode
 from autograder.notebooks.archives import File
 from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import Cell, Sandbox, codec, process
+from autograder.sandbox import Cell, Sandbox, codec, launch, process
 from autograder.sandbox.wire import WireError
 from autograder.workspace import doctor
+from tests import sample
 
 LESSON = "03_scaled_dot_product"
 NOTE = f"{LESSON}.ipynb"
@@ -159,9 +159,9 @@ def test_of_a_heap_of_files_few_are_read_for_a_renamed_notebook(tmp_path: Path, 
     for number in range(150):
         (tmp_path / f"{number}.json").write_text("{}")
     asked: list[Path] = []
-    monkeypatch.setattr(intake, "load", lambda path: asked.append(path) or b"{}")  # type: ignore[func-returns-value]  # it asks and answers
-    assert intake.read_folder(tmp_path, LESSON).data is None
-    assert len(asked) <= intake.MAX_READ
+    monkeypatch.setattr(find_notebook, "load", lambda path: asked.append(path) or b"{}")  # type: ignore[func-returns-value]  # it asks and answers
+    assert find_notebook.read_folder(tmp_path, LESSON).data is None
+    assert len(asked) <= find_notebook.MAX_READ
 
 
 WATCH = """
@@ -179,14 +179,39 @@ def test_no_folder_can_be_watched(isolated: Sandbox) -> None:
         assert submitted.outputs[0].outputs[0]["text"] == "[-1, -1, -1] -1 -1\n"
 
 
+SIGNALS_ABOUT_FILES = """
+import fcntl, struct, sys
+def refused(call, *arguments):
+    try: call(*arguments)
+    except PermissionError: return True
+    return False
+folder = os.open(".", os.O_RDONLY)
+shared = os.open(sys.executable, os.O_RDONLY)  # all workers may read it
+lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 1, 0)
+print([refused(fcntl.fcntl, folder, number, 1) for number in (1024, 1026)])
+locks = [refused(fcntl.fcntl, shared, number, lock) for number in (5, 6, 7, 36, 37, 38)]
+print(locks, refused(fcntl.flock, shared, fcntl.LOCK_SH))
+print(fcntl.fcntl(shared, fcntl.F_GETFD) & fcntl.FD_CLOEXEC, os.dup(shared) > 2)
+"""
+
+
+def test_no_folder_sends_signals_and_no_lock_is_seen_by_others(isolated: Sandbox) -> None:
+    with isolated.submission([Cell("a", "import os" + SIGNALS_ABOUT_FILES)]) as submitted:
+        (seen,) = submitted.outputs[0].outputs
+    assert seen["text"].splitlines() == [str([True] * 2), f"{[True] * 6} True", "1 True"]
+
+
+def test_the_sandbox_users_are_nobodys_and_none_of_systemds() -> None:
+    first = int(launch.FIRST_USER)
+    assert {*range(first, first + launch.USERS)} <= {*range(60578, 61184)}
+
+
 LONG_KEY = "\U0001f600" + "a" * 100_000
 
 
-def test_a_long_key_above_thousands_of_parts_fills_no_memory(isolated: Sandbox) -> None:
+def test_a_long_key_above_thousands_of_parts_fills_no_memory(isolated: Sandbox, sample_course: Path) -> None:
     """Each part's path holds the key: ten thousand of them were four gigabytes of the grader's."""
-    record = next(
-        one for one in find_lesson("01_soft_lookup").pack(seed=1, naming="listed").exercises.values() if not one.choices
-    )
+    record = next(one for one in sample.lesson().pack(seed=1, naming="listed").exercises.values() if not one.choices)
     source = f"def {record.id}(**_): return {{{LONG_KEY!r}: [1] * 9_900}}"
     with isolated.submission([Cell("a", source)]) as submitted:
         seen = submitted.observe_all([verdicts.question(record)])[record.id]
@@ -224,6 +249,9 @@ def test_a_cell_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not(
             os.sched_setaffinity(worker, {cpu})
             others = [subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) for _ in range(6)]
             try:
+                program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-ISc', {SPIN.format(0.3)!r}], check=True)"
+                with sandbox.submission([Cell("a", program)]) as submitted:  # as `!pip install numpy` is one
+                    assert [cell.status for cell in submitted.outputs] == ["ok"], tier
                 cells = [Cell("a", SPIN.format(0.5)), Cell("b", SPIN.format(99)), Cell("c", "import time\ntime.sleep(99)")]
                 with sandbox.submission(cells) as submitted:
                     assert [cell.status for cell in submitted.outputs] == ["ok", "timeout", "timeout"], tier

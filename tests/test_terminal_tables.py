@@ -43,3 +43,30 @@ def test_a_class_of_which_any_was_graded_without_isolation_is_said_to_be(
 ) -> None:
     instructor_output.print_class(ClassReport("00_start_here", tier, ["pool"], [ADA]))
     assert ("WITHOUT isolation" in capsys.readouterr().out) is warned
+
+
+def test_a_mistake_that_the_engine_described_itself_has_no_made_up_name(capsys: pytest.CaptureFixture[str]) -> None:
+    states = {
+        "gaussian": ExerciseRow(0.0, 1.0, "fail", "2 of 5 checks pass", "~0+scaled_by_d"),
+        "pool": ExerciseRow(0.0, 1.0, "fail", "The result is off by 2", "~11"),
+    }
+    instructor_output.print_class(ClassReport("lesson", "bubblewrap", [], [StudentRow("eve", 0.0, 2.0, states)]))
+    said = capsys.readouterr().out
+    assert "~" not in said
+    assert "scaled_by_d" in said
+    assert "The result is off by 2" in said
+
+
+@pytest.mark.parametrize(("written", "command"), [(True, "attn mark 03"), (False, "attn report 03")])
+def test_the_next_step_is_to_grade_by_hand_only_where_there_are_written_answers(
+    written: bool, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instructor_output.print_class(ClassReport("03", "bubblewrap", ["pool"], [ADA], written=written))
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "Next" in line]
+    assert said.endswith(command)
+
+
+def test_why_a_submission_cannot_be_read_is_said_once() -> None:
+    problem = "expected 01.ipynb, found 01.pdf: it is a PDF, which holds no code to run"
+    row = StudentRow("eve", 0.0, 2.0, flags=[f"unreadable: {problem}", "marked late"], problem=problem)
+    assert row.remarks == [problem, "marked late"]

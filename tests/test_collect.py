@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -13,13 +14,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from nbgrader.api import Gradebook
 
 from autograder.authoring.course import CourseError
 from autograder.cli import main
 from autograder.grading import submitted
 from autograder.grading.collect import collect, survey
+from autograder.grading.find_notebook import read_folder
 from autograder.notebooks import archives
 
+ROOT = Path(__file__).resolve().parents[1]
 LESSON = "03_scaled_dot_product"
 NOTE = f"{LESSON}.ipynb"
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -79,6 +83,100 @@ def test_moodle_and_canvas_names_become_students_whose_ids_the_gradebook_knows(t
         assert "ann" in found.taken
         assert [name for name in found.taken if name != "ann"] in (["zoe-o-neil-77"], ["oneilzoe-77"])
     assert found.remarks == ["ann: marked late by the platform: smithann_late_12345_67890_03_scaled_dot_product-2.ipynb"]
+
+
+def test_the_gradebook_is_told_names_and_ids_as_far_as_the_platform_gives_them(course: Path, tmp_path: Path) -> None:
+    moodle = {f"Ann van der Berg_12345_assignsubmission_file_/{NOTE}": "a", "Zoë Pop_77_assignsubmission_file_/x.pdf": "z"}
+    collect(course, LESSON, saved(tmp_path, packed(moodle)))
+    collect(course, LESSON, saved(tmp_path, packed({f"smithann_LATE_880103_616_{NOTE}": "c", "oneil_77_text.html": "t"})))
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        found = {one.id: (one.first_name, one.last_name, one.lms_user_id) for one in book.students}
+    assert found == {
+        "ann-van-der-berg-12345": ("Ann van der", "Berg", None),  # Moodle's number is another in the next assignment
+        "zoe-pop-77": ("Zoë", "Pop", None),
+        "smithann-880103": (None, None, "880103"),
+        "oneil-77": (None, None, "77"),
+    }
+
+
+def test_who_is_on_the_class_list_is_found_by_the_platforms_id_or_by_a_name_that_nobody_shares(
+    course: Path, tmp_path: Path
+) -> None:
+    (course / "students.csv").write_text(
+        'id,name,lms_user_id\nann,"Smith, Ann",880103\nben,Ben Ma,\ncy,Cy Young,\n', encoding="utf-8"
+    )
+    people = ("Ann Smith_5", "Ben Ma_6", "ben ma_7", "Dee Fox_8", "CY YOUNG_9")
+    found = collect(course, LESSON, saved(tmp_path, packed({f"{who}_assignsubmission_file_/{NOTE}": who for who in people})))
+    assert set(found.taken) == {"ann", "cy", "ben-ma-6", "ben-ma-7", "dee-fox-8"}
+    found = collect(course, LESSON, saved(tmp_path, packed({f"smithann_880103_616_{NOTE}": "Ann Smith_5"})))
+    assert found.unchanged == ["ann"]
+
+
+def test_what_the_platform_marked_late_reaches_the_grader_until_it_says_otherwise(course: Path, tmp_path: Path) -> None:
+    def handed(late: bool) -> submitted.Job:
+        name = f"smithann_{'LATE_' if late else ''}880103_616_{NOTE}"
+        collect(course, LESSON, saved(tmp_path, packed({name: "{}"})), force=True)
+        return submitted.read(course, LESSON, scheme, "smithann-880103")
+
+    scheme: Any = SimpleNamespace(digest="d")
+    late, in_time = handed(late=True), handed(late=False)
+    assert (late.marked_late, in_time.marked_late) == (True, False)
+    assert late.key != in_time.key, "else the report would keep what it said before"
+
+
+def test_a_class_that_also_wrote_into_moodles_text_box_has_nobody_twice(course: Path, tmp_path: Path) -> None:
+    people = [f"Student {number}_{4000 + number}_assignsubmission" for number in range(150)]
+    entries: dict[Any, Any] = {f"{person}_file_/{NOTE}": person for person in people}
+    entries |= {f"{person}_onlinetext_/onlinetext.html": "<p>Here it is.</p>" for person in people}
+    found = collect(course, LESSON, saved(tmp_path, packed(entries)))
+    expected = {f"student-{number}-{4000 + number}" for number in range(150)}
+    assert set(found.taken) == {path.name for path in (course / "submitted").iterdir()} == expected
+    assert not found.refused
+
+
+def test_moodles_online_text_is_the_same_student_and_the_file_wins(course: Path, tmp_path: Path) -> None:
+    entries: dict[Any, Any] = {
+        f"Fay Moe_4716_assignsubmission_file_/{NOTE}": "f",
+        "Fay Moe_4716_assignsubmission_onlinetext_/onlinetext.html": "<p>See my file.</p>",
+        "Gus Lee_4717_assignsubmission_onlinetext_/onlinetext.html": "<p>I forgot the file.</p>",
+    }
+    found = collect(course, LESSON, saved(tmp_path, packed(entries)))
+    assert {name: hit.file.data for name, hit in found.taken.items()} == {"fay-moe-4716": b"f"}
+    assert [each.path for each in found.refused] == ["Gus Lee_4717_assignsubmission_onlinetext_/onlinetext.html"]
+    assert "no file was handed in: it is text typed into the platform's box" in found.refused[0].reason
+    assert sorted(path.name for path in (course / "submitted").iterdir()) == ["fay-moe-4716", "gus-lee-4717"]
+    handed = read_folder(course / "submitted" / "gus-lee-4717" / LESSON, LESSON)
+    assert "found onlinetext.html: it is text typed into the platform's box" in handed.unreadable
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("azizomar_880145_text.html", "it is text typed into the platform's box"),
+        ("azizomar_LATE_880145_text.html", "it is text typed into the platform's box"),
+        ("azizomar_880145_6161030_text.html", "it is text typed into the platform's box"),
+        ("azizomar_880145_link.html", "it is a link, and the notebook behind it may change after the due date"),
+    ],
+)
+def test_what_canvas_lays_in_place_of_a_file_is_no_printed_page(name: str, says: str, course: Path, tmp_path: Path) -> None:
+    found = collect(course, LESSON, saved(tmp_path, packed({name: "<p>Here it is.</p>"})))
+    assert f"no file was handed in: {says}" in found.refused[0].reason
+    folder = course / "submitted" / "azizomar-880145" / LESSON
+    assert says in read_folder(folder, LESSON).unreadable
+    (path,) = folder.glob("*.html")
+    path.rename(folder / name)  # as where somebody copied it by hand
+    assert says in read_folder(folder, LESSON).unreadable
+    path.with_name("my text.html").write_text("<p>")
+    path.with_name(name).unlink()
+    assert "a web page printed from a notebook" in read_folder(folder, LESSON).unreadable
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="no working copy of git here")
+def test_git_never_sees_grades_or_what_students_handed_in() -> None:
+    written = ("grades.csv", "canvas.csv", "moodle.csv", "moodle.zip", "gradescope/ann/results.json", "downloaded/01/ann.ipynb")
+    paths = [f"{folder}{name}" for folder in ("", "course/") for name in written] + ["course/students.csv", "course/gradebook.db"]
+    said = subprocess.run(["git", "check-ignore", "--no-index", *paths], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout.split() == paths
 
 
 def test_folders_and_zips_named_for_students_are_understood(tmp_path: Path) -> None:
@@ -287,23 +385,65 @@ def test_a_submission_that_is_there_stays_unless_forced_and_times_are_taken_when
 
 
 def test_the_command_says_what_it_took_and_what_not(
-    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    course: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("autograder.authoring.course.course_root", lambda: course)
     (course / "lessons").mkdir(exist_ok=True)
     (course / "lessons" / f"{LESSON}.md").touch()
-    download = saved(tmp_path, packed({f"ann_late_1_2_{NOTE}": "x", "bob/x.pdf": "y"}))
+    entries: dict[Any, Any] = {f"ann_late_1_2_{NOTE}": "x", "bob/x.pdf": "y", "cy/work.py": "z = 1"}
+    download = saved(tmp_path, packed(entries))
     assert main(["collect", str(download), "--assignment", "03"]) == 1
     shown = capsys.readouterr().out.splitlines()
     assert shown == [
         f"ann-1: marked late by the platform: ann_late_1_2_{NOTE}",
+        "cy: no notebook, but cy/work.py: `attn grade` reads what it can of it",
         "✗ bob/x.pdf: expected a notebook (.ipynb) or a .zip archive. Their page will say so",
-        f"{LESSON}: 1 taken, 1 refused.",
+        f"{LESSON}: 2 taken (1 of them a script), 1 refused.",
     ]
+    assert not [line for line in caplog.records if line.levelno < logging.ERROR], "nbgrader's own lines are left out"
+    entries[f"ann_late_1_2_{NOTE}"] = "changed"
+    download = saved(tmp_path, packed(entries))
     assert main(["collect", str(download), "--assignment", "03", "--json"]) == 1
     assert "--force" in json.loads(capsys.readouterr().out)["refused"][f"ann_late_1_2_{NOTE}"]
     assert main(["collect", str(tmp_path / "none.zip"), "--assignment", "03"]) == 2
     assert "Download it" in capsys.readouterr().err
+
+
+def test_a_collection_that_is_repeated_says_in_one_sentence_that_nothing_changed(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("autograder.authoring.course.course_root", lambda: course)
+    (course / "lessons").mkdir()
+    (course / "lessons" / f"{LESSON}.md").touch()
+    entries: dict[Any, Any] = {dated(f"student{number}_{number}_{number}_{NOTE}"): "x" for number in range(34)}
+    entries |= {dated("ann/photo.png"): "p", dated(f"ann/{NOTE}"): "a", dated("bob/x.pdf"): "y", dated("cy/work.py"): "z = 1"}
+    download = saved(tmp_path, packed(entries))
+    command = ["collect", str(download), "--assignment", "03"]
+    assert main(command) == 1
+    assert "36 taken (1 of them a script), 1 refused" in capsys.readouterr().out
+    before = everything(course / "submitted")
+    assert main(command) == 0
+    assert capsys.readouterr().out == f"{LESSON}: 37 already collected, unchanged.\n"
+    assert everything(course / "submitted") == before
+    assert main([*command, "--times", "Europe/Berlin"]) == 1, "these times are not there yet, so it is no repetition"
+    assert "37 refused" in capsys.readouterr().out
+    main([*command, "--times", "Europe/Berlin", "--force"])
+    capsys.readouterr()
+    assert main([*command, "--times", "Europe/Berlin"]) == 0
+    assert "37 already collected" in capsys.readouterr().out
+    changed = {name: "z = 2" if data == "z = 1" else data for name, data in entries.items()}
+    download = saved(tmp_path, packed(changed))
+    assert main(command) == 1
+    assert (
+        f"✗ cy/work.py: cy has a submission already: --force replaces it\n{LESSON}: 0 taken, 1 refused, 36 already"
+        in capsys.readouterr().out
+    )
+    main([*command, "--force"])
+    assert (course / "submitted" / "cy" / LESSON / "work.py").read_text() == "z = 2"
 
 
 def test_plain_nbgrader_zip_collect_takes_the_same_with_the_courses_settings(course: Path, tmp_path: Path) -> None:

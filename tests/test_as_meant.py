@@ -1,0 +1,80 @@
+"""An answer that is right but for a name, a quotation mark or an unfinished line is run as it is meant, and a note says so."""
+
+import pytest
+
+from autograder.grading.marking import misspelt_names
+from autograder.grading.marking.misspelt_names import as_meant
+from autograder.judging.records import ExerciseRecord
+
+CHOICES = {"a": "more", "b": "less"}
+EXERCISES = {
+    "softmax_jacobian": ExerciseRecord("softmax_jacobian", "J", 2.0, [], (), ()),
+    "scaled_scores": ExerciseRecord("scaled_scores", "S", 1.0, [], (), ()),
+    "predict": ExerciseRecord("predict", "P", 0.5, [], (), (), choices=CHOICES),
+}
+WHOLE = "def scaled_scores(Q, K):\n    return Q @ K.mT"
+
+
+def meant(name: str, source: str, *others: str) -> str | None:
+    """The text that runs in place of the answer, or None."""
+    texts, notes = as_meant({name: source}, EXERCISES, others)
+    assert len(notes) == len(texts)
+    return texts.get(name)
+
+
+@pytest.mark.parametrize("name", ["softmax_jac", "softmaxjacobian", "softmax_jacobain", "soft_max_jacobian"])
+def test_a_name_that_is_nearly_right_is_set_beside_the_right_one(name: str) -> None:
+    source = f"def {name}(s):\n    return s"
+    assert meant("softmax_jacobian", source) == f"{source}\n\n\nsoftmax_jacobian = {name}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "others"),
+    [
+        ("def softmax_jacobian(s):\n    return s", ()),
+        ("def helper(s):\n    return s", ()),
+        ("def scaled_scores(s):\n    return s", ()),
+        ("    def softmax_jac(s):\n        return s", ()),
+        ("def softmax_jac(s):\n    return s", ("def softmax_jacobian(s): return 2 * s",)),
+    ],
+)
+def test_a_name_is_left_alone_where_the_right_one_is_there_or_none_is_near(source: str, others: tuple[str, ...]) -> None:
+    assert meant("softmax_jacobian", source, *others) is None
+
+
+@pytest.mark.parametrize("written", ["b", "B", "b  # I think", "b)", "b."])
+def test_a_letter_without_quotation_marks_gets_them(written: str) -> None:
+    letter = written[0]
+    assert meant("predict", f"predict = {written}") == f'predict = "{letter}"'
+
+
+@pytest.mark.parametrize("written", ['"b"', "None", "c", "b + a", "maybe", "b\npredict = a"])
+def test_a_prediction_that_is_quoted_or_no_choice_is_left_alone(written: str) -> None:
+    assert meant("predict", f"predict = {written}") is None
+
+
+@pytest.mark.parametrize("end", ["print(scaled_scores(", "for", "x = = 2", "if True:\n", "scaled_scores(torch.ones(2, 3),"])
+def test_an_unfinished_line_below_a_whole_function_is_left_out(end: str) -> None:
+    assert meant("scaled_scores", f"import torch\n\n\n{WHOLE}\n\n{end}") == f"import torch\n\n\n{WHOLE}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        WHOLE,
+        f"{WHOLE}\n    return (((",
+        "def scaled_scores(Q, K:\n    return Q",
+        f"{WHOLE}\n\ndef scaled_scores(Q, K:\n    return",
+        f"<<<<<<< mine\n{WHOLE}\n=======\n",
+        f"x = (\n{WHOLE}",
+    ],
+)
+def test_a_function_that_is_unfinished_itself_or_there_twice_is_left_alone(source: str) -> None:
+    assert meant("scaled_scores", source) is None
+
+
+def test_of_thousands_of_names_a_few_hundred_are_set_beside_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(misspelt_names, "get_close_matches", lambda name, others, **_: asked.append(len(others)) or [])
+    meant("softmax_jacobian", "".join(f"softmax_jac{number} = 1\n" for number in range(20_000)))
+    assert asked == [misspelt_names.MAX_NAMES]
