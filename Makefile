@@ -1,4 +1,5 @@
-# make lab   open the course        make test  ten minutes of tests     make demo  grade a small class, end to end
+# make lab   open the course        make test  half an hour of tests     make demo  grade a small class, end to end
+#                                    make check  a minute: lint, types, contracts, tests of judging, packs and diagnosis
 #                                    make test-slow  a quarter of an hour more: attacks, whole lessons, classes, servers
 #                                    make test-slowest  before a release: each notebook again, a thousand histories of marks
 # All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
@@ -15,7 +16,10 @@ SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 --durations-min=5
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
-.PHONY: lab install test test-slow test-slowest lint demo build verify lock clean
+# of judging, packs and diagnosis: what is quick and fails first where the engine is changed
+CHECKED := $(wildcard $(addsuffix .py,$(addprefix tests/test_,certain departure facts judge mutants style wire)))
+
+.PHONY: lab install check coverage test test-slow test-slowest lint demo build verify lock clean
 .DEFAULT_GOAL := lab
 
 lab: $(VENV)/.lab-$(SUM)
@@ -24,8 +28,17 @@ lab: $(VENV)/.lab-$(SUM)
 # what `make lab` installs, without opening anything: for containers and editors
 install: $(VENV)/.lab-$(SUM)
 
+# a minute, for each commit
+check: $(VENV)/.all-$(SUM) lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(CHECKED)
+
+# where the tests of `make test` never go: a table, and htmlcov/index.html
+coverage: $(VENV)/.all-$(SUM)
+	$(PYTEST) -m "not slow" --cov=autograder --cov=solutions --cov-report=html --cov-report=term:skip-covered
+
 test: $(VENV)/.all-$(SUM) lint
 	$(BIN)/attn build --check
+	cd tests/sample_course && $(abspath $(BIN))/attn build --check
 	$(BIN)/attn verify
 	$(PYTEST) -m "not slow"
 
@@ -47,6 +60,7 @@ demo: $(VENV)/.all-$(SUM)
 
 build: $(VENV)/.all-$(SUM)
 	$(BIN)/attn build
+	cd tests/sample_course && $(abspath $(BIN))/attn build
 
 verify: $(VENV)/.all-$(SUM)
 	$(BIN)/attn verify
