@@ -112,6 +112,43 @@ def test_who_is_on_the_class_list_is_found_by_the_platforms_id_or_by_a_name_that
     assert found.unchanged == ["ann"]
 
 
+@pytest.mark.parametrize("kind", ["file", "onlinetext"])
+def test_moodles_folders_are_understood_with_and_without_an_underscore_at_their_end(kind: str, tmp_path: Path) -> None:
+    inside = NOTE if kind == "file" else "onlinetext.html"
+    for end in ("", "_"):  # from Moodle 4.1 on there is none
+        entries: dict[Any, Any] = {
+            f"Ann Smith_7_assignsubmission_file{end}/{NOTE}": "a",
+            f"Ben Ma_8_assignsubmission_{kind}{end}/{inside}": "b",
+        }
+        found = survey(saved(tmp_path, packed(entries)), LESSON, {}, {"ann smith": "ann", "ben ma": "ben"})
+        assert {*found.taken, *found.beside} == {"ann", "ben"}
+
+
+def test_who_is_not_on_the_class_list_is_named_and_so_is_a_name_that_two_share(course: Path, tmp_path: Path) -> None:
+    people: dict[Any, Any] = {f"{who}_assignsubmission_file/{NOTE}": who for who in ("Ann Smith_5", "Dee Fox_8", "Cy Young_9")}
+    download = saved(tmp_path, packed(people))
+    assert collect(course, LESSON, download).remarks == [], "there is no list"
+    (course / "students.csv").write_text("id,name\nann1,Ann Smith\nann2,Ann Smith\ncy,Cy Young\n", encoding="utf-8")
+    what = "Write {0} there as the id of the right one, then collect again"
+    assert collect(course, LESSON, download, force=True).remarks == [
+        f"ann-smith-5: your class list has 2 students called Ann Smith. {what.format('ann-smith-5')}",
+        f"dee-fox-8: not on your class list. {what.format('dee-fox-8')}",
+    ]
+    assert collect(course, LESSON, download).remarks == [], "it has been said"
+
+
+def test_another_lessons_notebook_is_refused_and_laid_where_the_students_page_will_speak_of_it(
+    course: Path, tmp_path: Path
+) -> None:
+    other = "02_scoring_functions.ipynb"
+    entries: dict[Any, Any] = {f"ann/{other}": "{}", f"ben/{other}": "{}", f"ben/{NOTE}": "{}"}
+    found = collect(course, LESSON, saved(tmp_path, packed(entries)))
+    assert (set(found.taken), [each.path for each in found.refused]) == ({"ben"}, [f"ann/{other}"])
+    assert f"expected {NOTE}, got {other}, which is called like another lesson" in found.refused[0].reason
+    handed = read_folder(course / "submitted" / "ann" / LESSON, LESSON)
+    assert handed.notes == (f"read from {other}: expected {NOTE}",)
+
+
 def test_what_the_platform_marked_late_reaches_the_grader_until_it_says_otherwise(course: Path, tmp_path: Path) -> None:
     def handed(late: bool) -> submitted.Job:
         name = f"smithann_{'LATE_' if late else ''}880103_616_{NOTE}"
@@ -236,7 +273,6 @@ ATTACKS: dict[str, tuple[dict[Any, Any], str]] = {
     "too large": ({f"ann/{NOTE}": os.urandom(21 << 20)}, "at most 20 MiB"),
     "another archive": ({"ann/x.tar.zst": "x"}, "a .zip archive"),
     "another kind": ({"ann/x.exe": "x"}, "a notebook"),
-    "another lesson": ({"ann/04_masking.ipynb": "x"}, "right lesson"),
     "nobody's": ({NOTE: "x"}, "whose is it"),
     "a zip in a zip in a zip": ({"ann/a.zip": packed({"b.zip": packed({NOTE: "x"})})}, "archive in an archive in an archive"),
     "many in a zip in a zip": ({"ann/a.zip": packed({f"{i}.ipynb": "" for i in range(1500)})}, "at most 1000 files"),

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from autograder.authoring.course import CourseError, find_lesson
 from autograder.grading.grade import grade_assignment
 from autograder.grading.grades import Grade
 from autograder.grading.ledger import ExerciseRow
+from autograder.grading.roster import Listed, Roster
 from autograder.plugins import exporters
 from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
 from autograder.plugins.late_penalty import LatePenalty
@@ -151,6 +153,14 @@ def test_an_export_names_the_students_whom_the_platform_will_not_find(tmp_path: 
     assert said == [
         "Canvas will not find 2 of these students: ann-smith-51007, ben-ma-51196",
         "Moodle will not find 2 of these students: ann-smith-51007, smithann-880103",
+    ]
+
+
+def test_an_export_names_whoever_is_not_on_the_class_list(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    people = [SimpleNamespace(id=name, email="") for name in ("ann", "ben")]
+    MoodleExporter(to=str(tmp_path / "x.csv")).warn_of_strangers("Moodle", people, "email", Roster({"ann": Listed("ann")}))
+    assert [record.getMessage().partition(".")[0] for record in caplog.records] == [
+        "Moodle will not find 1 of these students: ben"
     ]
 
 

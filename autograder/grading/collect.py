@@ -4,12 +4,13 @@
 writes it to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. What is not taken is named.
 
 Whose a notebook is, its outermost folder or file says, and nothing within. Understood are Moodle's
-`Ann Smith_4711_assignsubmission_file_/...` and `..._onlinetext_/...` (what was typed into its box), Canvas's
+`Ann Smith_4711_assignsubmission_file/...` and `..._onlinetext/...` (what was typed into its box; before Moodle 4.1 with an
+underscore at the end, without folders with the file's name behind it), Canvas's
 `smithann_late_4711_815_...` and `smithann_4711_text.html`, `<assignment>-ann.zip` of `attn submit`, and a student's own folder
 or zip. The platform's id 4711 is looked up in the class list and the gradebook (`lms_user_id`), then Moodle's name in the class
 list; else the student is called `ann-smith-4711`. The gradebook is told the name that Moodle gives and the id that Canvas gives.
-Moodle's number is no id: a student has another one in each assignment. Who handed in something else than a notebook is refused,
-and their file laid in `submitted/` all the same.
+Moodle's number is no id: a student has another one in each assignment. Who handed in something else than this lesson's notebook
+is refused, and their file laid in `submitted/` all the same. Who is not on the class list is named, where there is one.
 """
 
 import logging
@@ -33,13 +34,13 @@ from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.find_notebook import folded, in_place_of_a_file, is_ours
 from autograder.grading.gradebook import enter_students, known_students
 from autograder.grading.ledger import bounded
-from autograder.grading.roster import folded_name
+from autograder.grading.roster import Roster, folded_name
 from autograder.grading.roster import read as roster_of
 from autograder.grading.submitted import MARKED_LATE, handed_in
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_(?P<file>.*)", re.DOTALL)
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL)
 _CANVAS = re.compile(  # a file has a number of its own, the text or link in its place has none
     r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?:(?P<attempt>\d+)_|(?=(?:text|link)\.html$))(?P<file>.+)", re.IGNORECASE
 )
@@ -59,12 +60,18 @@ class Hit:
     late: bool
     written: str = ""  # what says who this is, as it was: the platform's id, else the folder's name
     named: bool = True  # for the assignment
+    other: str = ""  # why its name says that it is another lesson's notebook, if it does
     person: tuple[str, str] = ("", "")  # the full name and the platform's id, as far as the platform gives them
 
     @property
     def name(self) -> str:
         """The file's own name."""
         return self.file.path.rpartition("/")[2]
+
+    @property
+    def is_notebook(self) -> bool:
+        """Whether it is a notebook that may be this lesson's."""
+        return self.name.lower().endswith(".ipynb") and not self.other
 
 
 @dataclass
@@ -101,6 +108,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
     known = {**known_students(api.coursedir.db_url), **roster.by_platform_id()}
     intake = survey(source, assignment, known, roster.by_name())
     _keep_what_is_there(intake, root, assignment, force, _clock(zone))
+    _name_strangers(intake, roster)
     write(intake, extracted, assignment, zone)
     if intake.taken:
         api.coursedir.assignment_id = assignment
@@ -137,8 +145,8 @@ def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mappi
         intake.late[hits[0].student] = max(hits, key=lambda hit: hit.order).late
         if any(hits[0].person):
             intake.people[hits[0].student] = hits[0].person
-        notebooks = [hit for hit in hits if hit.name.lower().endswith(".ipynb")]
-        others = [hit for hit in hits if not hit.name.lower().endswith(".ipynb")]
+        notebooks = [hit for hit in hits if hit.is_notebook]
+        others = [hit for hit in hits if not hit.is_notebook]
         if notebooks:
             _choose(intake, [hit for hit in notebooks if hit.named] or notebooks)
         else:
@@ -177,7 +185,7 @@ def _refuse(intake: Intake, hits: list[Hit]) -> None:
         return
     for hit in hits:
         instead = in_place_of_a_file(hit.name)
-        reason = f"no file was handed in: {instead}" if instead else no_notebook(hit.name)
+        reason = hit.other or (f"no file was handed in: {instead}" if instead else no_notebook(hit.name))
         intake.refused.append(Refused(hit.file.path, f"{reason}. Their page will say so"))
 
 
@@ -280,7 +288,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
         person = (match["name"], "") if moodle else ("", match["id"])
         groups = match.groupdict()
         late, attempt = groups.get("late") is not None, int(groups.get("attempt") or 0)
-        name = name if within else match["file"]
+        name = name if within else match["file"] or ""
     else:
         written = unicodedata.normalize("NFC", top.removesuffix(".zip").removeprefix(f"{assignment}-")) if within else ""
         student = _slug(written)
@@ -293,9 +301,12 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
     if copied is None:
         return Hit(file, student, (file.time, 0, attempt), late, written, person=person)
     named = folded(assignment) in folded(name)
-    if not named and (other := _LESSON.search(name)) and not folded(assignment).startswith(folded(other[0])):
-        return Refused(file.path, f"expected {assignment}.ipynb, got {name}. Is it the right lesson? If so, rename it")
-    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named, person)
+    other = ""
+    if not named and (lesson := _LESSON.search(name)) and not folded(assignment).startswith(folded(lesson[0])):
+        other = (
+            f"expected {assignment}.ipynb, got {name}, which is called like another lesson. `attn grade` reads what it can of it"
+        )
+    return Hit(file, student, (file.time, int(copied["again"] or 0), attempt), late, written, named, other, person)
 
 
 def _whose(top: str) -> str:
@@ -333,7 +344,7 @@ def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool
                 intake.refused.append(Refused(hit.file.path, said))
     for student, hits in intake.beside.items():
         folder = root / "submitted" / student / assignment
-        alone = not any(hit.name.lower().endswith(".ipynb") for hit in hits) and student not in {*intake.taken, *intake.unchanged}
+        alone = not any(hit.is_notebook for hit in hits) and student not in {*intake.taken, *intake.unchanged}
         if not alone or force or not folder.exists() or not any(folder.iterdir()):
             continue
         paths = [hit.file.path for hit in hits]
@@ -346,6 +357,18 @@ def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool
             intake.remarks = [each for each in intake.remarks if each.partition(":")[0] != student]
         intake.scripts = [each for each in intake.scripts if each != student]
     intake.remarks = [each for each in intake.remarks if each.partition(":")[0] not in intake.unchanged]
+
+
+def _name_strangers(intake: Intake, roster: Roster) -> None:
+    """Say of each student who is new here and not on the class list that they are not, and where they share a name."""
+    if not roster.students:
+        return
+    names = Counter(folded_name(listed.name) for listed in roster.students.values())
+    for student in sorted({*intake.taken, *intake.beside} - {*roster.students, *intake.unchanged}):
+        name = intake.people.get(student, ("", ""))[0]
+        shared = names[folded_name(name)] if name else 0
+        why = f"your class list has {shared} students called {name}" if shared > 1 else "not on your class list"
+        intake.remarks.append(f"{student}: {why}. Write {student} there as the id of the right one, then collect again")
 
 
 def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: ZoneInfo | None) -> bool:
@@ -407,6 +430,7 @@ class SafeExtractor(ExtractorPlugin):  # type: ignore[misc]  # nbgrader ships no
         known = {**known_students(coursedir.db_url), **roster.by_platform_id()}
         intake = survey(source, coursedir.assignment_id, known, roster.by_name())
         _keep_what_is_there(intake, Path(coursedir.root), coursedir.assignment_id, self.force, _clock(self.zone or None))
+        _name_strangers(intake, roster)
         write(intake, Path(extracted_path), coursedir.assignment_id, self.zone or None)
         for line in told(intake):
             self.log.warning("%s", line)

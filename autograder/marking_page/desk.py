@@ -120,10 +120,11 @@ class Desk:
         ]
 
     def _theirs(self, marker: str, rows: Sequence[Row]) -> list[Row]:
-        """Of `rows` those of students whom the class list gives to `marker`; all where it gives them none."""
-        own = {each.id for each in self.store.roster.students.values() if each.marker == marker}
+        """Of `rows` those of students whom the class list gives to `marker` or to nobody; all where it gives `marker` none."""
+        roster = self.store.roster
+        own = any(each.marker == marker for each in roster.students.values())
         known = [row for row in rows if row.question in self.questions]
-        return known if self._everybody or not own else [row for row in known if row.student in own]
+        return known if self._everybody or not own else [row for row in known if roster.of(row.student).marker in (marker, "")]
 
     def _grouped(self, name: str, rows: Sequence[Row]) -> list[Group]:
         found = {row.id: row.answer for row in rows}

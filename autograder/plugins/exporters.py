@@ -42,6 +42,7 @@ from autograder.grading.ledger import ExerciseRow
 from autograder.grading.marking.scheme import read_release
 from autograder.grading.reports.class_table import cell
 from autograder.grading.reports.feedback import titles
+from autograder.grading.roster import Roster
 from autograder.grading.submitted import MAX_FOLDER
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import exercise_of, grade_id, is_grade
@@ -78,9 +79,15 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
                 assignment, sum(waiting), len(waiting), assignment,
             )  # fmt: skip
 
-    def warn_of_strangers(self, platform: str, students: Iterable[Any], column: str) -> None:
-        """Name the `students` whom `platform` will not find: they have nothing in `column`, and an id that we made up."""
-        lost = [one.id for one in students if _MADE_UP.fullmatch(one.id) and not getattr(one, column)]
+    def warn_of_strangers(self, platform: str, students: Iterable[Any], column: str, roster: Roster) -> None:
+        """Name the `students` whom `platform` will not find: they have nothing in `column`, and an id that we made up, or that
+        is not on the class list where there is one."""
+        listed = roster.students
+        lost = [
+            one.id
+            for one in students
+            if not getattr(one, column) and (_MADE_UP.fullmatch(one.id) or (listed and one.id not in listed))
+        ]
         if lost:
             more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
             self.log.warning(
@@ -130,7 +137,7 @@ class CanvasExporter(_Exporter):
         found = [grades.of(one.name) for one in assignments]
         for one, theirs in zip(assignments, found, strict=True):
             self.warn_of_missing_marks(one.name, theirs)
-        self.warn_of_strangers("Canvas", self.students(gradebook), "lms_user_id")
+        self.warn_of_strangers("Canvas", self.students(gradebook), "lms_user_id", grades.roster)
         for student in self.students(gradebook):
             name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
             who = (name, student.lms_user_id, "", student.id, grades.roster.of(student.id).section)
@@ -152,7 +159,7 @@ class MoodleExporter(_Exporter):
         found = [grades.of(one.name) for one in assignments]
         for one, theirs in zip(assignments, found, strict=True):
             self.warn_of_missing_marks(one.name, theirs)
-        self.warn_of_strangers("Moodle", self.students(gradebook), "email")
+        self.warn_of_strangers("Moodle", self.students(gradebook), "email", grades.roster)
         for student in self.students(gradebook):
             who = (student.id, student.first_name, student.last_name, student.email)
             rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
