@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docutils.core import publish_doctree
 
-from autograder.authoring import book, site_docs
+from autograder.authoring import book, excerpts, site_docs
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.packs import pack_file
 
@@ -27,6 +28,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def texts(site: Path) -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(site.glob("*.html"))}
+
+
+def publish(text: str) -> Any:
+    """The document tree of reStructuredText."""
+    settings = {"doctitle_xform": False, "report_level": 5}
+    return publish_doctree(text, settings_overrides=settings)
 
 
 class Pictures(HTMLParser):
@@ -68,6 +75,14 @@ def test_every_page_has_sidebar_search_contents_and_neighbours(site: Path) -> No
         if before:
             assert f'href="{before[-1].name}.html"' in text.partition("related-pages")[2]
     assert (site / "searchindex.js").stat().st_size > 1000
+
+
+def test_an_excerpt_has_prose_and_neither_code_nor_what_is_folded() -> None:
+    document = publish(
+        "Title\n=====\n\n*About 5 minutes.*\n\nShown, and :math:`d_k`.\n\n::\n\n   code()\n\n"
+        ".. raw:: html\n\n   <details>\n\nfolded\n\n.. raw:: html\n\n   </details>\n\n- a list\n\nPart\n----\n\nbelow\n"
+    )
+    assert list(excerpts.sections(document)) == [("title", "Title", "Shown, and d_k. a list"), ("part", "Part", "below")]
 
 
 def test_hints_and_solutions_are_folded_at_each_exercise_and_formulas_need_no_script(site: Path) -> None:
@@ -256,6 +271,16 @@ def test_a_figure_of_the_book_moves_by_keyboard_and_the_search_finds_a_lesson(si
     assert page.locator(".ac-moving .ac-stage").first.inner_html() != before
     page.goto((site / "search.html").as_uri() + "?q=lookup")
     page.locator("#search-results a", has_text="Soft lookup").first.wait_for(timeout=20_000)
+    page.locator(".search-field input").fill("masked averages")
+    page.keyboard.press("Enter")
+    found = page.locator("#search-results li", has_text="04 Masking").first.locator(".excerpt")
+    found.first.wait_for(timeout=20_000)
+    assert {word.lower()[:4] for word in found.locator("mark").all_inner_texts()} <= {"mask", "aver"}
+    found.locator("a").first.click()
+    page.wait_for_url("**/04_masking.html#*")
+    assert page.locator(page.url[page.url.index("#") :]).count() == 1  # an excerpt leads to its section
+    page.goto((site / "search.html").as_uri() + "?q=zzzz")
+    page.get_by_text("No page of the course has these words").wait_for(timeout=20_000)
     page.close()
 
 

@@ -147,6 +147,33 @@ def test_every_link_leads_to_a_page_and_the_contents_lead_back(browser: Any, add
     assert {f"{address}/{lesson.name}.html" for lesson in lessons()} <= {*links}
     for link in {link for link in links if link.startswith(address) and "#" not in link}:
         assert page.request.get(link).ok, link
+    page.get_by_role("searchbox").fill("complete course")
+    page.keyboard.press("Enter")
+    page.locator("#search-results a[href*=contents]").first.wait_for(timeout=20_000)  # the list of lessons where it lies now
     page.goto(f"{address}/{landing.CONTENTS}")
     assert page.locator("a.sidebar-brand").get_attribute("href") == "index.html"
     page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_reader_who_comes_back_sees_what_is_done_and_where_to_go_on(browser: Any, address: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    first = page.locator("[data-lesson='00_start_here']")
+    assert "checks" not in first.inner_text()
+    assert page.locator(".door-go").inner_text() == "Start with the first lesson"
+
+    def come_back(passed: dict[str, str]) -> str:
+        kept = {"answers": {"average_pool": "a", "predict_shape": "b"}, "passed": passed}
+        page.evaluate("kept => localStorage.setItem('attn live: Attention, graded: 00_start_here', JSON.stringify(kept))", kept)
+        page.reload()
+        page.wait_for_selector("html[data-live=on]", timeout=LONG)
+        return str(page.locator(".door-go").inner_text())
+
+    assert come_back({"average_pool": "a", "predict_shape": "before it was changed"}) == "Go on with “Start here”"
+    assert "1 of 2 checks done" in first.inner_text()
+    assert come_back({"average_pool": "a", "predict_shape": "b"}) == "Go on with “Soft lookup”"
+    assert "all checks done" in first.inner_text()
+    context.close()

@@ -24,7 +24,7 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring import site_docs
+from autograder.authoring import excerpts, site_docs
 from autograder.authoring.course import CourseError, Lesson, course_root, lessons, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.authoring.workload import COMPARE
@@ -169,7 +169,7 @@ def _settings(title: str, additions: Additions | None, address: str) -> dict[str
         "html_show_sphinx": False,
         "html_show_copyright": False,
         "html_use_index": False,
-        "html_show_search_summary": False,  # it would be fetched, which a page in a file may not do
+        "html_show_search_summary": False,  # it would be fetched, which a page in a file may not do: see excerpts
         "pygments_style": "a11y-high-contrast-light",
         "pygments_dark_style": "a11y-high-contrast-dark",
         "copybutton_exclude": ".linenos, .gp, .go",
@@ -181,6 +181,7 @@ def setup(app: Any) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (_inline_maths, None), (_display_maths, None))
     app.connect("html-page-context", _lead_along_the_core_path)
     app.connect("html-page-context", _describe)
+    excerpts.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

@@ -10,12 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from autograder.authoring import book
+import nbformat
+
+from autograder.authoring import book, excerpts
 from autograder.authoring.course import Lesson, settings
 from autograder.authoring.front_door import MODULE, FrontDoor
 from autograder.authoring.readme_tables import objectives
 from autograder.authoring.workload import minutes
 from autograder.diagnosis import panel
+from autograder.live import packing
+from autograder.notebooks.roles import is_answer
 from autograder.packs import pack_file
 
 CONTENTS = "contents.html"
@@ -47,10 +51,19 @@ def write(
     for pattern in (_BRAND, _HOME):
         first = pattern.sub(r"\1index.html\2", first)
     (folder / CONTENTS).write_text(first, encoding="utf-8")
+    _rename_in_search(folder)
     (folder / book.CARD).write_bytes(door.card())
     page = _page(door, lessons, live, files=files, pyodide=pyodide, repository=repository, address=address, pages=pages or {})
     (folder / "index.html").write_text(page, encoding="utf-8")
     return [folder / CONTENTS, folder / "index.html"]
+
+
+def _rename_in_search(folder: Path) -> None:
+    """Let results of the search that lie on the list of lessons lead to its new place."""
+    name = Path(CONTENTS).stem
+    for path, before in ((folder / "searchindex.js", r'"docnames":\[[^\]]*'), (folder / "_static" / excerpts.DATA, r"[{,]")):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(rf'({before})"index"', rf'\1"{name}"', text, count=1), encoding="utf-8")
 
 
 def _page(
@@ -154,7 +167,15 @@ def _link(lesson: Lesson, live: Collection[str]) -> str:
     """The lesson's title, its minutes, and whether it runs in a browser."""
     here = " · runs in the browser" if lesson.name in live else ""
     title = html.escape(lesson.title)
-    return f'<a href="{lesson.name}.html">{title}</a> <span class="minutes">{minutes(lesson)} min{here}</span>'
+    # the page's script adds how many of the checks a returning reader has passed
+    progress = f' data-lesson="{lesson.name}" data-checks="{_checks(lesson)}"' if lesson.name in live else ""
+    return f'<a href="{lesson.name}.html">{title}</a> <span class="minutes"{progress}>{minutes(lesson)} min{here}</span>'
+
+
+def _checks(lesson: Lesson) -> int:
+    """The number of the lesson's answers that are code, so that its page checks them."""
+    cells = nbformat.read(packing.released(lesson) / f"{lesson.name}.ipynb", as_version=4).cells
+    return sum(is_answer(cell) and cell.cell_type == "code" for cell in cells)
 
 
 def _hours(lessons: Sequence[Lesson]) -> str:

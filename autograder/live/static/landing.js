@@ -1,4 +1,7 @@
-// The theme's button of the landing page. It keeps the reader's choice where the book's pages look for it.
+// The landing page: the theme's button, which keeps the reader's choice where the book's pages look for it, and how far a reader
+// who comes back has got.
+import { Store } from "./store.js";
+
 const order = ["auto", "light", "dark"];
 const button = document.getElementById("theme");
 
@@ -18,3 +21,22 @@ button.addEventListener("click", () => {
   }
   show(next);
 });
+
+const { course } = document.querySelector(".live-lesson").dataset;
+const lessons = [...document.querySelectorAll("[data-checks]")].map((place) => {
+  const store = new Store(course, place.dataset.lesson);
+  const [answers, checks] = [store.all("answers"), Number(place.dataset.checks)];
+  // an answer that was changed since it passed is open again
+  const passed = Object.entries(store.all("passed")).filter(([name, text]) => answers[name] === text).length;
+  const begun = Object.keys(answers).length > 0;
+  if (begun) place.append(passed < checks ? ` · ${passed} of ${checks} checks done` : " · ✓ all checks done");
+  return { link: place.previousElementSibling, begun, open: passed < checks, core: place.closest(".core") !== null };
+});
+if (lessons.some(({ begun }) => begun)) {
+  const next = lessons.findLast(({ begun, open }) => begun && open) ?? lessons.find(({ core, open }) => core && open);
+  if (next) {
+    const go = document.querySelector(".door-go");
+    go.href = next.link.href;
+    go.textContent = `Go on with “${next.link.textContent}”`;
+  }
+}

@@ -126,7 +126,7 @@ class Exercise {
   changed(text) {
     const blank = text === this.stub || (this.words && !text.trim());
     this.lesson.store.set("answers", this.name, blank ? undefined : text);
-    if (!this.words) this.lesson.start(this);
+    if (!this.words && !blank) this.lesson.start(this); // Reset needs no Python
     this.lesson.showProgress();
   }
 
@@ -243,7 +243,7 @@ class Given {
       label: "Code that you may change and run",
       onChange: (text) => {
         store.set("cells", this.name, text === this.released ? undefined : { released: this.released, text });
-        lesson.start(this);
+        if (text !== this.released) lesson.start(this);
       },
       onRun: () => this.run(),
     });

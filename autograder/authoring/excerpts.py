@@ -1,0 +1,63 @@
+"""The excerpts of the search: what each section of the site says, as a script that the search page loads.
+
+Sphinx would fetch a whole page for each result, which a page that is opened as a file may not do.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from autograder.diagnosis.formulas import spell
+
+DATA = "excerpts.js"  # written into the site's static files
+_SCRIPT = "search.js"  # of `book_static`: shows the excerpts below the results
+
+
+def setup(app: Any) -> None:
+    """Add the excerpts to a site that Sphinx makes."""
+    app.connect("html-page-context", _load)
+    app.connect("build-finished", _write)
+
+
+def _load(app: Any, page: str, _template: str, _context: dict[str, Any], _doctree: Any) -> None:
+    if page == "search":
+        app.add_js_file(DATA)
+        app.add_js_file(_SCRIPT)
+
+
+def _write(app: Any, error: Exception | None) -> None:
+    if error is None:
+        pages = {page: list(sections(app.env.get_doctree(page))) for page in sorted(app.env.found_docs)}
+        text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
+        (Path(app.outdir) / "_static" / DATA).write_text(f"window.excerpts = {text};\n", encoding="utf-8")
+
+
+def sections(doctree: Any) -> Iterator[tuple[str, str, str]]:
+    """The anchor, heading and prose of each section of a page. Code and whatever is folded, such as solutions, are left out."""
+    from docutils import nodes
+
+    for section in doctree.findall(nodes.section):
+        said, folded = [], 0
+        for part in section.children:
+            if isinstance(part, nodes.raw):
+                folded += part.astext().count("<details") - part.astext().count("</details>")
+            elif not folded and not isinstance(part, nodes.section):
+                said += [_words(paragraph) for paragraph in part.findall(nodes.paragraph) if not _is_label(paragraph)]
+        title = section.next_node(nodes.title)
+        yield section["ids"][0], _words(title), " ".join(filter(None, said))
+
+
+def _is_label(paragraph: Any) -> bool:
+    """Whether the paragraph is the line below a heading that says how long something takes: it is all in italics."""
+    from docutils import nodes
+
+    return len(paragraph.children) == 1 and isinstance(paragraph.children[0], nodes.emphasis)
+
+
+def _words(paragraph: Any) -> str:
+    """A paragraph's text on one line, with its formulas spelled out."""
+    from docutils import nodes
+
+    texts = ((leaf.astext(), isinstance(leaf.parent, nodes.math)) for leaf in paragraph.findall(nodes.Text))
+    return " ".join("".join(spell(f"${text}$") if formula else text for text, formula in texts).split())
