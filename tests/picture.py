@@ -1,9 +1,11 @@
-"""Film the README's picture: in JupyterLab a check fails, names the mistake, and passes once it is mended. Needs Chromium.
+"""Make the README's pictures. Needs Chromium.
 
-Run: python -m tests.picture
+`python -m tests.picture` films JupyterLab, where a check fails, names the mistake, and passes once it is mended.
+`python -m tests.picture figure` draws the figure of the landing page.
 """
 
 import io
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from autograder.authoring import front_door
 from tests.conftest import CHROMIUM, FLAGS, lab
 from tests.test_browser import open_lesson, type_source
 
 TARGET = Path(__file__).parent.parent / ".github" / "check.gif"
+FIGURE = TARGET.with_name("attention.png")
 LESSON = "03_scaled_dot_product"
 HEAD = "def scaled_scores(Q, K):\n"
 WRONG = "    return Q @ K.transpose(-2, -1) / Q.shape[-1]"
@@ -42,7 +46,7 @@ class Film:
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the film."""
     with tempfile.TemporaryDirectory() as folder, lab(Path(folder)) as (url, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 900, "height": 600}, device_scale_factor=SCALE)
@@ -72,9 +76,22 @@ def main() -> None:
         film.write(TARGET)
 
 
+def draw_figure() -> None:
+    """Write the figure."""
+    door = front_door.find()
+    assert door is not None
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 900, "height": 600}, device_scale_factor=2, color_scheme="light")
+        page.set_content(f'<body style="background: white">{door.figure_html()}</body>')
+        shot = Image.open(io.BytesIO(page.locator(".ac-stage svg").screenshot())).convert("RGB")
+        browser.close()
+    shot.quantize(4 * COLOURS, dither=Image.Dither.NONE).save(FIGURE, optimize=True)
+
+
 def _top(cell: Any) -> None:
     cell.evaluate("cell => cell.scrollIntoView({block: 'start'})")
 
 
 if __name__ == "__main__":
-    main()
+    draw_figure() if "figure" in sys.argv else main()

@@ -521,7 +521,8 @@ ENGLISH: Mapping[str, str] = {
     "raised.name_of_numpy.fix": "Has the cell with the imports been run? A lesson in PyTorch has no `np`: say"
     " `math.sqrt` of a number, `torch.…` of a tensor.",
     "raised.name": "The name `{a}` means nothing here.",
-    "raised.name.fix": "A slip of the pen, or a cell above that has not been run?",
+    "raised.name.fix": "Is it misspelled? A module has to be imported first, and a name from a cell above exists"
+    " once that cell has run.",
     "raised.module_attribute": "`{a}` has no function `{b}`.",
     "raised.module_attribute.fix": "NumPy and PyTorch name some things differently (`np.concatenate`, `torch.cat`).",
     "raised.none_attribute": "Something is None where a value with `{a}` is needed.",
