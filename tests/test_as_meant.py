@@ -78,3 +78,12 @@ def test_of_thousands_of_names_a_few_hundred_are_set_beside_the_right_one(monkey
     monkeypatch.setattr(misspelt_names, "get_close_matches", lambda name, others, **_: asked.append(len(others)) or [])
     meant("softmax_jacobian", "".join(f"softmax_jac{number} = 1\n" for number in range(20_000)))
     assert asked == [misspelt_names.MAX_NAMES]
+
+
+def test_unfinished_answers_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading may take its seconds in vain, and none of them is taken off a submission's budget."""
+    asked: list[int] = []
+    monkeypatch.setattr(misspelt_names.bounded, "read", lambda tasks: asked.append(len(tasks)) or {})
+    as_meant({name: f"def {name}(x):\n    return x\nx = (" for name in EXERCISES}, EXERCISES, [])
+    assert len(EXERCISES) > 1
+    assert len(asked) == 1

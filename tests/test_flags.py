@@ -215,6 +215,36 @@ HIDDEN_WAYS = {
         BUILT,
     ),
     "among PyTorch's operations": ("o = torch._C._jit_get_operation('aten::scaled_dot' + '_product_attention')[0]", BUILT),
+    "a field of a format": (
+        "import string\n    o = string.Formatter().get_field('0.scaled_dot' + '_product_attention', (F,), {})[0]",
+        BUILT,
+    ),
+    "as a type that is written as a text": (
+        "import typing\n    o = typing.ForwardRef('F.scaled_dot' + '_product_attention')._evaluate({'F': F}, None, frozenset())",
+        BUILT,
+    ),
+    "found by a module of Python": (
+        "from xmlrpc.server import resolve_dotted_attribute as find\n    o = find(F, 'scaled_dot' + '_product_attention')",
+        BUILT,
+    ),
+    "found by a module of Jupyter": (
+        "from traitlets import import_item as find\n    o = find('torch.nn.functional.scaled_dot' + '_product_attention')",
+        BUILT,
+    ),
+    "in a text that is timed": (
+        "import timeit\n    found = []\n    timeit.timeit('found.append(F.scaled_dot' + '_product_attention)', globals=dict(found=found, F=F))",
+        BUILT,
+    ),
+    "pickled for another process": (
+        "from multiprocessing.reduction import ForkingPickler as p\n    o = p.loads(b'ctorch.nn.functional\\nscaled_dot' + b'_product_attention\\n.')",
+        BUILT,
+    ),
+    "pickled in an array": ("o = np.load(path, allow_pickle=True).item()", BUILT),
+    "an overload among PyTorch's operations": (
+        "o = torch._C._get_operation_overload('aten::scaled_dot' + '_product', '')[0]",
+        BUILT,
+    ),
+    "the part that a processor runs": ("o = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu", NAMED),
     "in a program for PyTorch": ("o = torch.jit.CompilationUnit('def o(q, k, v): return torch.' + NAME).o", BUILT),
 }
 
@@ -223,6 +253,13 @@ HIDDEN_WAYS = {
 def test_a_way_round_a_name_is_flagged(line: str, flag: str) -> None:
     found = said("03_scaled_dot_product", {"sdpa": BUILT_IN.format("o").replace("    A =", f"    {line}\n    A =", 1)})
     assert any(each.startswith(flag) for each in found), found
+
+
+def test_a_norm_under_its_other_name_is_flagged() -> None:
+    answer = "def rms_norm(X, gain, eps=1e-6):\n    return F.rms_norm(X, X.shape[-1:], gain, eps)"
+    found = said("05c_a_block_of_your_own", {"rms_norm": answer})
+    assert any(each.startswith("rms_norm names RMSNorm") for each in found), found
+    assert said("05c_a_block_of_your_own") == []
 
 
 @pytest.mark.parametrize(("answers", "own", "flag"), TRUE.values(), ids=TRUE)

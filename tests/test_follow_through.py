@@ -1,5 +1,6 @@
 """A right answer loses no marks because an earlier one is wrong: it is asked again, with the reference in that one's place."""
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,12 @@ from autograder import Case, Draw, Exercise
 from autograder import sandbox as box
 from autograder.authoring.course import lessons
 from autograder.authoring.reference_source import solution_source
+from autograder.grading.marking.follow_through import calls as calls_of
 from autograder.grading.marking.follow_through import only_calls
 from autograder.grading.marking.forbidden_names import bindings
 from autograder.grading.marking.mark import Marked, mark
 from autograder.grading.marking.scheme import MarkScheme
+from autograder.notebooks.scopes import calls
 from autograder.packs import make_pack
 from autograder.sandbox.tiers import choose_tier
 
@@ -143,6 +146,21 @@ def test_an_answer_that_only_calls_an_earlier_one_earns_nothing_by_the_reference
     assert not done.reports["share"].carried
 
 
+def test_an_answer_is_parsed_by_a_child_alone(sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser takes seconds over some texts, and holds every thread of the grader meanwhile."""
+    parsed: list[str] = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text, *more, **named: parsed.append(str(text)) or parse(text, *more, **named))
+    done = marked(sandbox, total=STUB, share="def share(x):\n    return x / total(x)  # mine")
+    assert done.reports["share"].carried
+    assert not any("mine" in text for text in parsed)
+
+
+def test_an_answer_that_takes_too_long_to_read_earns_nothing_by_the_reference() -> None:
+    slow = "def share(x):\n    return x / total(x)\nif 0:\n" + "  " + "[a]," * 2_000_000
+    assert only_calls(calls_of([slow])[slow], ["total"])
+
+
 def test_every_reference_is_more_than_a_call() -> None:
     """So a right answer to any exercise of the course, written as the reference is, is followed through."""
     for lesson in lessons():
@@ -152,7 +170,7 @@ def test_every_reference_is_more_than_a_call() -> None:
             package, _, module = each.reference.__module__.rpartition(".")
             source = solution_source(module if package == "solutions" else lesson.exercises_slug, name)
             below = [other for other in answers[:place] if other in bindings(source)[1]]
-            assert not below or not only_calls(source, below), (lesson.name, name)
+            assert not below or not only_calls(calls(source), below), (lesson.name, name)
 
 
 def test_nothing_of_the_reference_can_be_shown(sandbox: box.Sandbox) -> None:

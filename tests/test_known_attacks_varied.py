@@ -324,3 +324,10 @@ def test_many_cells_that_are_slow_to_show_hold_the_formgrader_for_seconds(name: 
     page, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[*cells, last]))
     assert time.process_time() - began < 15  # it was half a minute to two
     assert "<strong>own</strong>" in page
+
+
+def test_a_row_of_underscores_does_not_hold_the_formgrader() -> None:
+    cells = [nbformat.v4.new_markdown_cell("Name: " + "_" * 200), nbformat.v4.new_code_cell("# " + "_" * 200)]
+    began = time.thread_time()
+    PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=cells))
+    assert time.thread_time() - began < 5

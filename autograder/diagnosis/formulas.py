@@ -51,7 +51,7 @@ def _symbol(name: str, space: str, whole: str) -> str:
 
 def _bound(part: str) -> str:
     """A part as one thing: in brackets where it is a sum or a product of several."""
-    return part if re.fullmatch(r"[\w.]+(?:_\{?\w+\}?)?", part) or len(part) == 1 else f"({part})"
+    return part if re.fullmatch(r"[\w.]+(?:_\{\w+\})?", part) or len(part) == 1 else f"({part})"
 
 
 def _index(part: str, mark: str, tag: str, html: bool) -> str:

@@ -67,6 +67,12 @@ def _picture(source: str) -> Any:
     return drawn_again(source)
 
 
+def _calls(source: str) -> Any:
+    from autograder.notebooks.scopes import calls
+
+    return calls(source)
+
+
 def _names(source: str) -> Any:
     from autograder.grading.marking.forbidden_names import names
 
@@ -98,6 +104,7 @@ def _answer(source: str) -> Any:
 MAKERS: dict[str, Callable[[str], Any]] = {
     "scopes": _scopes,
     "statements": _statements,
+    "calls": _calls,
     "names": _names,
     "coloured": _coloured,
     "markdown": _markdown,

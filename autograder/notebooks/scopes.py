@@ -120,6 +120,42 @@ def _bound(node: ast.stmt) -> tuple[str, ...]:
     return tuple(found)
 
 
+_WORK = (
+    ast.BoolOp, ast.Compare, ast.AugAssign, ast.For, ast.While, ast.If, ast.IfExp, ast.ListComp, ast.SetComp, ast.DictComp,
+    ast.GeneratorExp,
+)  # fmt: skip
+
+
+def calls(source: str) -> list[str] | None:
+    """The functions that `source` calls, where it does nothing but call them by name and pick from what they return, else None.
+
+    >>> calls("def f(x):\\n    y = g(x)\\n    return y[0]"), calls("def f(x): return x / g(x)")
+    (['g'], None)
+    """
+    may_parse(source)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # IPython may run it all the same; whoever reads the flag sees what it does
+    found: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found[node.func.id] = None
+        elif isinstance(node, ast.Call) or _is_work(node):
+            return None
+    return list(found)
+
+
+def _is_work(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return not any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in (node.left, node.right))
+    if isinstance(node, ast.UnaryOp):
+        return not isinstance(node.operand, ast.Constant)  # -1, as an index
+    return isinstance(node, _WORK)
+
+
 def _modules(node: ast.stmt) -> tuple[str, ...]:
     if isinstance(node, ast.Import):
         return tuple(alias.name for alias in node.names)

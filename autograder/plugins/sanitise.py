@@ -148,7 +148,7 @@ def _slow(source: str, *, code: bool = False) -> bool:
     """Whether a renderer may take long over `source`: no lesson and no honest answer is like that."""
     if code and max(map(len, source.splitlines()), default=0) > _WIDE:
         return True
-    return len(source) > _LONG or re.search(r"\s{300}|`{60}|\[{30}|(?:[*_]\w?){300}", source) is not None
+    return len(source) > _LONG or re.search(r"\s{300}|`{60}|\[{30}|(?:[*_][^\W_]?){300}", source) is not None
 
 
 class FeedbackExporter(_CleanExporter):

@@ -6,7 +6,6 @@ of that run the number of points alone comes back. An answer counts as leaning o
 of its own only where it does more than call that one.
 """
 
-import ast
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from autograder import sandbox as box
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
+from autograder.grading import bounded
 from autograder.grading.marking.forbidden_names import Bindings, bindings
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import grade_id, is_answer
@@ -46,33 +46,20 @@ def failing_below(
     return [name for name in earlier if name in found]
 
 
-_WORK = (
-    ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.AugAssign, ast.For, ast.While, ast.If, ast.IfExp, ast.ListComp,
-    ast.SetComp, ast.DictComp, ast.GeneratorExp,
-)  # fmt: skip
+def calls(answers: Collection[str]) -> dict[str, list[str] | None]:
+    """`scopes.calls` of each of `answers`, found by a child that may fail; nothing of one that takes too long to read."""
+    tasks = {answer: bounded.Task("calls", answer) for answer in answers}
+    found = bounded.read(list(tasks.values()))
+    return {answer: found.get(task, []) for answer, task in tasks.items()}
 
 
-def only_calls(answer: str, below: Collection[str]) -> bool:
-    """Whether `answer` does nothing but call the exercises `below` it, pick from what they return, and hand that on.
+def only_calls(called: Collection[str] | None, below: Collection[str]) -> bool:
+    """Whether an answer that `called` these does nothing but call the exercises `below` it and hand on what they return.
 
-    >>> only_calls("def f(x):\\n    y = g(x)\\n    return y[0]", ["g"]), only_calls("def f(x): return x / g(x)", ["g"])
-    (True, False)
+    >>> only_calls(["g"], ["g"]), only_calls(["sum", "g"], ["g"]), only_calls(None, ["g"])
+    (True, False, False)
     """
-    try:
-        tree = ast.parse(answer)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # IPython may run it all the same; whoever reads the flag sees what it does
-    return not any(_is_work(node, below) for node in ast.walk(tree))
-
-
-def _is_work(node: ast.AST, below: Collection[str]) -> bool:
-    if isinstance(node, ast.Call):
-        return not (isinstance(node.func, ast.Name) and node.func.id in below)
-    if isinstance(node, ast.BinOp):
-        return not any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in (node.left, node.right))
-    if isinstance(node, ast.UnaryOp):
-        return not isinstance(node.operand, ast.Constant)  # -1, as an index
-    return isinstance(node, _WORK)
+    return called is not None and set(called) <= set(below)
 
 
 def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[box.Cell]:

@@ -5,6 +5,7 @@ Values cannot prove how they were computed, and a name can be reached in many wa
 
 import ast
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,23 +21,49 @@ from autograder.notebooks.scopes import KEPT, may_parse, scopes, statements, tex
 if TYPE_CHECKING:  # it brings NumPy, and the reader of texts (`bounded`) starts without
     from autograder.judging.records import ExerciseRecord
 
+_FUSED = frozenset({f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")})
+_FUSED |= {"_scaled_dot_product_flash_attention_for_cpu"}
+_NORMS = frozenset({"rms_norm", "_fused_rms_norm", "layer_norm", "native_layer_norm"})
+_NORMS |= {"GroupNorm", "group_norm", "native_group_norm"}
 _LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
+_LAYERS |= {"_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
 # what does the same work under another name
 _ALSO = {
     "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian"}),
     "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
     "jacobian": frozenset({"vjp", "jacrev", "jacfwd"}),
+    "LayerNorm": _NORMS,
     "MultiheadAttention": _LAYERS,
-    "scaled_dot_product_attention": _LAYERS | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention"},
+    "RMSNorm": _NORMS,
+    "multi_head_attention_forward": _LAYERS,
+    "scaled_dot_product_attention": _LAYERS | _FUSED | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention"},
 }
 _UNPICKLES = "=unpickles"  # among the names of a text: it makes objects of bytes, and so finds them by name
+_SEARCHES = "=searches"  # it imports a module that can find a name, or run a text
+# of Python's own modules those that a lesson may well use; most of the others can, one way or another
+_PLAIN_MODULES = frozenset({
+    "__future__", "_pickle", "abc", "array", "ast", "base64", "bisect", "builtins", "bz2", "calendar", "cmath", "collections",
+    "colorsys", "concurrent", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib",
+    "dis", "enum", "errno", "fractions", "functools", "gc", "getpass", "glob", "graphlib", "gzip", "hashlib", "heapq", "html",
+    "importlib", "inspect", "io", "itertools", "json", "keyword", "locale", "logging", "lzma", "math", "multiprocessing",
+    "numbers", "operator", "os", "pathlib", "pickle", "pickletools", "pkgutil", "platform", "pprint", "pydoc", "random", "re",
+    "reprlib", "secrets", "shutil", "signal", "statistics", "string", "struct", "subprocess", "sys", "sysconfig", "tempfile",
+    "textwrap", "threading", "time", "token", "tokenize", "traceback", "tracemalloc", "types", "typing", "unicodedata",
+    "urllib", "uuid", "warnings", "weakref", "zipfile", "zlib",
+})  # fmt: skip
+_OTHERS = frozenset({"IPython", "setuptools", "sympy", "traitlets"})
+_SHOWING = frozenset({"IPython", "IPython.display"})
 _PICKLES = frozenset({"pickle", "_pickle", "cPickle", "cloudpickle", "dill"})
 _LOADS = frozenset({"load", "loads", "Unpickler", "*"})
 _BUILDS = frozenset({"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"})
 _BUILDS |= {"get_ipython", "run_cell", "runpy", "run_path", "open", "write_text", "marshal", "FunctionType", "CodeType"}
 _BUILDS |= {"__dict__", "__getattribute__", "__getattr__", "vars", "globals", "locals", "__builtins__", "builtins"}
 _BUILDS |= {"getmembers", "getmembers_static", "getattr_static", "pydoc", "resolve_name", "CompilationUnit", "_jit_get_operation"}
-_BUILDS |= {"get_testing_overrides", "get_overridable_functions", "get_ignored_functions", _UNPICKLES}
+_BUILDS |= {"get_testing_overrides", "get_overridable_functions", "get_ignored_functions", _UNPICKLES, _SEARCHES}
+_BUILDS |= {"get_field", "get_type_hints", "ForwardRef", "EntryPoint", "call_method", "BaseConfigurator", "dictConfig"}
+_BUILDS |= {"_get_operation_overload", "parse_ir", "_create_function_from_graph", "op_db", "_load_attr_from_module"}
+_BUILDS |= {"load_module", "get_code", "module_from_spec", "SourceFileLoader", "start_ipython", "f_builtins", "f_locals"}
+_BUILDS |= {"PackageImporter", "ForkingPickler", "load_inline"}
 # ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
 _INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
@@ -286,6 +313,7 @@ def _parsed(source: str) -> frozenset[str]:
         elif isinstance(node, ast.MatchClass):  # case object(softmax=f)
             seen |= set(node.kwd_attrs)
     seen |= {_UNPICKLES} if _unpickles(tree) else set()
+    seen |= {_SEARCHES} if _searches(tree) else set()
     return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
 
 
@@ -304,10 +332,26 @@ def _unpickles(tree: ast.AST) -> bool:
             modules |= {alias.asname or alias.name for alias in node.names if alias.name in _PICKLES}
         if isinstance(node, ast.ImportFrom) and node.module in _PICKLES and not _LOADS.isdisjoint(a.name for a in node.names):
             return True
+    if any(isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only") for node in ast.walk(tree)):
+        return True
     return any(
-        isinstance(node, ast.Attribute) and node.attr in _LOADS and _root(node.value) in modules | _PICKLES
+        isinstance(node, ast.Attribute)
+        and node.attr in _LOADS
+        and (_root(node.value) in modules | _PICKLES or getattr(node.value, "attr", "") in _PICKLES)
         for node in ast.walk(tree)
     )
+
+
+def _searches(tree: ast.AST) -> bool:
+    """Whether the program imports a module that can find a name which is not written in it."""
+    asked: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            asked |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            asked.add(node.module)
+    tops = {name.partition(".")[0] for name in asked if name not in _SHOWING}
+    return not tops.isdisjoint(_OTHERS | (sys.stdlib_module_names - _PLAIN_MODULES))
 
 
 def _plain_calls(tree: ast.AST) -> set[ast.AST]:

@@ -27,7 +27,7 @@ from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
 from autograder.grading.marking import forbidden_names, verdicts
 from autograder.grading.marking.credit import credit_for
-from autograder.grading.marking.follow_through import carried, failing_below, only_calls, with_references
+from autograder.grading.marking.follow_through import calls, carried, failing_below, only_calls, with_references
 from autograder.grading.marking.forbidden_names import Bindings
 from autograder.grading.marking.misspelt_names import as_meant
 from autograder.grading.marking.needed_cells import to_run
@@ -318,9 +318,16 @@ def _follow_through(
     failing = [
         name for name in records if name in reports and reports[name].score < reports[name].points and not records[name].choices
     ]
-    for name in failing if scheme.follow_through != "none" else ():
-        below = failing_below(name, answers, leaning, failing, list(records), scheme.references)
-        if name in fixed.carried or not below or budget.spent or only_calls(answers[name], below):
+    order = list(records)
+    asked = {
+        name: below
+        for name in failing
+        if scheme.follow_through != "none" and name not in fixed.carried
+        if (below := failing_below(name, answers, leaning, failing, order, scheme.references))
+    }
+    called = calls([answers[name] for name in asked])
+    for name, below in asked.items():
+        if budget.spent or only_calls(called[answers[name]], below):
             continue
         cells = with_references(run, below, scheme.references)
         meant = {cell.id: texts.get(str(grade_id(cell))) for cell in run if is_answer(cell) and grade_id(cell) not in below}

@@ -6,7 +6,7 @@ out. What the student handed in stays as it is in the notebook. Texts are parsed
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from autograder.grading import bounded
@@ -26,13 +26,15 @@ def as_meant(
     """The texts to run for those of `answers` that need another, and what to say; `elsewhere` are the other cells' texts."""
     texts, notes = dict[str, str](), list[str]()
     others = {name for text in elsewhere for name in set_names(text)}
-    for name, source in answers.items():
-        if (record := exercises.get(name)) is None:
-            continue
-        if record.choices:
-            found = _quoted(name, source, record.choices)
+    asked = {name: source for name, source in answers.items() if name in exercises}
+    cuts = {name: _cuts(name, source) for name, source in asked.items() if not exercises[name].choices}
+    # of all answers together: each reading may take its seconds in vain
+    parsed = bounded.read([bounded.Task("statements", text) for each in cuts.values() for _, text in each])
+    for name, source in asked.items():
+        if choices := exercises[name].choices:
+            found = _quoted(name, source, choices)
         else:
-            found = _finished(name, source) or (None if name in others else _renamed(name, source, exercises))
+            found = _finished(name, cuts[name], parsed) or (None if name in others else _renamed(name, source, exercises))
         if found is not None:
             texts[name], note = found
             notes.append(note)
@@ -70,22 +72,25 @@ def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, s
     return f"{source}\n\n\n{name} = {near[0]}\n", f"the answer to {name!r} is called {near[0]!r}, and was read as {name!r}"
 
 
-def _finished(name: str, source: str) -> tuple[str, str] | None:
-    """A whole function without the unfinished lines that follow it."""
+def _cuts(name: str, source: str) -> list[tuple[int, str]]:
+    """Where an answer that does not parse may end, as the number of a line and the text before it; the last such line first."""
     if set_names(source).count(name) != 1 or _MERGED.search(source):  # of two versions, which one is meant is not known
-        return None
+        return []
     try:
         scopes.statements(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     else:
-        return None
+        return []
     lines = source.split("\n")
     starts = [number for number, line in enumerate(lines) if number and re.match(r"[^\s#)\]}]", line)]
     cut = [(number, "\n".join(lines[:number]).rstrip()) for number in reversed(starts[-MAX_CUTS:])]
-    cut = [(number, text) for number, text in cut if name in set_names(text)]
-    parsed = bounded.read([bounded.Task("statements", text) for _, text in cut]) if cut else {}
-    for number, text in cut:
+    return [(number, text) for number, text in cut if name in set_names(text)]
+
+
+def _finished(name: str, cuts: Sequence[tuple[int, str]], parsed: Mapping[bounded.Task, object]) -> tuple[str, str] | None:
+    """A whole function without the unfinished lines that follow it."""
+    for number, text in cuts:
         if parsed.get(bounded.Task("statements", text)) is not None:
             return text, f"the answer to {name!r} was read up to line {number}: what follows is not finished"
     return None
