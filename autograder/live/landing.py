@@ -120,7 +120,8 @@ def _page(
 def _doors(lessons: Sequence[Lesson], live: Collection[str], repository: str, pages: Mapping[str, str]) -> str:
     """The three ways in."""
     first = next((lesson.name for lesson in lessons if lesson.name in live), lessons[0].name)
-    lite = f' or in <a href="{pages["lite"]}">JupyterLab in a tab</a>' if "lite" in pages else ""
+    opened = f"lab/index.html?path={first}/{first}.ipynb"  # JupyterLab's own start page says nothing of the course
+    lite = f' or in <a href="{pages["lite"]}{opened}">JupyterLab in a tab</a>' if "lite" in pages else ""
     clone = f"git clone {repository or 'ADDRESS-OF-THE-REPOSITORY'} course\ncd course\nmake lab"
     return "".join(
         (
@@ -169,7 +170,7 @@ def _link(lesson: Lesson, live: Collection[str]) -> str:
     title = html.escape(lesson.title)
     # the page's script adds how many of the checks a returning reader has passed
     progress = f' data-lesson="{lesson.name}" data-checks="{_checks(lesson)}"' if lesson.name in live else ""
-    return f'<a href="{lesson.name}.html">{title}</a> <span class="minutes"{progress}>{minutes(lesson)} min{here}</span>'
+    return f'<a href="{lesson.name}.html">{title}</a> <span class="minutes"{progress}>{minutes(lesson)}&nbsp;min{here}</span>'
 
 
 def _checks(lesson: Lesson) -> int:
