@@ -1,8 +1,11 @@
 """An answer that is right but for a name, a quotation mark or an unfinished line is run as it is meant, and a note says so."""
 
+import nbformat
 import pytest
 
+from autograder.diagnosis.explain import Report
 from autograder.grading.marking import misspelt_names
+from autograder.grading.marking.mark import Marked, _name_draws
 from autograder.grading.marking.misspelt_names import as_meant
 from autograder.judging.records import ExerciseRecord
 
@@ -87,3 +90,24 @@ def test_unfinished_answers_are_read_together(monkeypatch: pytest.MonkeyPatch) -
     as_meant({name: f"def {name}(x):\n    return x\nx = (" for name in EXERCISES}, EXERCISES, [])
     assert len(EXERCISES) > 1
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("text", ["a: more", "(b) less", "B, I think", "a) more, surely"])
+def test_a_predictions_letter_is_read_without_the_text_that_follows_it(text: str) -> None:
+    letter = next(each for each in text if each.isalpha())
+    assert meant("predict", f'predict = "{text}"  # "a" or "b"') == f'predict = "{letter}"'
+
+
+@pytest.mark.parametrize("text", ["a", "c: neither", "a lot more", "more", "b: less' + 'x"])
+def test_a_prediction_that_says_no_letter_for_certain_stays_as_it_is(text: str) -> None:
+    assert meant("predict", f'predict = "{text}"') is None
+
+
+@pytest.mark.parametrize(("line", "said"), [("f = torch.randn(9, d_k).std()", True), ("f = d_k**-0.5", False)])
+def test_an_answer_that_draws_random_numbers_is_told_that_and_no_factor(line: str, said: bool) -> None:
+    grader = {"grade": False, "solution": True, "grade_id": "scaled_scores"}
+    answer = nbformat.v4.new_code_cell(f"def scaled_scores(d_k):\n    {line}\n    return f", metadata={"nbgrader": grader})
+    report = Report("fail", "S", 0.0, 1.0, "Too small by a third.", checks=(("values", "fail"),))
+    marked = Marked(None, {"scaled_scores": report})
+    _name_draws([answer], marked)
+    assert ("draws random numbers" in marked.reports["scaled_scores"].headline) is said

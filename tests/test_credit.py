@@ -18,6 +18,7 @@ from autograder.diagnosis.phrase import say
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.credit import credit_for
 from autograder.grading.marking.scheme import make_mark_scheme
+from autograder.grading.marking.verdicts import Verdict
 from autograder.grading.trials import demo, twin
 from autograder.notebooks.lesson_names import LessonName
 from autograder.packs import make_pack
@@ -71,6 +72,14 @@ def test_a_named_mistake_keeps_the_share_that_is_set_for_it_and_0_counts_as_set(
     assert points(lambda x: _both(x, mean=_median)) == (1.5, "because nothing else is wrong")
     assert points(lambda x: _both(x, spread=_none)) is None  # although its first output is right
     assert points(lambda x: _both(x, mean=_median), {"median": 0.25}) == (0.5, "because nothing else is wrong")
+
+
+def test_points_that_only_edge_cases_took_are_explained_too() -> None:
+    edges = dataclasses.replace(TWO, cases=(TWO.cases[0], dataclasses.replace(TWO.cases[1], edge=0.25)))
+    result = judged_here(make_pack.make_record("numbers", edges, 7), lambda x: (x.mean(), x.std()))
+    report = Verdict(result).report(explain=False)
+    why = "because the ordinary inputs pass and each edge case decides a share of the points"
+    assert (report.status, report.advice.endswith(f"You get 1.5 of 2 points, {why}.")) == ("part", True)
 
 
 def test_each_right_output_keeps_its_share_where_no_name_decides() -> None:

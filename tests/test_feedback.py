@@ -22,7 +22,7 @@ from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.trials import demo
 from autograder.notebooks.html_page import POLICY, markdown, prose
-from autograder.notebooks.roles import grade_id, is_grade
+from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -144,10 +144,10 @@ def test_a_page_that_cannot_be_made_costs_its_student_no_mark_and_nobody_else_an
     for student in ("ada", "eve"):
         demo.submit(scratch_course, lesson, student, demo.perfect(scratch_course, lesson))
 
-    def page(pages: Pages, student: str, *given: Any) -> str:
+    def page(pages: Pages, student: str, *given: Any, **more: Any) -> str:
         if student == "ada":
             raise RecursionError("too deep")
-        return make(pages, student, *given)
+        return make(pages, student, *given, **more)
 
     monkeypatch.setattr(Pages, "page", page)
     ada, eve = grade_assignment(scratch_course, LESSON, feedback=True).rows
@@ -304,3 +304,32 @@ def test_a_page_begins_a_letter_about_marks_below_their_points_where_the_course_
     assert "<script>" not in page
     assert "mailto:" not in Pages(released).page("ann", released, marks, NONE)
     assert "mailto:" not in Pages(released, "a@b.org").page("ann", released, dict.fromkeys(known, Mark(automatic=9.0)), NONE)
+
+
+def _said(page: str) -> str:
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page[: page.index("</table>")])))
+
+
+def _nothing_found(notes: tuple[str, ...], **more: Any) -> str:
+    """A page of somebody none of whose answers was found."""
+    released = read_release(course_root(), LESSON)
+    graded = {str(grade_id(cell)): cell for cell in released.cells if is_grade(cell)}
+    states = {name: ExerciseRow(0.0, 1.0, "todo", "", None) for cell in graded.values() if (name := exercise_of(cell))}
+    return _said(Pages(released).page("ann", released, dict.fromkeys(graded, Mark(automatic=0.0)), NONE, notes, states, **more))
+
+
+def test_a_page_on_which_no_answer_was_found_begins_with_the_reason() -> None:
+    said = _nothing_found(("unreadable: it is a PDF",))
+    assert "No answer was found in what you handed in. unreadable: it is a PDF" in said
+    assert "Check which file you handed in." in said
+    assert "In words." not in said, "a question that nobody answered did not go wrong"
+    blank = _nothing_found(())
+    assert "exercises were not started." in blank
+    assert "which has no answer yet." in blank
+
+
+def test_a_page_names_the_student_and_says_that_the_platforms_lateness_costs_nothing() -> None:
+    said = _nothing_found((), called="Ann Lee", marked_late=True)
+    assert "Ann Lee (ann)" in said
+    assert "marked the work as late, and nothing was taken off" in said
+    assert "marked late by the platform 0" in said

@@ -130,7 +130,17 @@ def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, in
             if graded.exists():
                 marked = nbformat.read(graded, as_version=4)
                 row = known.get(student, StudentRow(student, 0.0, 0.0))
-                page = pages.page(student, marked, book.marks(student), book.grade(student), row.notes, row.exercises)
+                called = book.grades.roster.of(student).name
+                page = pages.page(
+                    student,
+                    marked,
+                    book.marks(student),
+                    book.grade(student),
+                    row.notes,
+                    row.exercises,
+                    called=called,
+                    marked_late=row.marked_late,
+                )
                 written.append(place(api.coursedir, "feedback", student, assignment))
                 write_whole(written[-1], page)
             if progress is not None:

@@ -55,8 +55,10 @@ class Writer:
         write_whole(self._path("autograded", job.student), text + "\n", mode=mode)
         if self._pages is not None:
             try:
+                marks, grade = self.book.marks(job.student), self.book.grade(job.student)
+                called = self.book.grades.roster.of(job.student).name
                 page = self._pages.page(
-                    job.student, notebook, self.book.marks(job.student), self.book.grade(job.student), row.notes, row.exercises
+                    job.student, notebook, marks, grade, row.notes, row.exercises, called=called, marked_late=row.marked_late
                 )
                 write_whole(self._path("feedback", job.student), page)
             except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on

@@ -28,6 +28,8 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
     [Item(text='the weights', points=1.0), Item(text='(b)', points=0.5), Item(text='(c)', points=0.5)]
     >>> items("Half a point for each part, with its reason.", 1.0, parts=2)
     [Item(text='(a): each part, with its reason', points=0.5), Item(text='(b): each part, with its reason', points=0.5)]
+    >>> [item.text for item in items("Half a point each for the bound, the proof and an example.", 1.5)]
+    ['the bound', 'the proof', 'an example']
     >>> items("Give 1 point for the bound and half a point for its proof.", 1.5)
     [Item(text='the bound', points=1.0), Item(text='its proof', points=0.5)]
     >>> items("As you see fit.", 2.0)
@@ -53,9 +55,14 @@ def _repeated(found: list[Item], points: float, parts: int) -> list[Item]:
         return found
     left = points - sum(item.points for item in found if item is not each[0])
     times = round(left / each[0].points)
+    at = found.index(each[0])
+    listed = (
+        re.split(r", (?:and )?| and ", each[0].text.removeprefix("each for ")) if each[0].text.startswith("each for ") else []
+    )
+    if len(listed) == times > 1:
+        return [*found[:at], *(Item(text, each[0].points) for text in listed), *found[at + 1 :]]
     names = [f"({chr(ord('a') + number)})" if times == parts else f"{number + 1}" for number in range(times)]
     many = [Item(f"{name}: {each[0].text}", each[0].points) for name in names]
-    at = found.index(each[0])
     return [*found[:at], *many, *found[at + 1 :]]
 
 

@@ -104,7 +104,8 @@ def flags(
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
         used = [part.names for part in _needed(record.id, answers, parts, exercises)]
         named = [name for name in record.forbid if any(_names_it(name, each) for each in used)]
-        found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in named]
+        longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark for one function
+        found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
         if not named and any(builds_names(source) for source in [*own, *answers]):
             found.append(f"{record.id} may build a name at run time: check whether it is one that the exercise forbids")
     found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
@@ -202,8 +203,13 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
     return [name for name in forbidden if _names_it(name, seen)]
 
 
+def _last_word(forbidden: str) -> str:
+    """The function's own name, without the modules before it."""
+    return str(re.findall(r"\w+", forbidden)[-1])
+
+
 def _names_it(forbidden: str, seen: Collection[str]) -> bool:
-    last = re.findall(r"\w+", forbidden)[-1]
+    last = _last_word(forbidden)
     inner = f"_{last}_"  # PyTorch's own parts of a built-in: _scaled_dot_product_attention_math
     return last in seen or not _ALSO.get(last, frozenset()).isdisjoint(seen) or any(word.startswith(inner) for word in seen)
 

@@ -42,6 +42,9 @@ from autograder.notebooks.submission import rebuild
 LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change, and for an answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 CUT_BY_CLASS, CUT_BY_LOAD = "the class", "other work on this machine"
+_DRAWS = re.compile(  # what draws random numbers
+    r"\b(?:torch\.(?:randn?|randint|randperm|normal|bernoulli|multinomial)|random\.\w+|default_rng)\(|\.(?:normal_|uniform_|bernoulli_)\("
+)
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)", re.MULTILINE)
 MAX_KEPT = 1 << 20  # bytes of results of an exercise that are kept until a submission is marked again
 ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
@@ -257,6 +260,7 @@ def _run_and_mark(
         for name in [*fixed.reports, *fixed.found]
     }
     _quote(run, marked)
+    _name_draws(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
@@ -294,6 +298,17 @@ def _quote(run: Sequence[Any], marked: Marked) -> None:
         kind, _, message = error.partition(": ")
         said = fact("report.cell_stopped", name=name, type=kind, message=message[:200] or kind)
         marked.reports[name] = replace(report, status="fail", headline=say(said), advice=next_step(said), hints=())
+
+
+def _name_draws(run: Sequence[Any], marked: Marked) -> None:
+    """Say of an answer that draws random numbers, and comes only near what is asked, that this is why: no factor is wrong."""
+    for cell in run:
+        report = marked.reports.get(name := str(grade_id(cell))) if is_answer(cell) else None
+        if report is None or report.status not in ("fail", "part") or report.known or ("values", "fail") not in report.checks:
+            continue
+        if _DRAWS.search(cell.source):
+            said = fact("report.draws")
+            marked.reports[name] = replace(report, headline=say(said), advice=next_step(said))
 
 
 def _follow_through(

@@ -1,8 +1,9 @@
 """Answers that are right but for how they are spelt: run as they are meant, with a note that says so.
 
 In: the text of each answer. Out: the text to run in its place, where that differs, and the notes. A name that is misspelt is
-set beside the right one, a letter without quotation marks gets them, and an unfinished line below a whole function is left
-out. What the student handed in stays as it is in the notebook. Texts are parsed by a child that may fail (`bounded`).
+set beside the right one, a letter without quotation marks gets them, one that its text follows is read without it, and an
+unfinished line below a whole function is left out. What the student handed in stays as it is in the notebook. Texts are parsed
+by a child that may fail (`bounded`).
 """
 
 import re
@@ -53,11 +54,22 @@ def set_names(source: str) -> list[str]:
 def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str] | None:
     """A prediction with quotation marks around its letter."""
     bare = re.compile(rf"^({re.escape(name)}[ \t]*=[ \t]*)([A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?(#[^\n]*)?$", re.MULTILINE)
-    found = bare.findall(source)
-    if len(found) != 1 or found[0][1].lower() not in {choice.lower() for choice in choices}:
-        return None
+    letters, found = {choice.lower() for choice in choices}, bare.findall(source)
+    if len(found) != 1 or found[0][1].lower() not in letters:
+        return _without_its_text(name, source, letters)
     letter = found[0][1]
     return bare.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} = {letter} was read as "{letter}"'
+
+
+def _without_its_text(name: str, source: str, letters: Collection[str]) -> tuple[str, str] | None:
+    """A prediction whose letter is followed by what it stands for: `"c: to the mean"`, `"(c) to the mean"`."""
+    said = re.compile(
+        rf"^({re.escape(name)}[ \t]*=[ \t]*)([\"'])[ \t]*\(?([A-Za-z]\w*)[ \t]*[):.,;][^\"'\n]*\2[ \t]*(#[^\n]*)?$", re.MULTILINE
+    )
+    found = said.findall(source)
+    if len(found) != 1 or (letter := found[0][2]).lower() not in letters:
+        return None
+    return said.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} was read as "{letter}"'
 
 
 def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from autograder import sandbox as box
 from autograder.diagnosis import hidden
 from autograder.diagnosis.attempt import explained, judge_missing
 from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.finding import fact
 from autograder.grading.marking.credit import Credit, credit_for, said
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging.judge import judge, judge_choice
@@ -49,7 +50,10 @@ class Verdict:
         """The report; without `explain` it leaves out which mistake it was, which takes longest to find."""
         made = self._report(explain=explain)
         if self.credit is None or self.credit.points <= made.score:
-            return made
+            if not 0 < made.score < made.points or self.result.exercise.behaviour or self.result.exercise.choices:
+                return made
+            kept = Credit(made.score, fact("credit.edges"))
+            return replace(made, advice=f"{made.advice} {said(kept, made.points)}".strip())
         advice = f"{made.advice} {said(self.credit, made.points)}".strip()
         return replace(made, status="part", score=self.credit.points, advice=advice)
 

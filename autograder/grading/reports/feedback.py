@@ -1,7 +1,8 @@
 """What a student gets back: their notebook as one page, with panels, marks and comments. Nothing in it is live.
 
 It begins with five lines (marks, what went wrong, what was carried forward, what to look at next, how to ask), then the table of
-marks, then the student's own cells with their panels. The lesson's own text is folded.
+marks, then the student's own cells with their panels. The lesson's own text is folded. Where no answer was found at all, what was
+said of reading the submission is what went wrong.
 
 Pages of our own, not nbconvert's: student content is escaped here, cell by cell, and the lesson's text, which is the
 same for everybody, is made into HTML once for the class.
@@ -46,6 +47,12 @@ class _Row:
     exercise: str = ""
     state: ExerciseRow | None = None
     comment: str = ""
+    blank: bool = False  # nothing was written, and no person was asked
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no answer."""
+        return self.blank or (self.lost and self.state is not None and self.state.status == "todo")
 
     @property
     def says(self) -> str:
@@ -64,6 +71,7 @@ class _Summary:
     begin: _Row | None
     because: str
     waiting: int
+    nothing: bool = False  # whether no exercise was started
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,21 @@ class Pages:
         )
 
     def page(
-        self, student: str, notebook: Any, marks: Marks, grade: Grade, notes: Sequence[str] = (), states: States | None = None
+        self,
+        student: str,
+        notebook: Any,
+        marks: Marks,
+        grade: Grade,
+        notes: Sequence[str] = (),
+        states: States | None = None,
+        *,
+        called: str = "",
+        marked_late: bool = False,
     ) -> str:
         """The page for `student`: the marked `notebook`, `marks` by grade_id, the `grade` they come to, `notes` on reading.
 
-        `states` say how each exercise went; without them the summary names no mistake.
+        `states` say how each exercise went; without them the summary names no mistake. `called` is the student's name, and
+        `marked_late` what the learning platform says of the time.
         """
         wanted, prose = [], 0
         for cell in notebook.cells:
@@ -111,11 +129,12 @@ class Pages:
         parts = [self._part(cell, marks, made) for cell in notebook.cells]
         body = template("feedback.html").render(
             title=self._title,
-            student=student,
+            student=f"{called} ({student})" if called and called != student else student,
             rows=rows,
             brief=_summary(rows),
             grade=grade,
             late=lateness(grade),
+            platform_late=marked_late and grade.late_s <= 0,
             letter=_letter(self._contact, self._title, student, [row for row in rows if row.lost]),
             lost=any(row.lost for row in rows),
             notes=notes,
@@ -179,14 +198,22 @@ def _summary(rows: Sequence[_Row]) -> _Summary:
         if row.state and row.state.carried
     ]
     lost = [row for row in rows if row.lost]
-    started = [row for row in lost if row.state is None or row.state.status != "todo"]
+    started = [row for row in lost if not row.idle]
     wrong = [row for row in started if not (row.state and row.state.carried)]
     spoilt = {name for row, _ in carried if row.state for name in row.state.carried}
     begin = next((row for row in wrong if row.exercise in spoilt), next(iter([*wrong, *lost]), None))
     users = [row.label for row, _ in carried if begin and row.state and begin.exercise in row.state.carried]
     waiting = sum(row.waits for row in rows)
+    asked = [row for row in rows if row.state is not None]
     return _Summary(
-        wrong[:MOST_WRONG], len(wrong[MOST_WRONG:]), len(lost) - len(started), carried, begin, " and ".join(users), waiting
+        wrong[:MOST_WRONG],
+        len(wrong[MOST_WRONG:]),
+        len(lost) - len(started),
+        carried,
+        begin,
+        " and ".join(users),
+        waiting,
+        bool(asked) and all(row.idle for row in asked) and not started,
     )
 
 
@@ -199,7 +226,9 @@ def _row(cell: Any, marks: Marks, grade: Grade, names: Mapping[str, str], states
     shown += " (will be looked at again)" if score is not None and name in grade.waiting else ""
     lost = score is not None and score < points
     label, state = names.get(name) or exercise or name, states.get(exercise)
-    return _Row(name, label, shown, points, lost, score is None, exercise, state, found.comment if is_answer(cell) else "")
+    blank = is_answer(cell) and found.by_hand is None and score == 0
+    comment = found.comment if is_answer(cell) else ""
+    return _Row(name, label, shown, points, lost, score is None, exercise, state, comment, blank)
 
 
 def _letter(contact: str, title: str, student: str, lost: Sequence[_Row]) -> str:
