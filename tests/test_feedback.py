@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.cli import main
+from autograder.grading.collect import Hit
 from autograder.grading.grade import grade_assignment, write_feedback
 from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
@@ -20,7 +23,9 @@ from autograder.grading.ledger import ExerciseRow
 from autograder.grading.marking.needed_cells import needed, to_run
 from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
+from autograder.grading.reports.return_pages import name_for, pack
 from autograder.grading.trials import demo
+from autograder.notebooks.archives import File
 from autograder.notebooks.html_page import POLICY, markdown, prose
 from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
@@ -333,3 +338,37 @@ def test_a_page_names_the_student_and_says_that_the_platforms_lateness_costs_not
     assert "Ann Lee (ann)" in said
     assert "marked the work as late, and nothing was taken off" in said
     assert "marked late by the platform 0" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("Ann Smith_4711_assignsubmission_file/01.ipynb", f"Ann Smith_4711_assignsubmission_file_{LESSON}.html"),
+        ("Ann Smith_4711_assignsubmission_onlinetext_/onlinetext.html", f"Ann Smith_4711_assignsubmission_file_{LESSON}.html"),
+        ("smithann_LATE_4711_815_=evil.ipynb", f"smithann_4711_815_{LESSON}.html"),
+        ("smithann_4711_text.html", None),
+        ("ann/work.ipynb", f"ann/{LESSON}.html"),
+    ],
+)
+def test_a_page_goes_back_under_a_name_by_which_its_platform_finds_the_student(path: str, name: str | None) -> None:
+    assert name_for(Hit(File(path, b"", datetime(2030, 1, 1)), "ann", (datetime(2030, 1, 1), 0, 0), False), LESSON) == name
+
+
+def test_the_pages_of_a_class_are_packed_for_the_platform(scratch_course: Path) -> None:
+    download = scratch_course / "moodle.zip"
+    with zipfile.ZipFile(download, "w") as archive:
+        archive.writestr(f"Ann Lee_5_assignsubmission_file/{LESSON}.ipynb", "{}")
+    for student in ("ann-lee-5", "ben"):
+        page = scratch_course / "feedback" / student / LESSON / f"{LESSON}.html"
+        page.parent.mkdir(parents=True)
+        page.write_text(student)
+    packed = pack(scratch_course, LESSON, download, ["ann-lee-5", "ben"])
+    assert (packed.pages, packed.left_out) == (1, ("ben",))
+    with zipfile.ZipFile(packed.path) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            f"Ann Lee_5_assignsubmission_file_{LESSON}.html": b"ann-lee-5"
+        }
+    with pytest.raises(CourseError, match="Is it the download of"):
+        pack(scratch_course, LESSON, download, ["ben"])
+    with pytest.raises(CourseError, match="expected the download that you collected"):
+        pack(scratch_course, LESSON, scratch_course / "no.zip", ["ben"])

@@ -41,6 +41,13 @@ def register(add: Add) -> None:
 
     feedback = add("feedback", _feedback, "Write the feedback pages again, with the marks that you gave by hand.")
     feedback.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
+    feedback.add_argument(
+        "--zip",
+        type=Path,
+        default=None,
+        metavar="DOWNLOAD",
+        help="pack the pages too, under names by which the platform that DOWNLOAD is from finds each student",
+    )
 
     report = add("report", _report, "Write one page about the class: which submissions to look at, and what was misunderstood.")
     report.add_argument("assignment", help="lesson, for example 03_scaled_dot_product")
@@ -183,6 +190,13 @@ def _feedback(arguments: argparse.Namespace) -> int:
     with steps_bar(f"writing the pages of {name}") as steps:
         written = grade.write_feedback(course_root(), name, steps.done)
     print(f"wrote {counted(len(written), 'page')} below {course_root() / 'feedback'}")
+    if arguments.zip is not None:
+        from autograder.grading.reports import return_pages
+
+        packed = return_pages.pack(course_root(), name, arguments.zip, [path.parts[-3] for path in written])
+        print(f"packed {counted(packed.pages, 'page')} into {packed.path}")
+        if packed.left_out:
+            print(f"not in it, because the download doesn't have their work: {', '.join(packed.left_out)}")
     return 0
 
 

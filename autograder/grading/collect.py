@@ -40,8 +40,8 @@ from autograder.grading.submitted import MARKED_LATE, handed_in
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL)
-_CANVAS = re.compile(  # a file has a number of its own, the text or link in its place has none
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL)
+CANVAS = re.compile(  # a file has a number of its own, the text or link in its place has none
     r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?:(?P<attempt>\d+)_|(?=(?:text|link)\.html$))(?P<file>.+)", re.IGNORECASE
 )
 MAX_NAME = 128  # characters of a student's id, in nbgrader's gradebook
@@ -270,7 +270,7 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 def _shared_names(items: Sequence[File | Refused]) -> set[str]:
     """The names that several people have in a download of Moodle's."""
     found = {
-        match["id"]: folded_name(match["name"]) for item in items if (match := _MOODLE.fullmatch(item.path.partition("/")[0]))
+        match["id"]: folded_name(match["name"]) for item in items if (match := MOODLE.fullmatch(item.path.partition("/")[0]))
     }
     return {name for name, number in Counter(found.values()).items() if number > 1}
 
@@ -279,7 +279,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
     top, _, within = file.path.partition("/")
     written, person = "", ("", "")
     name, late, attempt = file.path.rpartition("/")[2], False, 0
-    moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
+    moodle, canvas = MOODLE.fullmatch(top), CANVAS.fullmatch(top)
     if (moodle and canvas) or top.count("_assignsubmission_") > 1:
         return Refused(file.path, "it bears the marks of two students or platforms. Whose is it? Rename it, or ask for it again")
     if match := moodle or canvas:
@@ -311,7 +311,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
 
 def _whose(top: str) -> str:
     """Whose the outermost folder or file `top` is, as its name says: a platform may put no folder round the files of one."""
-    moodle, canvas = _MOODLE.fullmatch(top), _CANVAS.fullmatch(top)
+    moodle, canvas = MOODLE.fullmatch(top), CANVAS.fullmatch(top)
     if (moodle and canvas) or top.count("_assignsubmission_") > 1:
         return "/"  # nobody's: `_hit` refuses them, and no one else is to pay for them
     match = moodle or canvas

@@ -1,0 +1,66 @@
+"""The feedback pages in one zip file that a learning platform takes back: each under a name by which it finds the student.
+
+In: the pages in `feedback/`, and the download from which the submissions were collected. Out: a zip, and who is not in it.
+Moodle (*Upload multiple feedback files in a zip*) looks for `Ann Smith_4711_assignsubmission_file_...` and Canvas (*Re-upload
+submissions*) for the numbers of the student and of the file in `smithann_4711_815_...`. Where the download is a folder with a folder for each student, the zip has the same. No name in the zip is a student's own text.
+"""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.authoring.course import CourseError
+from autograder.authoring.make_release import nbgrader_api
+from autograder.grading.collect import CANVAS, MOODLE, Hit, survey
+from autograder.grading.gradebook import known_students
+from autograder.grading.ledger import FOLDER
+from autograder.grading.roster import read as roster_of
+from autograder.grading.write_results import place
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The zip that was written, how many pages are in it, and the students whose page is not."""
+
+    path: Path
+    pages: int
+    left_out: tuple[str, ...]
+
+
+def pack(root: Path, assignment: str, source: Path, students: list[str]) -> Packed:
+    """Put the pages of `students` into `reports/<assignment>_feedback.zip`, under the names of the download `source`.
+
+    Raises CourseError where `source` does not exist or holds nobody's work.
+    """
+    if not source.exists():
+        raise CourseError(f"expected the download that you collected at {source}, found none.")
+    api, roster = nbgrader_api(root), roster_of(root)
+    known = {**known_students(api.coursedir.db_url), **roster.by_platform_id()}
+    intake = survey(source, assignment, known, roster.by_name())
+    hits = {**{student: beside[0] for student, beside in intake.beside.items()}, **intake.taken}
+    out, left_out, pages = root / FOLDER / f"{assignment}_feedback.zip", [], 0
+    out.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for student in students:
+            name = name_for(hits[student], assignment) if student in hits else None
+            page = place(api.coursedir, "feedback", student, assignment)
+            if name is None or not page.is_file():
+                left_out.append(student)
+                continue
+            archive.write(page, name)
+            pages += 1
+    if not pages:
+        raise CourseError(
+            f"expected the work of the graded students in {source}, found none. Is it the download of {assignment}?"
+        )
+    return Packed(out, pages, tuple(left_out))
+
+
+def name_for(hit: Hit, assignment: str) -> str | None:
+    """The name under which the platform finds whose page it is; None where it has no way to."""
+    top = hit.file.path.partition("/")[0]
+    if match := MOODLE.fullmatch(top):
+        return f"{match['name']}_{match['id']}_assignsubmission_file_{assignment}.html"
+    if match := CANVAS.fullmatch(top):
+        return f"{match['name']}_{match['id']}_{match['attempt']}_{assignment}.html" if match["attempt"] else None
+    return f"{hit.student}/{assignment}.html"
