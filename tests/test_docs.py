@@ -60,6 +60,7 @@ _DOWNLOAD = (
 _HAND_IN = "mkdir -p submitted/ann/01_soft_lookup && cp release/01_soft_lookup/01_soft_lookup.ipynb submitted/ann/01_soft_lookup"
 FIRST = {
     ("docs/teaching/platforms.md", "attn collect moodle.zip --assignment 01_soft_lookup"): _DOWNLOAD,
+    ("docs/teaching/platforms.md", "attn feedback 01_soft_lookup --zip moodle.zip"): "attn grade 01_soft_lookup",
     ("docs/teaching.md", "attn collect moodle.zip --assignment 01_soft_lookup"): _DOWNLOAD,
     ("docs/teaching/marks.md", "attn grade 01_soft_lookup --again --dry-run"): _HAND_IN,
     ("docs/teaching/exchange.md", "nbgrader collect 01_soft_lookup --update"): f"cd .. && {_SUBMIT}",

@@ -13,9 +13,11 @@ from autograder.authoring.course import course_root, find_lesson, lessons
 from autograder.diagnosis import hidden, panel
 from autograder.diagnosis.attempt import explained
 from autograder.diagnosis.explain import Report
+from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import briefly, clause
 from autograder.diagnosis.sentences import ENGLISH
 from autograder.grading.marking import verdicts
+from autograder.grading.marking.credit import Credit, said
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import ArrayNode, Container, EncodedValue, ObjectNode, PlainNode
@@ -100,7 +102,9 @@ def _report(record: ExerciseRecord, seen: list[Observation]) -> tuple[hidden.Fin
 def _without_names(report: Report, record: ExerciseRecord, found: hidden.Findings) -> str:
     """The page without what the catalogue says of the mistakes in `found`."""
     listed = [hidden.catalogue(record)[place] for place in found.mistakes]
-    headline, advice = report.headline, report.advice
+    headline = report.headline
+    # what the points are for is said of every such answer, and follows from points that the page shows anyhow
+    advice = report.advice.replace(said(Credit(report.score, fact("credit.edges")), report.points), "")
     for known in listed:
         headline = headline.replace(clause(known), "").replace(briefly(known), "")
         advice = advice.replace(known.fix if isinstance(known, Known) else UNLISTED, "")

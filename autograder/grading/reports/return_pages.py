@@ -2,7 +2,8 @@
 
 In: the pages in `feedback/`, and the download from which the submissions were collected. Out: a zip, and who is not in it.
 Moodle (*Upload multiple feedback files in a zip*) looks for `Ann Smith_4711_assignsubmission_file_...` and Canvas (*Re-upload
-submissions*) for the numbers of the student and of the file in `smithann_4711_815_...`. Where the download is a folder with a folder for each student, the zip has the same. No name in the zip is a student's own text.
+submissions*) for the numbers of the student and of the file in `smithann_4711_815_...`. Where the download is a folder with a
+folder for each student, the zip has the same. No name in the zip is a student's own text.
 """
 
 import zipfile
