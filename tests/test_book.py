@@ -79,7 +79,8 @@ def test_every_page_has_sidebar_search_contents_and_neighbours(site: Path) -> No
 
 def test_an_excerpt_has_prose_and_neither_code_nor_what_is_folded() -> None:
     document = publish(
-        "Title\n=====\n\n*About 5 minutes.*\n\nShown, and :math:`d_k`.\n\n::\n\n   code()\n\n"
+        ".. role:: raw-html(raw)\n   :format: html\n\n"
+        "Title\n=====\n\n*About 5 minutes.*\n\nShown, :raw-html:`<br>` and :math:`d_k`.\n\n::\n\n   code()\n\n"
         ".. raw:: html\n\n   <details>\n\nfolded\n\n.. raw:: html\n\n   </details>\n\n- a list\n\nPart\n----\n\nbelow\n"
     )
     assert list(excerpts.sections(document)) == [("title", "Title", "Shown, and d_k. a list"), ("part", "Part", "below")]

@@ -28,7 +28,7 @@ def _load(app: Any, page: str, _template: str, _context: dict[str, Any], _doctre
 
 def _write(app: Any, error: Exception | None) -> None:
     if error is None:
-        pages = {page: list(sections(app.env.get_doctree(page))) for page in sorted(app.env.found_docs)}
+        pages = {page: list(sections(app.env.get_and_resolve_doctree(page, app.builder))) for page in sorted(app.env.found_docs)}
         text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
         (Path(app.outdir) / "_static" / DATA).write_text(f"window.excerpts = {text};\n", encoding="utf-8")
 
@@ -59,5 +59,9 @@ def _words(paragraph: Any) -> str:
     """A paragraph's text on one line, with its formulas spelled out."""
     from docutils import nodes
 
-    texts = ((leaf.astext(), isinstance(leaf.parent, nodes.math)) for leaf in paragraph.findall(nodes.Text))
-    return " ".join("".join(spell(f"${text}$") if formula else text for text, formula in texts).split())
+    texts = []
+    for leaf in paragraph.findall(nodes.Text):
+        said = leaf.astext()
+        markup, formula = (isinstance(leaf.parent, kind) for kind in (nodes.raw, nodes.math))
+        texts.append(" " if markup else spell(f"${said}$") if formula else said)  # markup: such as a break of the line
+    return " ".join("".join(texts).split())
