@@ -195,6 +195,14 @@ def test_a_call_that_lacks_an_argument_is_not_the_learners_function() -> None:
     assert say(outside.what).startswith("Your function asks for more than it is given")
 
 
+def test_a_tensor_that_went_through_numpy_is_named_where_the_sandbox_leaves_no_message() -> None:
+    line = (4, "S = scores(Q, K).numpy()")
+    slip = python_errors.raised(Failure("raised", "RuntimeError", "", line))
+    assert slip is not None
+    assert (slip.what.key, slip.plain) == ("raised.numpy_grad", True)
+    assert python_errors.raised(Failure("raised", "RuntimeError", "", (4, "S = scores(Q, K)"))) is None
+
+
 def test_beside_a_failing_function_below_nothing_is_said_that_says_nothing() -> None:
     result = grade(make_pack.make_record("a_lesson", SHARES, 0), lambda x: torch.sin(x).cumsum(-1) ** 3)
     result.below = "normalize"

@@ -206,6 +206,7 @@ def test_the_gradebook_tells_lateness_penalties_and_what_waits_for_a_mark(tmp_pa
     page = class_report_page.render(shown)
     assert page.index("No submission: 2 of 3") < page.index("to look at")
     assert "1.0 hours" in page
+    assert [f">{called}</a>" in page for called in ("Ann Lee", "bob", "Cy Young", "ann")] == [True, True, True, False]
     assert "essay" in page
 
 

@@ -100,6 +100,9 @@ def raised(failure: Failure) -> Slip | None:
         if kind == failure.type and (match := re.search(pattern, failure.message)):
             groups = [(group or "").strip().rstrip(".") for group in match.groups()]
             return Slip(fact(key, **dict(zip("abc", groups, strict=False))), plain)
+    # the grader's sandbox sends no messages, and of this call there is hardly another error
+    if failure.type == "RuntimeError" and not failure.message and failure.line and ".numpy()" in failure.line[1]:
+        return Slip(fact("raised.numpy_grad"), True)
     return None
 
 

@@ -30,6 +30,13 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         facts = shown.facts.get(student)
         return f"{facts.name} {student}" if facts and facts.name else student
 
+    names = Counter(facts.name for facts in shown.facts.values())
+
+    def called(student: str) -> str:
+        """The name, if there is one and nobody else has it."""
+        facts = shown.facts.get(student)
+        return facts.name if facts and facts.name and names[facts.name] == 1 else full_name(student)
+
     return template("class_report.html").render(
         shown=shown,
         policy=POLICY,
@@ -42,6 +49,7 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         by_hand=f"{base}/gradebook/{assignment}/{assignment}",
         link=link,
         full_name=full_name,
+        called=called,
         score=score,
         duration=_duration,
         symbol=SYMBOL,

@@ -30,6 +30,7 @@ from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer,
 MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
 MAX_LETTER = 1500  # characters: some mail programs cut a longer one
 MOST_WRONG = 3  # answers named in the summary; the table names them all
+MOST_SAID = 2  # notes on reading that stand in the summary where no answer was found; the rest follow the table
 Marks = Mapping[str, Mark]
 States = Mapping[str, ExerciseRow]
 
@@ -138,6 +139,7 @@ class Pages:
             letter=_letter(self._contact, self._title, student, [row for row in rows if row.lost]),
             lost=any(row.lost for row in rows),
             notes=notes,
+            most_said=MOST_SAID,
             crowded=len(made) < len(set(wanted)),
             groups=[(folded, list(found)) for folded, found in groupby(parts, key=lambda part: part.folded)],
         )
