@@ -85,7 +85,7 @@ def _codes_without_nan(x, bits, dim):
 
 ROUND_TO_BITS = Exercise(
     "round_to_bits",
-    title="Find the bug: two bits that are too good",
+    title="Find the bug: a perplexity too good to be true",
     points=1.5,
     kind="bug",
     difficulty=3,

@@ -3,11 +3,31 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from attention_course.drawing import Drawing
 from attention_course.plots import COLOURS, MARKERS, figure, show, use_style
 
 _COLOURS = {"oracle": COLOURS[6], "index": COLOURS[1], "window": COLOURS[0]}
 _NAMES = {"oracle": "best keys (oracle)", "index": "index", "window": "window, 4 sinks"}
+
+
+def masks(n: int = 10, keys: int = 6, sinks: int = 2) -> Drawing:
+    """Which keys each of `n` queries may read: all earlier ones, a window of `keys`, or `sinks` and a shorter window."""
+    query, key = np.arange(n)[:, None], np.arange(n)
+    causal = key <= query
+    ways = {
+        "all keys": causal,
+        f"newest {keys}": causal & (query - key < keys),
+        f"{sinks} sinks, newest {keys - sinks}": causal & ((query - key < keys - sinks) | (key < sinks)),
+    }
+    d = Drawing(
+        alt=f"Three masks of {n} queries, one per row, and {n} keys. In the first a query reads all keys up to its own, in "
+        f"the second at most the newest {keys}, and in the third the first {sinks} keys and the newest {keys - sinks}."
+    )
+    for way, mask in ways.items():
+        d.matrix(mask.astype(float), way, role="weight", mask=mask, entries=False, vmax=2, cell=10, gap=20)
+    return d
 
 
 def index_score() -> Drawing:

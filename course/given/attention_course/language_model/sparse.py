@@ -142,6 +142,12 @@ def perplexity(model: LanguageModel, ids: Int[Tensor, " n"], keeps: Keeps | None
     return math.exp(float(loss))
 
 
+def layer_data(model: LanguageModel, layer: int, start: int) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "head n n"]]:
+    """The inputs of a layer for the passage that begins at token `start`, and the attention weights of its heads."""
+    x = inputs(model, passage(model, start)[:-1], [layer])[layer]
+    return x, weights(model, layer, x)
+
+
 @cache
 def recorded() -> dict[str, Any]:
     """What `after_mla.json` holds: by way and number of keys, the share of weight kept by each layer, and the perplexity."""
