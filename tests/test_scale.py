@@ -143,17 +143,24 @@ def test_what_is_graded_is_not_graded_again_until_something_changes(course: Path
     assert ledger.load(course, LESSON).rows == grade_assignment(course, LESSON, limits=Limits(wall_s=59)).rows
 
 
-def test_a_mark_by_hand_stays_and_asks_for_a_second_look(course: Path) -> None:
+def test_a_mark_by_hand_stays_and_asks_for_a_second_look_where_the_answer_has_changed(course: Path) -> None:
     from nbgrader.api import Gradebook
 
+    lesson = find_lesson(LESSON)
     grade_assignment(course, LESSON, students=["s0"])
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as book:
         written = next(g for g in book.find_submission(LESSON, "s0").notebooks[0].grades if g.needs_manual_grade)
         name, written.manual_score, written.needs_manual_grade = written.name, 0.75, False
         book.db.commit()
     grade_assignment(course, LESSON, students=["s0"], again=True)
-    grades = rows(course)["s0"][0]
-    assert grades[name][1:3] == (0.75, True)
+    assert rows(course)["s0"][0][name][1:3] == (0.75, False)
+
+    notebook = demo.perfect(course, lesson)
+    demo.set_answer(notebook, "written_average", "Another answer.")
+    shutil.rmtree(course / "submitted" / "s0" / LESSON)
+    demo.submit(course, lesson, "s0", notebook)
+    grade_assignment(course, LESSON, students=["s0"])
+    assert rows(course)["s0"][0][name][1:3] == (0.75, True)
 
 
 def test_a_ledger_entry_that_is_damaged_counts_as_none(course: Path) -> None:
