@@ -1,6 +1,7 @@
 """Lessons, source notebooks, releases: one way, complete, and without a leak."""
 
 import ast
+import builtins
 import functools
 import json
 import re
@@ -126,6 +127,67 @@ def test_stubs_keep_signature_and_docstring(lesson: course.Lesson) -> None:
         assert isinstance(node, ast.FunctionDef | ast.ClassDef)
         assert ast.get_docstring(node)
         assert 'raise NotImplementedError("not written yet")' in stub
+
+
+def _bound(source: str) -> set[str]:
+    """List the names that a cell's top level binds: by import, assignment, loop or definition."""
+    names: set[str] = set()
+    left: list[ast.AST] = list(ast.parse(source).body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            left += ast.iter_child_nodes(node)
+    return names
+
+
+def _read_by_definition(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
+    """List the names that Python reads when it runs a definition: annotations, decorators, defaults and base classes."""
+    if isinstance(node, ast.FunctionDef):
+        read: list[ast.AST | None] = [*node.decorator_list, *node.args.defaults, *node.args.kw_defaults, node.returns]
+        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        read += [argument.annotation for argument in every if argument]
+        inner: set[str] = set()
+    else:
+        read = [*node.decorator_list, *node.bases, *node.keywords]
+        own = [part for part in node.body if not isinstance(part, ast.FunctionDef | ast.ClassDef)]
+        parts = [part for part in node.body if isinstance(part, ast.FunctionDef | ast.ClassDef)]
+        read += own
+        bound = set().union(*(_bound(ast.unparse(part)) for part in node.body))
+        inner = set().union(*(_read_by_definition(part) for part in parts)) - bound
+    nodes = [part for tree in read if tree is not None for part in ast.walk(tree)]
+    return inner | {part.id for part in nodes if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+
+def test_a_name_that_a_definition_reads_is_found_in_classes_and_in_functions_and_not_in_bodies() -> None:
+    cell = "@d\nclass A(B):\n    x: C = y\n    def f(self, a: D[E, 'F'] = g, *b: H) -> I:\n        return z\n"
+    node = ast.parse(cell).body[0]
+    assert isinstance(node, ast.ClassDef)
+    assert _read_by_definition(node) == set("dBCyDEgHI")
+    assert _bound("import a.b\nfrom c import d as e\nfor f in x:\n    g, h = y\n[k for k in z]\ndef m(): n = 1") == set("aefghm")
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_name_that_a_stub_reads_is_defined_above_it(lesson: course.Lesson) -> None:
+    """A learner runs a stub before it is written: a missing import would end in a NameError that is none of theirs."""
+    notebook = nbformat.read(ROOT / "release" / lesson.name / f"{lesson.name}.ipynb", as_version=4)
+    known = set(dir(builtins))
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or cell.id == INSTALL:
+            continue
+        if is_answer(cell):
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    missing = _read_by_definition(node) - known
+                    assert not missing, f"{cell.id}: {node.name} reads {missing}"
+                known |= _bound(ast.unparse(node))
+        else:
+            known |= _bound(cell.source)
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
