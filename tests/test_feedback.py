@@ -329,8 +329,8 @@ def test_a_page_on_which_no_answer_was_found_begins_with_the_reason() -> None:
     assert "How your submission was read" not in said
     assert "Check which file you handed in." in said
     assert "In words." not in said, "a question that nobody answered did not go wrong"
-    crowded = _nothing_found(("one", "two", "three"))
-    assert "One. Two. What was carried forward" in crowded, "the rest follows the table"
+    crowded = _nothing_found(("one", "two?", "three"))
+    assert "One. Two? What was carried forward" in crowded, "the rest follows the table"
     blank = _nothing_found(())
     assert "exercises were not started." in blank
     assert "which has no answer yet." in blank
