@@ -168,6 +168,7 @@ def test_links_of_the_docs_lead_to_pages_or_to_the_repository(tmp_path: Path) ->
     assert site_docs.pages(tmp_path / "no such folder") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_katex_draws_every_formula_of_the_course(site: Path, browser: Any) -> None:
     page = browser.new_page()
@@ -249,6 +250,7 @@ PRINTED = """() => [...document.querySelectorAll('.skip-to-content, .ac-controls
   .filter(e => e.getClientRects().length).map(e => e.className)"""
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_on_paper_nothing_is_cut_off_and_no_control_is_printed(site: Path, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 700, "height": 1000})  # A4 less its margins

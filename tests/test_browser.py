@@ -329,6 +329,7 @@ WIDE = """selector => [...document.querySelectorAll(selector)]
   .map(e => `${e.tagName} ${e.scrollWidth} > ${e.clientWidth}: ${e.textContent.trim().slice(0, 80)}`)"""
 
 
+@pytest.mark.slow
 def test_no_page_of_the_book_and_nothing_on_it_scrolls_sideways(browser: Any, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1024, "height": 768})
     boxes = "html, pre, table, math, .katex-display, img, svg, .jp-OutputArea-output, .attn-panel"

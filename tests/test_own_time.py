@@ -34,7 +34,7 @@ PROBE = Probe(encode({"x": np.arange(3.0)}))
 WORK = "import time\ndef f(x):\n    end = time.process_time() + {}\n    while time.process_time() < end: pass\n    return x"
 
 
-@pytest.fixture(params=TIERS)
+@pytest.fixture(params=[*TIERS[:1], *(pytest.param(tier, marks=pytest.mark.slow) for tier in TIERS[1:])])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with Sandbox(request.param, Limits(), ("numpy",)) as warm:
         yield warm
