@@ -5,8 +5,10 @@ What each deserves is computed here without the sandbox or nbgrader, so agreemen
 
 import ast
 import builtins
+import contextlib
 import copy
 import inspect
+import io
 import tempfile
 import textwrap
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from autograder.authoring.verify import grade as grade_here
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport
 from autograder.grading.marking.follow_through import SHARE
+from autograder.grading.marking.needed_cells import to_run
 from autograder.grading.marking.scheme import read_release, secret
 from autograder.grading.trials import twin
 from autograder.judging.exercise import Exercise, Misconception
@@ -107,8 +110,8 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) 
         if pasteable := [source for m in exercise.misconceptions if (source := as_source(exercise, m))]:
             set_answer(notebook, exercise.id, pasteable[0])
     namespace: dict[str, Any] = {}
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and (is_answer(cell) or grade_id(cell) == "setup"):
+    with contextlib.redirect_stdout(io.StringIO()):  # given cells may print
+        for cell in to_run(read_release(root, lesson.name), notebook):
             exec(cell.source, namespace)  # our own text, written a few lines above
     seed = make_pack.seed_from(secret(root), lesson.slug)
     records = {exercise.id: make_pack.make_record(lesson.slug, exercise, seed) for exercise in exercises}
