@@ -9,7 +9,7 @@ from autograder import sandbox as box
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
 from autograder.grading.marking import verdicts
-from autograder.judging.exercise import Case, Exercise
+from autograder.judging.exercise import Call, Case, Exercise, Script
 from autograder.judging.judge import judge_choice
 from autograder.judging.records import ExerciseRecord
 from autograder.packs import make_pack
@@ -32,6 +32,20 @@ def test_other_names_in_the_same_number_are_called_by_position_with_a_remark(rec
     assert report.notes == ("Called by position, because your parameters have other names: a, b for x, y",)
     assert make_report(check_answer(record, lambda x, b: x - b)).status == "pass"
     assert make_report(check_answer(record, lambda x, y: x - y)).notes == ()
+
+
+def test_a_class_whose_constructor_takes_three_arguments_is_not_said_to_be_called_by_position() -> None:
+    class Store:
+        def __init__(self, pages: int, size: int, d: int) -> None:
+            self.sizes = [pages, size, d]
+
+        def all(self) -> np.ndarray:
+            return np.array(self.sizes)
+
+    case = Case("three sizes", lambda draw: Script({"pages": 3, "size": 2, "d": 4}, None, (Call("all"),)))
+    made = make_pack.make_record("lesson", Exercise("Store", "Keep", 2.0, Store, (case,), ("a", "b", "c")), 1)
+    report = make_report(check_answer(made, Store))
+    assert (report.status, report.notes) == ("pass", ())
 
 
 def test_a_wrong_answer_under_other_names_stays_wrong_and_an_unclear_order_is_not_guessed(record: ExerciseRecord) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import python_errors
-from autograder.diagnosis.failing_input import snippet
+from autograder.diagnosis.failing_input import is_script, snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Quoted, Remark, fact
 from autograder.diagnosis.known_mistakes import one_number
 from autograder.diagnosis.outcome import right_outputs
@@ -21,7 +21,7 @@ from autograder.diagnosis.single_numbers import off, precision
 from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.observation import RUNNING
-from autograder.judging.records import CaseRecord, ExerciseRecord, Mismatch, Result
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
 from autograder.judging.values import Array
 
 MAX_SIDE = 16
@@ -134,11 +134,18 @@ def _report(result: Result, status: str, headline: str, advice: str = "", detail
     exercise = result.exercise
     cases = tuple((case.name, case.passed) for case in result.cases)
     shown = result.worst[1] if result.worst else result.cases[0] if result.cases else None
-    notes = tuple(map(text_of, shown.observation.notes)) if shown is not None else ()
+    notes = tuple(map(text_of, _notes(exercise, shown))) if shown is not None else ()
     return Report(
         status, exercise.title, result.score, exercise.points, headline, advice, detail,
         cases=cases, notes=notes, **more,  # type: ignore[arg-type]  # fields of Report
     )  # fmt: skip
+
+
+def _notes(exercise: ExerciseRecord, shown: CaseResult) -> list[str | Fact]:
+    """List what was noticed beside the verdict. A class is called by its script, so its parameters are never renamed ones."""
+    of_a_class = any(is_script(record.probe.inputs) for record in exercise.cases)
+    notes = shown.observation.notes
+    return [note for note in notes if not (of_a_class and isinstance(note, Fact) and note.key == "note.by_position")]
 
 
 def _not_started(result: Result) -> Report:

@@ -41,13 +41,14 @@ def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
     )
 
 
-def _is_script(inputs: EncodedValue) -> bool:
+def is_script(inputs: EncodedValue) -> bool:
+    """Whether the inputs of a case are a `Script` for a class."""
     return set(inputs.items()) == {"init", "weights", "calls"}
 
 
 def _lines(name: str, inputs: EncodedValue, *, compact: bool) -> list[str]:
     items = inputs.items()
-    if not _is_script(inputs):
+    if not is_script(inputs):
         return [*(_fitted(f"{key} = ", value, compact=compact) for key, value in items.items()), _call(name, items)]
     lines = [f"obj = {name}(**{show(items['init'])})"]
     if not isinstance(items["weights"], PlainNode):
@@ -82,7 +83,7 @@ def _summary(name: str, case: str, inputs: EncodedValue) -> Iterator[str]:
     items = inputs.items()
     yield say(fact("snippet.long", case=case))
     read = f"case_inputs({name!r}, {case!r})"
-    script = _is_script(inputs)
+    script = is_script(inputs)
     calls = items["calls"].entries or () if script else ()
     parts = [_called(call) for call in calls] if script else [f"{key}: {_shape(value)}" for key, value in items.items()]
     room = MOST_LINES - (6 if script else 4)
