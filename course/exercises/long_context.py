@@ -556,13 +556,13 @@ PREDICT_SHORT = Exercise(
     difficulty=1,
     minutes=2,
     choices={
-        "a": "none of them costs anything, since a short text contains no unseen angle",
-        "b": "halving all frequencies costs by far the most, and the others cost little",
+        "a": "halving all frequencies costs by far the most, and the others cost little",
+        "b": "none of them costs anything, since a short text contains no unseen angle",
         "c": "leaving the slow pairs unrotated costs by far the most, since they lose their positions",
         "d": "all of them cost about the same, since each makes the slowest pairs half as fast or slower",
     },
-    holds="b",
-    reveal="**b.** Halving all frequencies also moves the previous token to half a token away, where no key has ever been. The other "
+    holds="a",
+    reveal="**a.** Halving all frequencies also moves the previous token to half a token away, where no key has ever been. The other "
     "ways keep the fast pairs. The slow pairs hardly turn within 512 tokens, so it makes no great difference whether they turn at all.",
 )
 

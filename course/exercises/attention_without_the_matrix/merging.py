@@ -74,6 +74,12 @@ def _merge(
     return answer
 
 
+def _as_in_the_formula(o1, lse1, o2, lse2):
+    """Both formulas of the text, typed as they stand."""
+    lse = torch.log(torch.exp(lse1) + torch.exp(lse2))
+    return torch.exp(lse1 - lse)[..., None] * o1 + torch.exp(lse2 - lse)[..., None] * o2, lse
+
+
 def _with_logaddexp(o1, lse1, o2, lse2):
     lse = torch.logaddexp(lse1, lse2)
     return torch.exp(lse1 - lse)[..., None] * o1 + torch.exp(lse2 - lse)[..., None] * o2, lse
@@ -148,8 +154,12 @@ MERGE = Exercise(
         Misconception(
             "no_shift",
             "took the exponentials without subtracting a maximum first, so they overflow",
-            "In float32 exp overflows above 88. Keep the shift of the draft, because the bug is elsewhere.",
+            "In float32 exp overflows above 88, in the weights and in the new log-sum-exp alike. Keep the draft's `top`, and add it back to `log(total)`.",
             Instead(shift=lambda lse1, lse2: torch.zeros_like(lse1)),
+            also=(
+                Instead(lse=lambda top, total, lse1, lse2: torch.log(torch.exp(lse1) + torch.exp(lse2))),
+                _as_in_the_formula,
+            ),
         ),
         Misconception(
             "smaller_shift",

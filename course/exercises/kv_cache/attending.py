@@ -132,6 +132,12 @@ ATTEND_CACHED = Exercise(
             Instead(refuses=False),
         ),
         Misconception(
+            "shifted_by_the_new_tokens",
+            "moved the diagonal by the number of new tokens, and not by the number of old ones",
+            "The first new token sees all old tokens and itself. There are n − new old tokens, so the shift is `.tril(n - new)`.",
+            Instead(shift=lambda new, n: new),
+        ),
+        Misconception(
             "own_chunk_only",
             "attended only to the new tokens, so the past in `K` and `V` has no effect",
             "All n keys take part, and the mask hides no token of the past.",

@@ -72,6 +72,12 @@ TOKENS_PROCESSED = Exercise(
             lambda n0, n, cached: n0 + n if cached else ref.tokens_processed(n0, n, False),
         ),
         Misconception(
+            "one_token_too_many",
+            "counted one token too many, with a cache and without",
+            "Count the squares of the figure for one word written. There is one run, with a cache as without, and it processes the prompt alone.",
+            lambda n0, n, cached: ref.tokens_processed(n0, n, cached) + 1,
+        ),
+        Misconception(
             "prompt_not_counted",
             "left the prompt out of the count with a cache, although it has to be processed once",
             "Look at the first row of the figure with a cache.",

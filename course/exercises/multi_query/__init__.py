@@ -47,12 +47,12 @@ PREDICT_BATCH = Exercise(
     difficulty=1,
     minutes=2,
     choices={
-        "a": "it falls up to a batch of 153, where the arithmetic takes over",
-        "b": "it stops falling much earlier, near the time that it takes to read one cache",
+        "a": "it stops falling long before 153, near the time that it takes to read one cache",
+        "b": "it falls up to a batch of 153, where the arithmetic takes over",
         "c": "it falls for ever, because everything is read once for the whole batch",
     },
-    holds="b",
-    reveal="**b.** The parameters are read once for the whole batch, so their share of a token's time falls like 1/B. But each user brings a "
+    holds="a",
+    reveal="**a.** The parameters are read once for the whole batch, so their share of a token's time falls like 1/B. But each user brings a "
     "cache of its own, and nobody else can use what is read from it. No batch can push the time per token below the time of one cache.",
 )
 

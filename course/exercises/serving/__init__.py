@@ -13,12 +13,12 @@ PREDICT_BUDGET = Exercise(
     difficulty=1,
     minutes=1,
     choices={
-        "a": "everybody waits less, because short steps are over sooner",
-        "b": "the readers are interrupted less, and the document waits longer for its first token",
+        "a": "the readers are interrupted less, and the document waits longer for its first token",
+        "b": "everybody waits less, because short steps are over sooner",
         "c": "nothing changes for anybody, because the same tokens are processed in the end",
     },
-    holds="b",
-    reveal="**b.** A smaller budget makes each step shorter, so the next token of everybody else comes sooner. But small steps use the processor "
+    holds="a",
+    reveal="**a.** A smaller budget makes each step shorter, so the next token of everybody else comes sooner. But small steps use the processor "
     "less well, and a part of each goes to the answers, so the long prompt takes more time in all.",
 )
 

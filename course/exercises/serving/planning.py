@@ -93,6 +93,17 @@ def _answers_within_the_budget(left, budget):
     return _in_order(left, budget, plan)
 
 
+def _one_for_each_prompt_first(left, rest, plan):
+    for i, tokens in enumerate(left):
+        if tokens and rest > 0:
+            plan[i], rest = 1, rest - 1
+    for i, tokens in enumerate(left):
+        if tokens:
+            more = min(tokens - plan[i], rest)
+            plan[i], rest = plan[i] + more, rest - more
+    return plan
+
+
 def _sorted(left, budget):
     plan = [0] * len(left)
     for i in sorted(range(len(left)), key=lambda i: left[i] > 0):
@@ -179,6 +190,12 @@ PLAN_STEP = Exercise(
             "divided the rest of the budget evenly among the prompts",
             "Then all of them finish late. Here the earlier prompt gets all that it can use.",
             Instead(prompts=_evenly),
+        ),
+        Misconception(
+            "one_token_for_each_prompt",
+            "gave every waiting prompt one token before the first prompt got all that it can use",
+            "That breaks promise 3, because each later prompt takes a token from the earlier one. Only answers get one token each.",
+            Instead(prompts=_one_for_each_prompt_first),
         ),
         Misconception(
             "answers_not_served",
