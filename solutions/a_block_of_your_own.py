@@ -46,8 +46,9 @@ def rms_norm(
 ) -> Float[Tensor, "... token d"]:
     """Bring the vectors of all tokens to the same size, each by itself.
 
-    Divide each vector by the root of the mean of its squared features, to which `eps`
-    is added under the root, then multiply feature by feature with `gain`.
+    Divide each vector by the root mean square of its features, then multiply feature by
+    feature with `gain`. Add `eps` at the place where it keeps both the result and its
+    gradient finite for a vector of zeros.
 
     >>> rms_norm(torch.tensor([[3.0, 4.0], [300.0, 400.0]]), torch.ones(2))
     tensor([[0.8485, 1.1314],

@@ -416,8 +416,8 @@ JUDGE = Exercise(
         Misconception(
             "only_the_token_left_out",
             "left out only the rejected token",
-            "That is right for a draft that was looked up, where q is on one token. In general every word lacks p − q, or nothing where q "
-            "is larger.",
+            "That is right only for a draft that was looked up, where q is 1 at one token. In general a word is missing p − q where p is "
+            "larger, and nothing where q is larger.",
             Instead(otherwise=_without_the_token),
         ),
         Misconception(
@@ -494,12 +494,12 @@ PREDICT_THREE_TASKS = Exercise(
     difficulty=1,
     minutes=1,
     choices={
-        "a": "between two and three tokens per step on each of the three tasks",
-        "b": "more than three per step on the code and on the passage, and about one on the question",
+        "a": "more than three per step on the code and on the passage, and about one on the question",
+        "b": "between two and three tokens per step on each of the three tasks",
         "c": "most on the question, because there the model may write what it likes",
     },
-    holds="b",
-    reveal="**b.** A looked-up draft is right where the model copies, and an answer to a free question contains hardly three tokens in a row "
+    holds="a",
+    reveal="**a.** A looked-up draft is right where the model copies, and an answer to a free question contains hardly three tokens in a row "
     "that stood in the text before. There the drafts bring nothing.",
 )
 

@@ -11,13 +11,13 @@ PREDICT_WORST = Exercise(
     points=0.5,
     minutes=1,
     choices={
-        "a": "attention, because without it no position knows what came before",
-        "b": "the residual connections, although attention is still there without them",
+        "a": "the residual connections, because without them each part replaces what the stream held",
+        "b": "attention, because without it no position knows what came before",
         "c": "the norms, because the numbers grow without bounds",
-        "d": "the MLP, which holds most of the parameters",
+        "d": "the MLP, because it holds most of the parameters",
     },
-    holds="b",
-    reveal="**b.** Without residual connections a block does not add to the character's vector but replaces it, and the first block "
+    holds="a",
+    reveal="**a.** Without residual connections a block does not add to the character's vector but replaces it, and the first block "
     "replaces it by an average of all characters so far. The model falls behind even a model without attention, which at least "
     "knows the character it reads. At this size the MLP helps a little, and the norms make no dependable difference.",
 )

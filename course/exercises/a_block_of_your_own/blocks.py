@@ -77,8 +77,8 @@ RMS_NORM = Exercise(
     ),
     hints=(
         "Suppose that the last token of a text changes. Which outputs of the draft change with it, and because of which line?",
-        "The formula has one size for each token, squares the features as they are, and adds ε under the root. Compare each of these "
-        "with the draft.",
+        "A root mean square belongs to one token and squares the features as they are. And √x has an infinite slope at x = 0, so on which "
+        "side of the root has `eps` to be added?",
         "Leave the mean of the features in. Average the squares over the last axis alone, with `keepdim=True`, and add `eps` before "
         "you take the root.",
     ),
@@ -99,7 +99,7 @@ RMS_NORM = Exercise(
         Misconception(
             "draft_unchanged",
             "has all three bugs of the draft",
-            "Change the last token of a text and see which outputs change. Then compare every part of the draft with the formula.",
+            "Change the last token of a text and see which outputs change. Then ask of every part of the draft whether a root mean square has it.",
             Instead(axes=(-2, -1), centre=True, root=lambda m, eps: m.sqrt() + eps),
         ),
         Misconception(
@@ -130,7 +130,7 @@ RMS_NORM = Exercise(
         Misconception(
             "eps_outside",
             "added `eps` after the root",
-            "`eps` is added to the mean of the squares, under the root.",
+            "Then the gradient at a vector of zeros is NaN, because √x has an infinite slope at 0. Add `eps` to the mean of the squares.",
             Instead(root=lambda m, eps: m.sqrt() + eps),
         ),
         Misconception(
@@ -379,6 +379,12 @@ BLOCK = Exercise(
             "Apply `F.gelu` between `W_up` and `W_down`.",
             Instead(mlp=lambda Z, W_up, W_down: F.gelu(Z @ W_up @ W_down)),
             also=(Instead(mlp=lambda Z, W_up, W_down: F.gelu(F.gelu(Z @ W_up) @ W_down)),),
+        ),
+        Misconception(
+            "activation_first",
+            "applied the GELU before `W_up`, so the features that `W_up` computes pass unchanged",
+            "`W_up` comes first, and `F.gelu` acts on what it returns: `F.gelu(Z @ W_up) @ W_down`.",
+            Instead(mlp=lambda Z, W_up, W_down: F.gelu(Z) @ W_up @ W_down),
         ),
         Misconception(
             "mlp_forgotten",

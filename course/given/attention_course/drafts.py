@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -25,6 +26,11 @@ def markov_models() -> tuple[Float[Tensor, "5 5 5"], Float[Tensor, "5 5"]]:
     scores = torch.randn(5, 5, generator=g, dtype=torch.float64)
     large = scores + 0.8 * torch.randn(5, 5, 5, generator=g, dtype=torch.float64)
     return large.softmax(-1), scores.softmax(-1)
+
+
+def tokens_per_step(a: float, lengths: Sequence[int]) -> Float[np.ndarray, " lengths"]:
+    """The tokens that a step yields on average, by the length of its draft, if each token of a draft is right with chance `a`."""
+    return np.array([sum(a**i for i in range(k + 1)) for k in lengths])
 
 
 def probabilities_of_texts(
