@@ -107,6 +107,9 @@ HONEST_CELLS = {
     "an unfinished function": "def mine(x):\n    return autograd.grad(\n",
     "keeps what it made": "import pickle\nwith_name = pickle.dumps([1, 2])\nimport json\njson.loads('[1]')",
     "names it in a sentence": "print('compare with F.scaled_dot_product_attention: the same')\nprint('a.b', b'bytes')",
+    "times a function": "import timeit\nprint(timeit.timeit(lambda: sdpa(Q, K, V), number=3) / 3)",
+    "times functions by their names": "from timeit import timeit\nfor each in (sdpa, torch.softmax):\n    print(timeit(each, number=3))",
+    "reads a timer": "from timeit import default_timer as timer\nbegan = timer()\nprint(timer() - began)",
     "opens a picture": "from PIL import Image\npicture = Image.open('a.png')",
 }
 
@@ -233,6 +236,14 @@ HIDDEN_WAYS = {
     ),
     "in a text that is timed": (
         "import timeit\n    found = []\n    timeit.timeit('found.append(F.scaled_dot' + '_product_attention)', globals=dict(found=found, F=F))",
+        BUILT,
+    ),
+    "in a text that is timed elsewhere": (
+        "from timeit import Timer\n    code = 'found.append(F.scaled_dot' + '_product_attention)'\n    Timer(code).timeit()",
+        BUILT,
+    ),
+    "in a text with a name that is timed": (
+        "import timeit\n    code = 'found.append(F.scaled_dot' + '_product_attention)'\n    timeit.timeit(code, globals=dict(F=F))",
         BUILT,
     ),
     "pickled for another process": (

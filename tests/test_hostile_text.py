@@ -27,6 +27,7 @@ from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.submission import MAX_PROSE, Cell, UnreadableError, parse_script, rebuild
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import available_tiers
+from autograder.sandbox.budget import Budget
 from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi
 from tests import sample
 
@@ -85,6 +86,43 @@ def test_the_reader_answers_what_it_can_and_stops_nobody() -> None:
     assert {task for task in found if task in honest} == set(honest)
     assert Task("coloured", CODE["case"]) not in found
     assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_all_readings_of_a_submission_share_their_seconds() -> None:
+    """Each had two of its own, so that long texts which do no work took many more than a submission has."""
+    budget = Budget(60.0)
+    seconds = bounded.Seconds(bounded.READ_S, budget)
+    late = [Task("coloured", "x = 1"), Task("coloured", CODE["case"])]
+    found = [bounded.read(late, seconds) for _ in range(4)]
+    assert [len(each) for each in found] == [1, 1, 0, 0]
+    assert seconds.short
+    assert seconds.left_s < 0.1
+    assert 60.0 - bounded.READ_S <= budget.left_s < 60.1 - bounded.READ_S
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_a_reading_ends_with_the_seconds_that_are_left_and_takes_none_that_it_did_not_use() -> None:
+    seconds = bounded.Seconds(0.5)
+    assert bounded.read([Task("coloured", CODE["case"])], seconds) == {}
+    assert seconds.left_s == 0
+    seconds = bounded.Seconds(bounded.READ_S, Budget(0.5))
+    assert bounded.read([Task("coloured", CODE["case"])], seconds) == {}
+    assert seconds.left_s == pytest.approx(bounded.READ_S - 0.5)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
+def test_an_honest_notebook_of_sixty_cells_is_read_in_a_part_of_its_seconds() -> None:
+    files = [path.read_text(encoding="utf-8") for path in sorted(Path(bounded.__file__).parent.rglob("*.py"))]
+    whole = [(text, node) for text in files for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    answers = [str(ast.get_source_segment(text, node)) for text, node in whole][:60]
+    assert len(set(answers)) == 60
+    seconds = bounded.Seconds(bounded.READ_S)
+    for kinds in (("scopes", "statements", "names"), ("calls",), ("coloured",)):
+        tasks = [Task(kind, source) for kind in kinds for source in answers]
+        assert len(bounded.read(tasks, seconds)) == len(set(tasks))
+    assert not seconds.short
+    assert seconds.left_s > bounded.READ_S / 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")

@@ -4,6 +4,7 @@ import dataclasses
 import linecache
 import math
 import textwrap
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from autograder.authoring.verify import grade
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
-from autograder.diagnosis.known_mistakes import named
+from autograder.diagnosis.known_mistakes import named, worth
 from autograder.judging.compose import pairs
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import judge
@@ -32,6 +33,12 @@ HINTS = ("a", "b", "c")
 
 def told(exercise: Exercise, answer: Callable[..., Any], naming: Any = "pairs") -> Report:
     return make_report(grade(make_pack.make_record("a_lesson", exercise, 0, naming=naming), answer))
+
+
+def test_complex_numbers_say_nothing_on_the_graders_screen() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert worth(np.array([0.5 + 1j, 0.25])) == worth(np.array([0.5, 0.25]))
 
 
 # ------------------------------------------------------------------------------------------ beside a name

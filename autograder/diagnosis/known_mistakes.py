@@ -187,7 +187,7 @@ def worth(value: object) -> float:
         return 0.0
     if value.dtype.kind == "b":
         return value.size / 3
-    numbers = np.unique(value[np.isfinite(value)].astype(np.float64).round(6))
+    numbers = np.unique(np.real(value[np.isfinite(value)]).astype(np.float64).round(6))
     places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # few numbers: where they are says more than what they are
     whole = numbers[:8] == np.round(numbers[:8])
     return places + float(np.where(whole, np.log2(1 + np.abs(numbers[:8])), 18.0).sum())

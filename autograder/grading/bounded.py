@@ -4,7 +4,8 @@
 
 In: texts, and what to make of each. Out: plain data, as far as a student's seconds and memory went. A small server, started at
 first use, has the libraries loaded and forks a child for each student; the child has its own limits of processor time and memory,
-may write no file, and answers one task after another, so that a text which ends it takes only the later ones along. Where the
+may write no file, and answers one task after another, so that a text which ends it takes only the later ones along. All readings
+of a submission share the `Seconds` that they are given, and what they take is the child's own processor time. Where the
 kernel has Landlock and seccomp, it reads Python and its packages and nothing else, and has no network.
 """
 
@@ -21,14 +22,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from autograder.notebooks.grammars import spare_grammars
 from autograder.sandbox import clock, launch
+from autograder.sandbox.budget import Budget
 from autograder.sandbox.inside import confine
 
-CPU_S = 2  # for all texts of a student together
+CPU_S = 2  # for the texts of one reading together
+READ_S = 4.0  # for all readings of a submission together
+LEAST_S = 0.02  # with less than that nothing is read
 WALL_S = 30.0  # where the machine is busy
 START_S = 60.0
 MEMORY_BYTES = 2 << 30
@@ -40,6 +45,29 @@ class Task(NamedTuple):
 
     what: str
     source: str
+
+
+@dataclass
+class Seconds:
+    """Processor seconds that the readings of a submission may still take; its `budget` pays for them as well.
+
+    `short` says that they did not suffice for a text.
+    """
+
+    left_s: float
+    budget: Budget | None = None
+    short: bool = False
+
+    @property
+    def next_s(self) -> float:
+        """What the next reading may take."""
+        return max(0.0, min(CPU_S, self.left_s, self.left_s if self.budget is None else self.budget.left_s))
+
+    def spend(self, seconds: float) -> None:
+        """Take `seconds` off."""
+        self.left_s = max(0.0, self.left_s - seconds)
+        if self.budget is not None:
+            self.budget.spend(seconds)
 
 
 def _scopes(source: str) -> Any:
@@ -113,21 +141,39 @@ MAKERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def read(tasks: Sequence[Task]) -> dict[Task, Any]:
-    """The result of each of `tasks`; one that took too long, ended the child, or came after such a one, is missing."""
+def read(tasks: Sequence[Task], seconds: Seconds | None = None) -> dict[Task, Any]:
+    """The result of each of `tasks`; one that took too long, ended the child, or came after such a one, is missing.
+
+    What it takes comes off the `seconds` that the submission has.
+    """
+    seconds = Seconds(READ_S) if seconds is None else seconds
     wanted = list(dict.fromkeys(tasks))
     found: dict[Task, Any] = {}
     if not wanted:
         return found
     request = json.dumps(wanted).encode("utf-8", "replace")
-    began = time.monotonic()
-    raw = _server.ask(request)
-    if not raw and time.monotonic() - began < CPU_S:  # its child, or the server itself, was killed from outside
-        raw = _server.ask(request)
-    for line in raw.split(b"\n")[:-1]:  # the last is empty, or was cut
-        number, result = json.loads(line)
-        found[wanted[number]] = result
+    for _ in range(2):
+        if (limit_s := seconds.next_s) < LEAST_S:
+            break
+        began = time.monotonic()
+        raw = _server.ask(request, limit_s)
+        passed_s = time.monotonic() - began
+        used_s = min(limit_s, passed_s)  # at most, where its child could not say
+        for line in raw.split(b"\n")[:-1]:  # the last is empty, or was cut
+            number, result = json.loads(line)
+            if number == _USED:
+                used_s = result
+            else:
+                found[wanted[number]] = result
+        seconds.spend(used_s)
+        if raw or passed_s >= CPU_S:  # else its child, or the server itself, was killed from outside
+            break
+    seconds.short = seconds.short or any(task not in found and task.what != "picture" for task in wanted)
     return found
+
+
+_USED = -1  # in the place of a task's number, before the processor time that the child took
+_HEAD = struct.Struct("<Id")  # the length of a request, and the processor seconds for it
 
 
 class _Server:
@@ -157,8 +203,8 @@ class _Server:
                 )  # fmt: skip
         return self._control
 
-    def ask(self, request: bytes) -> bytes:
-        """What a child says to `request` until it ends, or its time is over."""
+    def ask(self, request: bytes, limit_s: float) -> bytes:
+        """What a child says to `request` until it ends, or its time is over: `limit_s` of a processor's."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._lock:
@@ -170,7 +216,7 @@ class _Server:
             parts, size = [], 0
             until = clock.now() + START_S + WALL_S
             ours.settimeout(0.5)
-            left = memoryview(struct.pack("<I", len(request)) + request)
+            left = memoryview(_HEAD.pack(len(request), limit_s) + request)
             while left and clock.now() < until:
                 try:
                     left = left[ours.send(left) :]
@@ -250,13 +296,15 @@ def _child(channel: socket.socket, readable: Sequence[str]) -> None:
     with contextlib.suppress(OSError, AttributeError):  # where the kernel has it
         confine.die_with_parent()
     signal.setitimer(signal.ITIMER_REAL, WALL_S)  # ends the process
-    (size,) = struct.unpack("<I", _exactly(channel, 4))
+    size, limit_s = _HEAD.unpack(_exactly(channel, _HEAD.size))
+    signal.setitimer(signal.ITIMER_PROF, limit_s)  # ends it too: a limit of the kernel's is in whole seconds
     for number, (what, source) in enumerate(json.loads(_exactly(channel, size))):
         try:
             result = MAKERS[what](source)
         except (Exception, RecursionError, MemoryError):
             continue
         channel.sendall(json.dumps([number, result]).encode() + b"\n")
+    channel.sendall(json.dumps([_USED, time.process_time()]).encode() + b"\n")
     channel.close()
     os._exit(0)
 

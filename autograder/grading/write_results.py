@@ -58,7 +58,15 @@ class Writer:
                 marks, grade = self.book.marks(job.student), self.book.grade(job.student)
                 called = self.book.grades.roster.of(job.student).name
                 page = self._pages.page(
-                    job.student, notebook, marks, grade, row.notes, row.exercises, called=called, marked_late=row.marked_late
+                    job.student,
+                    notebook,
+                    marks,
+                    grade,
+                    row.notes,
+                    row.exercises,
+                    called=called,
+                    marked_late=row.marked_late,
+                    seconds=marked.page_s,
                 )
                 write_whole(self._path("feedback", job.student), page)
             except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on

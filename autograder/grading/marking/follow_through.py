@@ -46,10 +46,10 @@ def failing_below(
     return [name for name in earlier if name in found]
 
 
-def calls(answers: Collection[str]) -> dict[str, list[str] | None]:
+def calls(answers: Collection[str], seconds: bounded.Seconds | None = None) -> dict[str, list[str] | None]:
     """`scopes.calls` of each of `answers`, found by a child that may fail; nothing of one that takes too long to read."""
     tasks = {answer: bounded.Task("calls", answer) for answer in answers}
-    found = bounded.read(list(tasks.values()))
+    found = bounded.read(list(tasks.values()), seconds)
     return {answer: found.get(task, []) for answer, task in tasks.items()}
 
 

@@ -48,7 +48,7 @@ _PLAIN_MODULES = frozenset({
     "importlib", "inspect", "io", "itertools", "json", "keyword", "locale", "logging", "lzma", "math", "multiprocessing",
     "numbers", "operator", "os", "pathlib", "pickle", "pickletools", "pkgutil", "platform", "pprint", "pydoc", "random", "re",
     "reprlib", "secrets", "shutil", "signal", "statistics", "string", "struct", "subprocess", "sys", "sysconfig", "tempfile",
-    "textwrap", "threading", "time", "token", "tokenize", "traceback", "tracemalloc", "types", "typing", "unicodedata",
+    "textwrap", "threading", "time", "timeit", "token", "tokenize", "traceback", "tracemalloc", "types", "typing", "unicodedata",
     "urllib", "uuid", "warnings", "weakref", "zipfile", "zlib",
 })  # fmt: skip
 _OTHERS = frozenset({"IPython", "setuptools", "sympy", "traitlets"})
@@ -319,7 +319,7 @@ def _parsed(source: str) -> frozenset[str]:
         elif isinstance(node, ast.MatchClass):  # case object(softmax=f)
             seen |= set(node.kwd_attrs)
     seen |= {_UNPICKLES} if _unpickles(tree) else set()
-    seen |= {_SEARCHES} if _searches(tree) else set()
+    seen |= {_SEARCHES} if _searches(tree) or _times_text(tree) else set()
     return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
 
 
@@ -358,6 +358,46 @@ def _searches(tree: ast.AST) -> bool:
             asked.add(node.module)
     tops = {name.partition(".")[0] for name in asked if name not in _SHOWING}
     return not tops.isdisjoint(_OTHERS | (sys.stdlib_module_names - _PLAIN_MODULES))
+
+
+def _times_text(tree: ast.AST) -> bool:
+    """Whether the program may have `timeit` run a text: whatever it times is neither a lambda nor a function's bare name.
+
+    >>> _times_text(ast.parse("timeit.timeit(lambda: f(x), number=9)")), _times_text(ast.parse("timeit.timeit('f()')"))
+    (False, True)
+    """
+    nodes = list(ast.walk(tree))
+    called = {node.func: node for node in nodes if isinstance(node, ast.Call)}
+    owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    texts = set[str]()  # names that may stand for one
+    for node in nodes:
+        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+            continue
+        if not isinstance(node.value, ast.Lambda | ast.Name | ast.Attribute):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            texts |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    for node in nodes:
+        if isinstance(node, ast.Import) and any(alias.name == "timeit" and alias.asname for alias in node.names):
+            return True  # another cell could use it under that name
+        if isinstance(node, ast.ImportFrom) and node.module == "timeit":
+            plain = all(alias.name == "default_timer" or (alias.name, alias.asname) == ("timeit", None) for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "timeit":
+            runs = node.attr in ("timeit", "repeat", "Timer") and node in called
+            plain = node.attr == "default_timer" or (runs and _times_functions(called[node], texts))
+        else:
+            timed = isinstance(node, ast.Name) and node.id == "timeit" and node not in owners
+            plain = not timed or (node in called and _times_functions(called[node], texts))
+        if not plain:
+            return True
+    return False
+
+
+def _times_functions(call: ast.Call, texts: Collection[str]) -> bool:
+    """Whether what is timed, and what is run before, are lambdas or names of which none is in `texts`."""
+    if any(each.arg is None for each in call.keywords):
+        return False
+    timed = [*call.args[:2], *(each.value for each in call.keywords if each.arg in ("stmt", "setup"))]
+    return all(isinstance(each, ast.Lambda) or (isinstance(each, ast.Name) and each.id not in texts) for each in timed)
 
 
 def _plain_calls(tree: ast.AST) -> set[ast.AST]:

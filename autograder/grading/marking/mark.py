@@ -25,13 +25,24 @@ from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
+from autograder.grading import bounded
 from autograder.grading.marking import forbidden_names, verdicts
 from autograder.grading.marking.credit import credit_for
 from autograder.grading.marking.follow_through import calls, carried, failing_below, only_calls, with_references
 from autograder.grading.marking.forbidden_names import Bindings
 from autograder.grading.marking.misspelt_names import as_meant
 from autograder.grading.marking.needed_cells import to_run
-from autograder.grading.marking.read_submission import Handed, Imports, draw, forget, read_ahead, read_anew, show, without_absent
+from autograder.grading.marking.read_submission import (
+    SLOW,
+    Handed,
+    Imports,
+    draw,
+    forget,
+    read_ahead,
+    read_anew,
+    show,
+    without_absent,
+)  # fmt: skip
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging import fingerprint
 from autograder.judging.observation import Failure, Observation
@@ -39,6 +50,7 @@ from autograder.judging.records import Result
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.notebooks.submission import rebuild
 
+PAGE_S = 1.0  # for reading the texts once more for a page, where marking took all there was
 LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change, and for an answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 CUT_BY_CLASS, CUT_BY_LOAD = "the class", "other work on this machine"
@@ -62,6 +74,7 @@ class Marked:
     refused: Counter[str] = field(default_factory=Counter)  # system calls that the sandbox refused, by name
     tier: str = ""
     seconds: float = 0.0
+    page_s: float = PAGE_S  # of a processor, in which its texts may be read once more
     cut: str = ""  # what cut it short that is no fault of its own, so that it must be marked again: CUT_BY_CLASS or CUT_BY_LOAD
     fixed: "Fixed | None" = None  # of one that was cut: what stays as it is when it is marked again
 
@@ -97,10 +110,11 @@ def _mark(
     cells, told = handed.cells()  # `told` is for the learner too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
     files = handed.modules()
-    flags = read_ahead(cells, ours, [data.decode("utf-8", "replace") for data in files.values()])
-    drawn: dict[str, tuple[str, ...]] | None = None
     budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
+    reading = bounded.Seconds(bounded.READ_S, budget)
+    flags = read_ahead(cells, ours, [data.decode("utf-8", "replace") for data in files.values()], reading)
+    drawn: dict[str, tuple[str, ...]] | None = None
 
     def cut() -> str:
         short = budget.spent and whole_s < scheme.limits.budget_s
@@ -109,9 +123,9 @@ def _mark(
     for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
-        flags += read_anew(rebuilt.notebook)
+        flags += read_anew(rebuilt.notebook, reading)
         told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
-        drawn = draw(rebuilt.pictures) if drawn is None else drawn
+        drawn = draw(rebuilt.pictures, reading) if drawn is None else drawn
         told += show(rebuilt, drawn)
         marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.label)
         last = attempt == ATTEMPTS - 1
@@ -120,11 +134,13 @@ def _mark(
             """Whether what was asked last is to be asked again, here or in another marking."""
             return (sandbox.lost != lost and not last) or (not final and cut() != "")
 
-        _run_and_mark(scheme, sandbox, marked, budget, fixed, files, again)
+        _run_and_mark(scheme, sandbox, marked, budget, reading, fixed, files, again)
         if sandbox.lost == lost or (not final and cut()):
             break
     else:
         marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
+    marked.flags += [SLOW] if reading.short else []
+    marked.page_s = min(reading.left_s, max(PAGE_S, budget.left_s))
     marked.refused.update(fixed.refused)
     marked.cut = cut()
     if marked.cut and not final:
@@ -203,6 +219,7 @@ def _run_and_mark(
     sandbox: box.Sandbox,
     marked: Marked,
     budget: box.Budget,
+    reading: bounded.Seconds,
     fixed: Fixed,
     files: Mapping[str, bytes],
     again: Callable[[], bool],
@@ -214,6 +231,7 @@ def _run_and_mark(
         {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)},
         scheme.hidden.exercises,
         [cell.source for cell in run if not is_answer(cell)],
+        reading,
     )
     marked.notes += spelt
     cells, absent = _cells(run, files, texts)
@@ -249,7 +267,7 @@ def _run_and_mark(
             marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
     marked.notes += fixed.notes
     marked.flags += fixed.flags
-    _follow_through(scheme, sandbox, run, fixed, budget, files, texts, again)
+    _follow_through(scheme, sandbox, run, fixed, budget, reading, files, texts, again)
     if again():
         return
     for name, report in fixed.carried.items():
@@ -317,6 +335,7 @@ def _follow_through(
     run: Sequence[Any],
     fixed: Fixed,
     budget: box.Budget,
+    reading: bounded.Seconds,
     files: Mapping[str, bytes],
     texts: Mapping[str, str],
     again: Callable[[], bool],
@@ -340,7 +359,7 @@ def _follow_through(
         if scheme.follow_through != "none" and name not in fixed.carried
         if (below := failing_below(name, answers, leaning, failing, order, scheme.references))
     }
-    called = calls([answers[name] for name in asked])
+    called = calls([answers[name] for name in asked], reading)
     for name, below in asked.items():
         if budget.spent or only_calls(called[answers[name]], below):
             continue

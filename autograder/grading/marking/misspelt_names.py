@@ -22,7 +22,10 @@ _MERGED = re.compile(r"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
 
 def as_meant(
-    answers: Mapping[str, str], exercises: Mapping[str, ExerciseRecord], elsewhere: Collection[str]
+    answers: Mapping[str, str],
+    exercises: Mapping[str, ExerciseRecord],
+    elsewhere: Collection[str],
+    seconds: bounded.Seconds | None = None,
 ) -> tuple[dict[str, str], list[str]]:
     """The texts to run for those of `answers` that need another, and what to say; `elsewhere` are the other cells' texts."""
     texts, notes = dict[str, str](), list[str]()
@@ -30,7 +33,7 @@ def as_meant(
     asked = {name: source for name, source in answers.items() if name in exercises}
     cuts = {name: _cuts(name, source) for name, source in asked.items() if not exercises[name].choices}
     # of all answers together: each reading may take its seconds in vain
-    parsed = bounded.read([bounded.Task("statements", text) for each in cuts.values() for _, text in each])
+    parsed = bounded.read([bounded.Task("statements", text) for each in cuts.values() for _, text in each], seconds)
     for name, source in asked.items():
         if choices := exercises[name].choices:
             found = _quoted(name, source, choices)

@@ -26,6 +26,7 @@ from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, pars
 MAX_FILES = 8
 MAX_FILE_BYTES = 200_000
 _CODING = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]", re.IGNORECASE)  # in which a person would read nonsense
+SLOW = "a cell takes too long to parse: see whether it means to"
 MAX_IMPORTS = 200  # different modules of a submission that are looked for
 
 
@@ -72,7 +73,9 @@ class Handed:
         return found
 
 
-def read_ahead(cells: Sequence[Cell], ours: Collection[str], modules: Collection[str] = ()) -> list[str]:
+def read_ahead(
+    cells: Sequence[Cell], ours: Collection[str], modules: Collection[str] = (), seconds: bounded.Seconds | None = None
+) -> list[str]:
     """Have code cells and `modules` parsed, by a child that may take its time in vain; what could not be is flagged.
 
     `ours` are the texts of release and references: until `forget` this thread parses nothing else.
@@ -81,12 +84,12 @@ def read_ahead(cells: Sequence[Cell], ours: Collection[str], modules: Collection
     scopes.only(ours)
     sources = [cell.source for cell in cells if cell.kind == "code"]
     texts = [text for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id) for text in _as_code(cell.source)]
-    return _have_parsed([*sources, *modules], [text for text in texts if text not in ours])
+    return _have_parsed([*sources, *modules], [text for text in texts if text not in ours], seconds)
 
 
-def read_anew(notebook: Any) -> list[str]:
+def read_anew(notebook: Any, seconds: bounded.Seconds | None = None) -> list[str]:
     """The same for texts that `matching` put together: what was added to a locked cell, answers that shared one."""
-    return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [])
+    return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], seconds)
 
 
 def forget() -> None:
@@ -95,17 +98,17 @@ def forget() -> None:
     forbidden_names.forget()
 
 
-def _have_parsed(sources: Sequence[str], texts: Sequence[str]) -> list[str]:
+def _have_parsed(sources: Sequence[str], texts: Sequence[str], seconds: bounded.Seconds | None) -> list[str]:
     sources = [source for source in sources if not scopes.is_told(source)]
     tasks = [bounded.Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
-    found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts)])
+    found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts)], seconds)
     parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
     scopes.tell_statements({source: found.get(bounded.Task("statements", source)) for source in [*sources, *texts]})
     named = {source: found.get(bounded.Task("names", source)) for source in sources}
     forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
     slow = any(task not in found for task in tasks)
-    return ["a cell takes too long to parse: see whether it means to"] if slow else []
+    return [SLOW] if slow else []
 
 
 def _as_code(text: str) -> set[str]:
@@ -113,13 +116,13 @@ def _as_code(text: str) -> set[str]:
     return {text, unfenced(text)}
 
 
-def draw(pasted: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def draw(pasted: Mapping[str, tuple[str, ...]], seconds: bounded.Seconds | None = None) -> dict[str, tuple[str, ...]]:
     """The pictures of each answer, drawn again by a child that may fail.
 
     Those that could not be are left out, and so are those that would make the page larger than `pictures.MAX_SHOWN_TOGETHER`.
     """
     tasks = [bounded.Task("picture", one) for each in pasted.values() for one in each]
-    found = bounded.read(tasks) if tasks else {}
+    found = bounded.read(tasks, seconds) if tasks else {}
     left, drawn = pictures.MAX_SHOWN_TOGETHER, dict[str, tuple[str, ...]]()
     for name, each in pasted.items():
         kept = []

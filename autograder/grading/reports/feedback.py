@@ -113,11 +113,12 @@ class Pages:
         *,
         called: str = "",
         marked_late: bool = False,
+        seconds: float = bounded.READ_S,
     ) -> str:
         """The page for `student`: the marked `notebook`, `marks` by grade_id, the `grade` they come to, `notes` on reading.
 
         `states` say how each exercise went; without them the summary names no mistake. `called` is the student's name, and
-        `marked_late` what the learning platform says of the time.
+        `marked_late` what the learning platform says of the time. `seconds` of a processor go into reading their texts, at most.
         """
         wanted, prose = [], 0
         for cell in notebook.cells:
@@ -125,7 +126,7 @@ class Pages:
                 prose += len(cell.source) if cell.cell_type == "markdown" else 0
                 if cell.cell_type == "code" or prose <= MAX_PROSE:
                     wanted.append(_task(cell))
-        made = bounded.read(wanted)
+        made = bounded.read(wanted, bounded.Seconds(seconds))
         rows = [_row(cell, marks, grade, self._titles, states or {}) for cell in notebook.cells if is_grade(cell)]
         parts = [self._part(cell, marks, made) for cell in notebook.cells]
         body = template("feedback.html").render(
