@@ -76,7 +76,7 @@ def delta_chunk(
     r"""Write a chunk of tokens by the delta rule, all at once, and read after each.
 
     Token $i$ writes first and reads afterwards, with its own query. Returned are what
-    the tokens read and the state behind the chunk. Write no loop over the tokens.
+    the tokens read and the state after the chunk. Write no loop over the tokens.
 
     >>> one, b = torch.ones(2, 1), torch.tensor([1.0, 0.5])
     >>> O, S = delta_chunk(torch.zeros(1, 1), one, one, torch.tensor([[8.0], [4.0]]), b)

@@ -31,7 +31,7 @@ def least_sharing(
 
 
 def pack_codes(codes: Int[Tensor, " n"], bits: int) -> UInt8[Tensor, " bytes"]:
-    r"""Codes from 0 to $2^{bits} - 1$ in as few whole bytes as they fit.
+    r"""Pack codes from 0 to $2^{bits} - 1$ into as few bytes as possible.
 
     All bits stand in one row, first those of code 0, its lowest bit first, then those
     of code 1, and so on. Each 8 of the row make a byte, the first of them its lowest

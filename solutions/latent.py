@@ -265,7 +265,7 @@ def decode_cost(
 
 def absorb_up_to(m: int) -> int:
     r"""Return the largest number $n$ of new tokens for which absorbing takes less
-    arithmetic than rebuilding behind `m` cached tokens, or 0 if it never does.
+    arithmetic than rebuilding after `m` cached tokens, or 0 if it never does.
 
     Take one layer with DeepSeek-V2's sizes, d = d_v = 128, d_c = 512 and d_rope = 64,
     under a causal mask, where each new token attends to all cached tokens, to the new

@@ -9,9 +9,11 @@ def sent_per_step(way: str, H: int, n: int, d_c: int) -> int:
     GPUs know the absorbed queries. `way` says what a GPU keeps: "features" is the same
     part of **every** latent, "tokens" is a part of the tokens with their whole latents,
     and "conversations" is everything that belongs to some of the users. Each GPU
-    computes what it can from what it keeps. Count as few numbers as will do, until
-    every number of all heads' averages of latents is final. The numbers of one average
-    may then be on different GPUs.
+    computes what it can from what it keeps, and it puts what the others need into as
+    few numbers as it can. It sends all of them to every other GPU, as in an all-gather,
+    and each number counts once, however many GPUs receive it. The step ends when every
+    number of all heads' averages of latents is final. The numbers of one average may
+    then be on different GPUs.
 
     >>> sent_per_step("conversations", H=2, n=100, d_c=5)
     0

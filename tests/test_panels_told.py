@@ -101,6 +101,19 @@ def test_an_index_past_the_end_is_told_with_its_number_and_no_loop_is_taken_for_
     assert say(slip.what) == "The index 5 points past the end of an axis of length 3."
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("IndexError", "amin(): Expected reduction dim 0 to have non-zero size."),
+        ("RuntimeError", "amin(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"),
+    ],
+)
+def test_the_least_of_nothing_is_told_as_an_empty_axis_and_not_as_an_index(kind: str, message: str) -> None:
+    slip = python_errors.raised(Failure("raised", kind, message))
+    assert slip is not None
+    assert say(slip.what) == "`amin` is asked of an axis of length 0."
+
+
 def test_an_error_that_nobody_knows_is_told_with_its_line() -> None:
     report = said(BELL, "def bell(x):\n    return x + int('a')")
     assert "stops with an error in line 2" in report.headline

@@ -365,8 +365,8 @@ def test_the_workshop_on_latents_runs_offline_and_prints_what_its_text_says(exec
     assert all(1.03 < ratio < 1.07 for ratio in ratios["these inputs, r = 256"])  # 4 to 6
     assert ratios["these inputs, r = 128"][1] > 1.2 * ratios["these inputs, r = 128"][0]
     tokens, features = rows["r = 256, 3 bits, tokens"], rows["r = 256, 3 bits, features"]
-    assert 1.1 < tokens[0][0] < 1.25  # about 20 per cent on the chapter
-    assert features[0][0] > max(1.33, tokens[0][2])  # roughly 40; on some machines the intervals overlap, the order stays
+    assert 1.1 < tokens[0][0] < 1.25  # 15 to 20 per cent on the chapter
+    assert features[0][0] > max(1.33, tokens[0][2])  # 40 or more; on some machines the intervals overlap, the order stays
     assert abs(features[1][0] / tokens[1][0] - 1) < 0.08  # and on the program by less than can be settled
     assert 30 * 256 * (4 / 8 + 4 / 64) == 4320
 

@@ -70,6 +70,8 @@ _RAISED = (
     ("IndexError", r"boolean index did not match|shape of the mask .* does not match", "raised.mask_shape", True),
     ("IndexError", r"index (-?\d+) is out of bounds for (?:axis|dimension) \d+ with size (\d+)", "raised.index", False),
     ("IndexError", r"used as indices must be", "raised.index_kind", True),
+    ("IndexError", r"(\w+)\(\): Expected reduction dim \d+ to have non-zero size", "raised.nothing_to_reduce", False),
+    ("RuntimeError", r"(\w+)\(\): Expected reduction dim to be specified for input.numel\(\) == 0", "raised.nothing_to_reduce", False),
     ("IndexError", r"shape mismatch: indexing arrays", "raised.index_arrays", False),
     ("IndexError", r"", "raised.index_end", False),
     ("KeyError", r"(.*)", "raised.key", False),

@@ -1,6 +1,7 @@
 """Lesson 13: what an index reads, how it learns, and rows that are keys and values at once."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -99,6 +100,39 @@ def _diverged(draw: Draw):
     return inputs
 
 
+def _far_off(draw: Draw):
+    """A causal text in which the index gives one key that matters next to nothing."""
+    inputs = _attended(2, 4, 6)(draw)
+    inputs["scores"][3, 2] = inputs["scores"][3].max() - draw.integer(50, 70)
+    return inputs
+
+
+def _log_of_softmax(scores, A):
+    p = A.mean(0)
+    each = torch.special.xlogy(p, p) - p * scores.softmax(-1).log()
+    return each.masked_fill(scores == -math.inf, 0.0).sum(-1)
+
+
+def _log_of_softmax_and_target(scores, A):
+    p = A.mean(0)
+    return (p * (p.log() - scores.softmax(-1).log())).masked_fill(p == 0, 0.0).sum(-1)
+
+
+def _with_eps(scores, A, eps=1e-9):
+    p = A.mean(0)
+    return (p * ((p + eps).log() - (scores.softmax(-1) + eps).log())).sum(-1)
+
+
+def _with_clamp(scores, A, eps=1e-9):
+    p = A.mean(0)
+    return (p * (p.clamp(min=eps).log() - scores.softmax(-1).clamp(min=eps).log())).sum(-1)
+
+
+def _masked_afterwards(scores, A):
+    p = A.mean(0)
+    return (p * (p.log() - scores.log_softmax(-1))).masked_fill(scores == -math.inf, 0.0).sum(-1)
+
+
 def _with_kl_div(scores, A):
     return torch.nn.functional.kl_div(_safe(scores), A.mean(0), reduction="none").sum(-1)
 
@@ -121,12 +155,13 @@ INDEX_LOSS = Exercise(
         Case("fewer queries than keys", _attended(2, 5, 11)),
         Case("its gradient", _attended(3, 5, 7), grad=("scores",), edge=0.2),
         Case("a score that is not a number", _diverged, edge=0.2),
+        Case("a key that the index has missed", _far_off, edge=0.2),
     ),
     hints=(
         "Which keys have the weight zero, and what is the logarithm of their share? Compute 0 times minus infinity in Python.",
-        "Two terms go wrong at a hidden key, p ln p and p ln p̂. Each of them should count as zero. A mask after the multiplication "
-        "repairs the value and leaves NaN in the gradient, and `nansum` would also hide a NaN that comes from the scores themselves. So the "
-        "infinity has to go before it is multiplied.",
+        "Two terms go wrong at a hidden key, p ln p and p ln p̂. Each of them should count as zero. `nansum` would also hide a NaN that comes "
+        "from the scores themselves, and the logarithm of a softmax that is 0 has an infinite slope, which turns the gradient into NaN even "
+        "if a mask repairs the value. So the infinity has to go before it is multiplied.",
         "`torch.special.xlogy(p, p)` is p ln p, and 0 where p is 0. For the other term, replace the logarithms of hidden keys by 0 with "
         "`masked_fill` before you multiply.",
     ),
@@ -145,6 +180,22 @@ INDEX_LOSS = Exercise(
             "before you multiply and let other NaN through.",
             _with_nansum,
             also=(_with_nan_to_num,),
+        ),
+        Misconception(
+            "log_of_softmax",
+            "took the logarithm of a softmax that is 0 at hidden keys, so the gradient is NaN although the loss is right",
+            "At 0 the logarithm has an infinite slope, and the mask multiplies it by 0. Use `log_softmax`, or put another number in the place "
+            "of the zeros before you take the logarithm.",
+            _log_of_softmax,
+            also=(_log_of_softmax_and_target,),
+        ),
+        Misconception(
+            "small_number_added",
+            "kept the shares away from zero by a small number, so the loss hardly grows where the index is far off",
+            "A key that matters may have a share of e to the −60, whose logarithm is −60. With 1e-9 in its place it is −21, and the gradient "
+            "there is nearly zero. `log_softmax` needs no such number.",
+            _with_eps,
+            also=(_with_clamp, partial(_with_eps, eps=1e-8), partial(_with_eps, eps=1e-12)),
         ),
         Misconception(
             "turned_round",
@@ -189,7 +240,11 @@ INDEX_LOSS = Exercise(
             After(lambda out, **_: -out),
         ),
     ),
-    variants=(Variant("with_where", _with_where), Variant("with_kl_div", _with_kl_div)),
+    variants=(
+        Variant("with_where", _with_where),
+        Variant("with_kl_div", _with_kl_div),
+        Variant("masked_afterwards", _masked_afterwards),
+    ),
 )
 
 

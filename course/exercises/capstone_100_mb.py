@@ -183,7 +183,7 @@ PACK_CODES = Exercise(
         "Draw the row of bits for the codes 5 and 1. What is bit k of a code, and where in the row does code i begin?",
         "`(code >> k) & 1` is bit k. Broadcasting over `torch.arange(bits)` gives a table with a row for each code, and flattening it gives the "
         "row. What has to happen before you can cut it into eights?",
-        "Fill the row up with zeros behind its end, reshape it to (bytes, 8), and let column k count 2^k times. A sum along the columns is the byte.",
+        "Fill the row up with zeros after its end, reshape it to (bytes, 8), and let column k count 2^k times. A sum along the columns is the byte.",
     ),
     misconceptions=(
         Misconception(
@@ -219,7 +219,7 @@ PACK_CODES = Exercise(
         Misconception(
             "filled_in_front",
             "filled up the first byte and not the last one",
-            "The zeros come behind the row's end.",
+            "The zeros come after the row's end.",
             Instead(whole=_filled_in_front),
         ),
         Misconception(

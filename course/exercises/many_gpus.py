@@ -259,8 +259,7 @@ PREDICT_SAVING = Exercise(
         "c": "more than 93.3 %",
     },
     holds="c",
-    reveal="**c**, 96.0 % against the multi-head model that the authors trained. Quantisation does flatter the figure, but the older model "
-    "of the abstract had grouped keys and values already, and that hides even more.",
+    reveal="**c.** Two faults of the slide pull in opposite directions. You will find both, and the better figure, in exercise 10d.5.",
 )
 
 EXERCISES = (CACHE_PER_GPU, SENT_PER_STEP, TOKENS_GAINED, SPARSE_GAIN, PREDICT_SAVING)

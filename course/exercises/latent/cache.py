@@ -149,7 +149,7 @@ GQA_AS_MLA = Exercise(
         ),
         Misconception(
             "single_precision",
-            "made `W_UK` and `W_UV` in single precision, whatever dtype the given matrices have",
+            "made one of the three matrices in single precision, whatever dtype the given matrices have",
             "`torch.eye` and `torch.zeros` make float32 by default. Pass `dtype=W_K.dtype` and `device=W_K.device`.",
             Instead(dtype=torch.float32),
             raises=True,

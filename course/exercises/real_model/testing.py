@@ -174,8 +174,8 @@ ACCEPTS = Exercise(
         ),
         Misconception(
             "equal_parts",
-            "cut the text into parts of one size, so a port that relies on the first size passes",
-            "Let the sizes differ within one run, for example 2, 3, 1 and the rest.",
+            "began every call where as many calls of the first size would end, so a port that relies on the first size passes",
+            "Even two parts of different sizes do that. Cut a run into three parts or more whose sizes differ, for example 2, 3, 1 and the rest.",
             Instead(cuts=lambda n: ([n], [1] * n, [3] * (n // 3) + [n % 3] * (n % 3 > 0))),
             also=(Instead(cuts=lambda n: ([n], [1] * n, [2] * (n // 2) + [n % 2] * (n % 2 > 0))),),
         ),

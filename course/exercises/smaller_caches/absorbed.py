@@ -151,8 +151,9 @@ ABSORBED_STEP = Exercise(
         ),
         Misconception(
             "keys_and_values_made",
-            "rebuilt the keys or the values of all tokens from the latents",
-            "Multiply the query by $W_{UK}^\\top$ and the average of latents by $W_{UV}$. Both are small.",
+            "made something larger than the cache, either keys or values of all tokens or a copy of what is stored for each head",
+            "Multiply the query by $W_{UK}^\\top$ and the average of latents by $W_{UV}$. Both are small. `repeat_interleave` makes copies, "
+            "so give the queries a group axis instead, and `@` pairs each group with what is stored for it.",
             _made(keys=True, values=True),
             also=(_made(keys=True, values=False), _made(keys=False, values=True)),
         ),

@@ -144,8 +144,8 @@ PAIRED_INTERVAL = Exercise(
         "Which single number per token contains all that you want to know about the two caches? Compute it before you average anything.",
         "The mean of a resampled text is the mean of its blocks' means. If you have one mean per block in a vector, what does indexing the "
         "vector with `picks` give, and along which axis is one text?",
-        "The mean difference is the logarithm of a ratio of perplexities. `torch.quantile` accepts a tensor of two shares, and the "
-        "exponential can come before or after it.",
+        "The mean difference is the logarithm of a ratio of perplexities. `torch.quantile` accepts a tensor of two shares, if its dtype is that of "
+        "the means, and the exponential can come before or after it.",
     ),
     misconceptions=(
         Misconception(

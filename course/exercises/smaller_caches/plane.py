@@ -111,7 +111,7 @@ BEST_ANGLE = Exercise(
         Misconception(
             "other_side",
             "computed $W \\Sigma W^\\top$, although rows are multiplied by W from the right",
-            "With $y = x W$, the mean of $y^\\top y$ is $W^\\top x^\\top x W$ on average.",
+            "With $y = x W$, $y^\\top y$ is $W^\\top x^\\top x W$, and its mean is $W^\\top \\Sigma W$.",
             Instead(outputs=lambda W, moment: W @ moment @ W.mT),
         ),
         Misconception(

@@ -75,7 +75,7 @@ def three_texts(model: LanguageModel) -> Int[Tensor, "text token"]:
 def token_losses(
     model: LanguageModel, attention: Any, ids: Int[Tensor, "text token"], weights: Mapping[str, Any] | None = None
 ) -> Float[Tensor, "text predicted"]:
-    """The loss at each token but the first, in double precision on the processor. Measured once for the same content."""
+    """The loss at each token but the first, in single precision on the processor. Measured once for the same content."""
     weights = model.weights if weights is None else weights
 
     def measured() -> list[list[float]]:
@@ -87,7 +87,9 @@ def token_losses(
         return found
 
     name = cache.key("token_losses", weights["embed"].device.type, *map(fingerprint, (attention, weights, ids)))
-    return torch.tensor(cache.remembered(name, measured), dtype=torch.float64)
+    return torch.tensor(
+        cache.remembered(name, measured), dtype=torch.float32
+    )  # as `torch.tensor([0.025, 0.975])`, for `quantile`
 
 
 def round_to_bits(x: Tensor, bits: int, dim: int) -> Tensor:
