@@ -147,13 +147,12 @@ def mha_as_sum(
 
 
 def probe_text() -> list[int]:
-    """Return a text in which a head that copies is right and no head that only counts.
+    """Return a text whose tests a head passes if it copies, and not if it only counts.
 
     A token is a number, and the text has at most 60 of them. A place counts as a test
-    if its token occurred exactly once before, and if the same token follows it as
-    followed then. At such a place, a head that copies attends to the token that
-    followed then, and a head that counts attends k tokens back, with the same k
-    everywhere.
+    if its token occurred exactly once before, and if the next token is the same at both
+    places. There, a head that copies attends to the token behind the first of the two
+    places, and a head that counts attends k tokens back, with the same k everywhere.
 
     The text needs at least 20 tests. At no more than a quarter of them may a head that
     counts attend to the right token, whatever its k is.

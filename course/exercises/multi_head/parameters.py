@@ -11,13 +11,13 @@ PREDICT_PARAMS = Exercise(
     points=0.5,
     minutes=1,
     choices={
-        "a": "8 times as many parameters and 8 times the work",
-        "b": "as many parameters and nearly the same work",
+        "a": "as many parameters and nearly the same work",
+        "b": "8 times as many parameters and 8 times the work",
         "c": "an eighth of the parameters, because each head is an eighth as wide",
         "d": "as many parameters and 8 times the work",
     },
-    holds="b",
-    reveal="**b.** Eight heads of width 64 share the same four 512 × 512 matrices that one head of width 512 would have. The products "
+    holds="a",
+    reveal="**a.** Eight heads of width 64 share the same four 512 × 512 matrices that one head of width 512 would have. The products "
     "with them cost the same, and so do the scores, because n² dot products of length 512 need as many multiplications as 8 n² of length "
     "64. Only the softmax has more to do, with 8 n² weights instead of n².",
 )

@@ -58,7 +58,7 @@ PROBE_TEXT = Exercise(
         ),
         Misconception(
             "too_few_tests",
-            "have fewer than 20 tests. A token counts as one if it occurred exactly once before and the same token follows it as then",
+            "have fewer than 20 tests. A place counts as one if its token occurred exactly once before and the next token is the same at both places",
             "Repeat *runs* of tokens and not single ones. If the order within a run changes, what followed then does not follow now.",
             lambda: list(range(60)),
             also=(
@@ -91,13 +91,13 @@ PREDICT_LAG = Exercise(
     points=0.5,
     minutes=2,
     choices={
-        "a": "1 and 1, because it finds what followed in both texts",
-        "b": "1 and 0, because in the second text the copy is farther away",
+        "a": "1 and 0, because in the second text the copy is farther away",
+        "b": "1 and 1, because it finds what followed in both texts",
         "c": "0 and 0, because it does not read the tokens",
         "d": "about 1/2 and 1/2, because it is right in one of the two texts",
     },
-    holds="b",
-    reveal="**b.** In a text of 40 tokens that is read twice, what followed the same token is 39 positions back. In a text of 65 tokens it is 64 "
+    holds="a",
+    reveal="**a.** In a text of 40 tokens that is read twice, what followed the same token is 39 positions back. In a text of 65 tokens it is 64 "
     "positions back, so a head that only counts attends to the wrong token every time. With a single length you could not tell such a head "
     "from one that reads.",
 )
