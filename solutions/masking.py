@@ -159,7 +159,7 @@ def revealing_change(X: Float[Tensor, "position d"]) -> Float[Tensor, "position 
     `double_two` gives another output to at least one earlier token.
 
     `double_two` doubles the two tokens that have the largest first feature. `X` has at
-    least three tokens, and no two of them share their first feature.
+    least three tokens, none of them is zero, and no two share their first feature.
 
     >>> X = torch.tensor([[3.0], [2.0], [1.0]])
     >>> changed = revealing_change(X)

@@ -33,7 +33,7 @@ CHOOSE_CACHE = Exercise(
         "a": "the 8-bit float, because no other cache of 8 bits takes fewer bytes",
         "b": "8 bits with one group for three heads, because it fits and its intervals are the narrowest",
         "c": "4 bits rotated, because it leaves half of the budget free for 2 to 6 %",
-        "d": "the window, because it takes 2.9 MB in all and costs about as much as 4 bits",
+        "d": "the window, because it takes 2.9 MB in all and costs no more than 4 bits",
     },
     holds="b",
     reveal="**b.** Its 11,760 bytes fit into 12,207, and all its intervals end below 1.01. The 8-bit float fits as well, but "
