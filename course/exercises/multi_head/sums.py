@@ -150,5 +150,5 @@ PREDICT_BEST_SHARE = Exercise(
     },
     holds="c",
     reveal="**c.** The sum of the two errors is 1 for every $a$. With fixed factors, one number gives back no more than half of the variance "
-    "of two independent answers, however the weight is divided. You will derive it in the next exercise.",
+    "of two independent answers of equal variance, however the weight is divided. You will derive it in the next exercise.",
 )

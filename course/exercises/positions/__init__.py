@@ -23,8 +23,8 @@ PREDICT_REVERSED = Exercise(
     holds="c",
     reveal="**c.** The distance is the same, but the *offset* $p - p'$ has changed its sign, and the score contains "
     "$\\cos(\\alpha + (p - p')\\,\\theta)$. Unless $\\alpha$ is 0, the cosine at $-3$ differs from the cosine at $3$. In training every key came "
-    "before its query, so the model has never seen these angles. It still reads far better than an even guess, because much of what it does "
-    "needs no positions.",
+    "before its query, so the model has never seen these angles together. It still reads far better than an even guess, because much of what "
+    "it does needs no positions.",
 )
 
 PREDICT_CAUSAL = Exercise(
