@@ -7,7 +7,7 @@ Each attack is a small file whose docstring says what it tries, with any of
 - `tamper(notebook)`: a change of the submitted JSON, to other JSON or to bytes;
 - `files(folder)`: links and extra files;
 - `DESERVED`: the marks by exercise id that an honest evaluation gives (none elsewhere), `FORBIDDEN`: a pattern that must not be
-  in any output or panel, `FLAG`: what a person must be told, `MAX_SECONDS`: how long the grader may be kept busy.
+  in any output or panel, `FLAG`: what a person must be told, `MAX_SECONDS`: what `StudentRow.seconds` may be.
 
 Its payload says at each point of attack that it got there, and what came of it (`tests.armed`); an attack that does not is inert:
 

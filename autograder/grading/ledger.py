@@ -48,6 +48,7 @@ class StudentRow:
 
     `notes` are those of the flags that the student is told: how the submission was read. `refused` has a 1 for
     each system call that the sandbox refused, by name, however often that was. `marked_late` is what the learning platform says.
+    `seconds` are the submission's own and the grader's for it, whatever else the machine did.
     """
 
     student: str

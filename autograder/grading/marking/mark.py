@@ -73,7 +73,7 @@ class Marked:
     broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     refused: Counter[str] = field(default_factory=Counter)  # system calls that the sandbox refused, by name
     tier: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # its own, and those of a processor that judging it took: other work on the machine is not counted
     page_s: float = PAGE_S  # of a processor, in which its texts may be read once more
     cut: str = ""  # what cut it short that is no fault of its own, so that it must be marked again: CUT_BY_CLASS or CUT_BY_LOAD
     fixed: "Fixed | None" = None  # of one that was cut: what stays as it is when it is marked again
@@ -105,7 +105,7 @@ def _mark(
     scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.Purse | None, fixed: "Fixed", *, final: bool
 ) -> Marked:
     scheme = replace(scheme, own=handed.hidden)
-    started = time.perf_counter()
+    began = time.thread_time()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # `told` is for the learner too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
@@ -160,11 +160,11 @@ def _mark(
             f"it used the {whole_s:.0f} s of its own that a submission has, so what came later was not asked. Other work on the "
             "machine is not counted"
         )
+    marked.seconds = whole_s - budget.left_s + time.thread_time() - began
     if purse is not None:
         purse.take_back(budget)
     marked.notes = list(dict.fromkeys(marked.notes))
     marked.flags = list(dict.fromkeys([*marked.notes, *marked.flags]))
-    marked.seconds = time.perf_counter() - started
     return marked
 
 
