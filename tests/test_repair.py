@@ -89,10 +89,10 @@ def test_a_right_answer_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_place_is_named_in_the_learners_own_code_and_helpers() -> None:
     report = said(ATTEND, OWN_WAY.format(axis=0, width="K.shape[1]"))
-    assert report.headline == "The mistake is in line 3, in `E / E.sum(axis=0, keepdims=True)`."
-    assert "`E / E.sum(axis=-1, keepdims=True)` passes the checks" in report.change
+    assert report.headline == "The mistake is in line 3, in `E / E.sum(axis=0, keepdims=True)`: `sum` runs along the wrong axis."
+    assert "with `E / E.sum(axis=-1, keepdims=True)`" in report.change
     assert report.recorded == "~mended"
-    assert "every check passes" in report.advice
+    assert "makes every check pass" in report.advice
 
 
 def test_two_places_are_named_where_the_first_alone_leaves_a_known_mistake() -> None:
@@ -203,7 +203,7 @@ def test_an_einsum_for_one_batch_axis_is_mended() -> None:
         hints=("a", "b", "c"),
     )
     report = said(scores, 'def scores(Q, K):\n    return np.einsum("bnd,bmd->bnm", Q, K)\n')
-    assert "`np.einsum('...nd,...md->...nm', Q, K)` passes the checks" in report.change
+    assert "`np.einsum('...nd,...md->...nm', Q, K)`" in report.change
 
 
 def test_an_answer_that_calls_a_failing_one_is_not_mended(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_another_width_under_the_root_is_found() -> None:
     text = OWN_WAY.format(axis=-1, width="1").replace("np.sqrt(width)", "np.sqrt((Q.shape[1] + V.shape[1]) / 2)")
     report = said(ATTEND, text)
     assert report.recorded == "~mended"
-    assert "np.sqrt(Q.shape[-1])` passes the checks" in report.change
+    assert "np.sqrt(Q.shape[-1])`" in report.change
 
 
 def test_a_vector_that_should_meet_itself_is_found() -> None:
@@ -268,8 +268,8 @@ def test_a_vector_that_should_meet_itself_is_found() -> None:
         hints=("a", "b", "c"),
     )
     report = said(exercise, "def products(a):\n    return np.diag(a) - a\n")
-    assert report.headline == "The mistake is in line 2, in `np.diag(a) - a`."
-    assert "`np.diag(a) - a[..., None] * a` passes the checks" in report.change
+    assert report.headline.startswith("The mistake is in line 2, in `np.diag(a) - a`")
+    assert "`np.diag(a) - a[..., None] * a`" in report.change
 
 
 def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
@@ -283,5 +283,5 @@ def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
         return (W @ U) / root, root[:, None] * U.mT
     """
     report = make_report(check_answer(record, cell("output_factors", text)))
-    assert "`(W @ U, U.mT)` passes the checks" in report.change
-    assert report.change.count("passes the checks") == 1
+    assert "`(W @ U, U.mT)`" in report.change
+    assert report.change.count("replace") == 1

@@ -128,9 +128,10 @@ def advice_of(diagnosis: Diagnosis) -> str:
 
 def change_of(diagnosis: Diagnosis) -> str:
     """Say which change of the learner's code passes the checks, for who asks; else ""."""
-    edits = [edit for finding in diagnosis.findings if isinstance(finding, Repaired) for edit in finding.edits]
+    edits = [edit for finding in diagnosis.findings if isinstance(finding, Repaired) for edit in _in_order(finding.edits)]
     words = _words.get()
-    return " ".join(_fill(words[f"{edit.key}.change"], dict(edit.values)) for edit in edits if f"{edit.key}.change" in words)
+    changes = [_fill(words[f"{edit.key}.change"], dict(edit.values)) for edit in edits if f"{edit.key}.change" in words]
+    return _word("repaired.change", changes=" ".join(changes)) if changes else ""
 
 
 def _headline(findings: Sequence[Finding]) -> str:
@@ -155,13 +156,26 @@ def _sentence(finding: Finding) -> str:
             return _word("beyond" if sure else "beyond.hedged", told=briefly(mistake), beside=say_of_mistake(relation))
         case Repaired(edits, left):
             told = _word("repaired.left", told=_joined(left, brief=True)) if left else ""
-            return " ".join(filter(None, [*map(say, edits[:1] if left else edits), told]))
+            return " ".join(filter(None, [*_edits(edits[:1] if left else edits), told]))
         case Departed(lines):
             return say(Fact("departed", (("lines", lines),)))
         case Added(findings):
             return _word("also.beside", said=_headline(findings))
         case Quoted():
             return ""
+
+
+def _in_order(edits: Sequence[Fact]) -> list[Fact]:
+    """The edits as their lines follow one another; one that says no line keeps its place."""
+    lines = [dict(edit.values).get("line") for edit in edits]
+    return sorted(edits, key=lambda edit: int(str(edit["line"]))) if all(isinstance(line, int) for line in lines) else [*edits]
+
+
+def _edits(edits: Sequence[Fact]) -> Iterator[str]:
+    """A sentence for each edit; where there are two, each says that there is another."""
+    for edit, suffix in zip(_in_order(edits), ("first", "second"), strict=False):
+        key = f"{edit.key}.{suffix}"
+        yield say(Fact(key, edit.values) if len(edits) > 1 and key in _words.get() else edit)
 
 
 def _matched(finding: Matched) -> str:

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Sequence
 
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Repaired, fact
+from autograder.diagnosis.repair.kind_of_change import kind_of_change
 from autograder.judging.records import UNLISTED
 from autograder.mutants.source import LONG, Edit, Source, applied
 
@@ -46,10 +47,13 @@ def _says(source: Source, change: Sequence[Edit]) -> Fact:
     more = len(change) - len(here)
     also = fact("repair.elsewhere", count=more) if more else ""
     line = getattr(node, "lineno", getattr(tree, "lineno", 1))
-    before, after = _text(node), _text(applied(node, here))
+    made = applied(node, here)
+    before, after = _text(node), _text(made)
     if after in ("", "pass"):
         return fact("repair.surplus", before=before, line=line, also=also)
-    return fact("repair.replaced", before=before, line=line, after=after, also=also)
+    kind = None if isinstance(made, list) else kind_of_change(_tidied(node), _tidied(made))
+    why = fact("repair.why", what=kind) if kind is not None else ""
+    return fact("repair.replaced", before=before, line=line, after=after, also=also, why=why)
 
 
 def _of_lines(tree: ast.stmt, edit: Edit) -> Fact:
@@ -95,7 +99,12 @@ def _short(node: ast.stmt) -> bool:
 
 def _text(node: ast.AST | list[ast.AST]) -> str:
     parts = node if isinstance(node, list) else [node]
-    return "; ".join(ast.unparse(_Tidy().visit(copy.deepcopy(part))) for part in parts)
+    return "; ".join(ast.unparse(_tidied(part)) for part in parts)
+
+
+def _tidied(node: ast.AST) -> ast.AST:
+    made: ast.AST = _Tidy().visit(copy.deepcopy(node))
+    return made
 
 
 class _Tidy(ast.NodeTransformer):

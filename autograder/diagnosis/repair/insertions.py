@@ -14,8 +14,9 @@ from autograder.diagnosis.repair.class_members import of_members
 from autograder.diagnosis.repair.expressions import Names, Put, exchanged, expression, filled, names_of, plus, with_fields
 from autograder.diagnosis.repair.operations import of_operand, of_operation
 from autograder.judging.values import EncodedValue
+from autograder.mutants.call_operators import called
 from autograder.mutants.operators import edits
-from autograder.mutants.source import Edit, Source, plain_slip
+from autograder.mutants.source import Change, Edit, Source, plain_slip
 
 
 def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
@@ -31,6 +32,7 @@ def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
         for node in ast.walk(tree):
             found += [Edit(name, node, change, None, rank) for rank, change in _of(node, inside, names)]
         found += [Edit(name, method, change, None, rank) for method, rank, change in of_members(tree)]
+        found += [Edit(name, call, change, None, rank) for call, rank, change in _of_defaults(tree, source, names)]
         for one, two in _alike(names):
             what = fact("repair.swapped", one=one, two=two)
             found.append(Edit(name, tree, lambda n, one=one, two=two: _Swap(one, two).visit(_deep(n)), what, 2))
@@ -96,6 +98,21 @@ def _is_read(node: ast.expr, above: ast.AST) -> bool:
     return (
         loaded and isinstance(above, ast.BinOp | ast.Call | ast.Assign | ast.Return) and getattr(above, "func", None) is not node
     )
+
+
+def _of_defaults(tree: ast.AST, source: Source, names: Names) -> Iterator[tuple[ast.Call, int, Change]]:
+    """Calls of the answer's own helpers that leave a parameter at its default."""
+    for node in ast.walk(tree):
+        helper = source.trees.get(called(node)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        if not isinstance(node, ast.Call) or not isinstance(helper, ast.FunctionDef):
+            continue
+        passed = {keyword.arg for keyword in node.keywords}
+        parameters = [parameter.arg for parameter in helper.args.args]
+        left = [name for name in parameters[len(node.args) :] if name not in passed]
+        for name in left[-len(helper.args.defaults) :] if helper.args.defaults else ():
+            values = [*({name} & set(names.given)), *(other for other in names.numbers if other != name)]
+            for value in [*map(expression, values), *names.widths()]:
+                yield node, 1, lambda n, name=name, value=value: with_fields(n, keywords=[*n.keywords, ast.keyword(name, value)])
 
 
 # ------------------------------------------------------------------------------------------ steps

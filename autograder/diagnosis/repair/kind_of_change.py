@@ -1,0 +1,179 @@
+"""What is wrong with a piece of code, told from what passes in its place: an axis, a transpose, a factor, a name.
+
+In: the code before and after a change. Out: a fact about the code before, which the change itself does not tell; or None.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autograder.diagnosis.finding import Fact, fact
+from autograder.mutants.call_operators import called
+from autograder.mutants.source import quote
+
+_AXIS, _KEPT, _COPIES = ("axis", "dim"), ("keepdim", "keepdims"), ("copy", "clone")
+_OPERATIONS = {
+    ast.Mult: "factor", ast.Div: "divisor", ast.Add: "summand", ast.Sub: "subtrahend", ast.BitAnd: "condition",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """The smallest parts in which two pieces of code differ, and the call whose argument they are."""
+
+    before: ast.AST
+    after: ast.AST
+    call: ast.Call | None = None
+    argument: str | None = None
+
+
+def kind_of_change(before: ast.AST, after: ast.AST) -> Fact | None:
+    """Say what is wrong with `before`, where `after` is right.
+
+    >>> kind_of_change(ast.parse("x.sum(0)"), ast.parse("x.sum(-1)")).key
+    'mistake.axis'
+    >>> kind_of_change(ast.parse("q @ k"), ast.parse("q @ k.T")).key
+    'mistake.transpose'
+    """
+    found = _difference(_Difference(before, after))
+    return next(_kinds(found), None) if found is not None else None
+
+
+def _difference(whole: _Difference) -> _Difference | None:
+    """The one smallest difference, or None where there are several in different places."""
+    before, after = whole.before, whole.after
+    if type(before) is not type(after) or _number(before) is not None or before._fields != after._fields:
+        return whole
+    pairs = list(_parts(before, after))
+    if any(one is None for one in pairs):
+        return whole
+    apart = [(name, a, b) for name, a, b in filter(None, pairs) if _text(a) != _text(b)]
+    if len(apart) != 1:
+        return whole if apart or _text(before) != _text(after) else None
+    name, one, two = apart[0]
+    if isinstance(before, ast.Call) and name in ("args", "keywords"):
+        return _difference(_Difference(one, two, before, ""))
+    if isinstance(before, ast.keyword):
+        return _difference(_Difference(one, two, whole.call, before.arg))
+    return _difference(_Difference(one, two))
+
+
+def _parts(before: ast.AST, after: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST] | None]:
+    """The children in pairs, each with the field it is in; None where they do not pair or differ in themselves."""
+    for name in before._fields:
+        one, two = getattr(before, name, None), getattr(after, name, None)
+        if isinstance(one, ast.AST) and isinstance(two, ast.AST):
+            yield name, one, two
+        elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+            yield from ((name, a, b) for a, b in zip(one, two, strict=True))
+        elif one != two:
+            yield None
+
+
+def _kinds(found: _Difference) -> Iterator[Fact]:
+    before, after = found.before, found.after
+    if (moved := _moved(before, after)) is not None:
+        yield moved
+    copied = after.func if isinstance(after, ast.Call) and isinstance(after.func, ast.Attribute) else None
+    if copied is not None and copied.attr in _COPIES and _text(copied.value) == _text(before):
+        yield fact("mistake.no_copy", code=quote(before))
+    if found.call is not None and _is_axis(found):
+        yield fact("mistake.axis", name=called(found.call))
+    if isinstance(before, ast.Call) and isinstance(after, ast.Call):
+        yield from _of_calls(before, after)
+    if isinstance(after, ast.Call) and _closes_too_early(before, after):
+        yield fact("mistake.bracket", name=called(after))
+    if isinstance(after, ast.UnaryOp) and _text(after.operand) == _text(before):
+        yield from _of_sign(after.op, before)
+    if isinstance(before, ast.UnaryOp) and _text(before.operand) == _text(after):
+        yield from _of_sign(before.op, before)
+    if isinstance(after, ast.BinOp):
+        if isinstance(after.op, ast.Sub) and found.call is not None and called(found.call) in ("exp", "exp2"):
+            yield fact("mistake.overflow", name=called(found.call))
+        yield from _of_operation(before, after)
+    if isinstance(before, ast.BinOp) and type(before.op) in _OPERATIONS and _text(before.left) == _text(after):
+        yield fact(f"mistake.surplus.{_OPERATIONS[type(before.op)]}", code=quote(before.right))
+    if isinstance(after, ast.Subscript) and _text(after.value) == _text(before) and "None" in _text(after.slice):
+        yield fact("mistake.no_axis", code=quote(before))
+    if isinstance(before, ast.Name) and isinstance(after, ast.Name):
+        yield fact("mistake.name", code=before.id)
+    if (wrong := _number(before)) is not None:
+        right = _number(after)
+        yield fact("mistake.number" if right is not None else "mistake.fixed", value=wrong)
+    if isinstance(before, ast.cmpop):
+        yield fact("mistake.comparison")
+    if isinstance(before, ast.operator):
+        yield fact("mistake.operation")
+
+
+def _moved(before: ast.AST, after: ast.AST) -> Fact | None:
+    """An array whose axes are in the wrong order."""
+    if isinstance(before, ast.Attribute) and before.attr == "T" and isinstance(after, ast.Attribute) and after.attr == "mT":
+        return fact("mistake.all_axes", code=quote(before))
+    base = after.value if isinstance(after, ast.Attribute) and after.attr in ("T", "mT") else None
+    if isinstance(after, ast.Call) and isinstance(after.func, ast.Attribute) and after.func.attr in ("swapaxes", "transpose"):
+        base = after.func.value
+    return fact("mistake.transpose", code=quote(before)) if base is not None and _text(base) == _text(before) else None
+
+
+def _is_axis(found: _Difference) -> bool:
+    assert found.call is not None
+    by_place = found.argument == "" and called(found.call) in _ALONG and _number(found.before) is not None
+    return found.argument in _AXIS or by_place
+
+
+_ALONG = (
+    "sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "logsumexp", "prod", "any", "all", "softmax", "cumsum",
+    "argmax", "argmin", "unsqueeze", "squeeze", "flip", "cumprod", "log_softmax",
+)  # fmt: skip
+
+
+def _of_calls(before: ast.Call, after: ast.Call) -> Iterator[Fact]:
+    if _text(before.func) == _text(after.func):
+        old, new = ({keyword.arg for keyword in call.keywords} for call in (before, after))
+        if new - old & set(_KEPT) and new - old <= {*_KEPT, *_AXIS}:
+            yield fact("mistake.axis_lost" if new - old <= set(_KEPT) else "mistake.all_entries", code=quote(before))
+        elif new - old == {"dtype"}:
+            yield fact("mistake.dtype", code=quote(before))
+        elif len(new - old) == 1 and isinstance(before.func, ast.Name):
+            yield fact("mistake.default", name=called(before), argument=(new - old).pop())
+
+
+def _closes_too_early(before: ast.AST, after: ast.Call) -> bool:
+    """Whether `f(x) / y` stands for `f(x / y)`."""
+    if not isinstance(before, ast.BinOp) or not isinstance(before.left, ast.Call):
+        return False
+    return _text(before.left.func) == _text(after.func) and _text(before.right) in map(_text, ast.walk(after))
+
+
+def _of_sign(op: ast.unaryop, code: ast.AST) -> Iterator[Fact]:
+    if isinstance(op, ast.Invert | ast.Not):
+        yield fact("mistake.inverted", code=quote(code))
+    elif isinstance(op, ast.USub):
+        yield fact("mistake.sign", code=quote(code))
+
+
+def _of_operation(before: ast.AST, after: ast.BinOp) -> Iterator[Fact]:
+    if _text(after.left) != _text(before):
+        return
+    if isinstance(after.op, ast.Pow):
+        kind = {"2": "square", "0.5": "root"}.get(_text(after.right), "power")
+        yield fact(f"mistake.lacks.{kind}", code=quote(before))
+    elif type(after.op) in _OPERATIONS:
+        yield fact(f"mistake.lacks.{_OPERATIONS[type(after.op)]}", code=quote(before))
+
+
+def _number(node: ast.AST) -> float | None:
+    """The number that is written, with its sign; None for anything else."""
+    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
+    inner = node.operand if isinstance(node, ast.UnaryOp) and sign < 0 else node
+    if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float) and not isinstance(inner.value, bool):
+        return sign * inner.value
+    return None
+
+
+def _text(node: ast.AST) -> str:
+    """The code, also of what is no expression by itself."""
+    if isinstance(node, ast.operator | ast.cmpop | ast.unaryop | ast.boolop | ast.expr_context):
+        return type(node).__name__
+    return ast.unparse(node)
