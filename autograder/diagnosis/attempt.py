@@ -15,6 +15,7 @@ from autograder.diagnosis.certain import partly, refused
 from autograder.diagnosis.diagnose import diagnose
 from autograder.diagnosis.finding import MENDED, Added, Diagnosis, Fact, Quoted, Remark, fact
 from autograder.diagnosis.given_functions import stopped_inside
+from autograder.diagnosis.own_code import in_own_code
 from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.repair.first_wrong_step import departure
 from autograder.diagnosis.repair.search import mend
@@ -73,7 +74,8 @@ def with_repair(result: Result, answer: Any) -> Result:
     """
     if result.passed or not result.exercise.mends or result.exercise.choices:
         return result
-    return replace(result, diagnosis=_diagnosis_with_repair(result, answer))
+    found, source = _diagnosis_with_repair(result, answer), written(answer)
+    return replace(result, diagnosis=found if found is None or source is None else in_own_code(found, source))
 
 
 def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:

@@ -1,0 +1,61 @@
+"""Quote the learner's own code: a slip is found in a right program, and told of the line that the learner wrote.
+
+In: a diagnosis and the text of the answer. Out: the diagnosis, in which each piece of code that is said to hold a slip stands in
+the answer, with its line; one that does not is left out.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autograder.diagnosis.finding import Diagnosis, Fact, Matched, Mistake, fact
+from autograder.judging.records import NearSlip
+from autograder.mutants.source import Source, plain_slip
+
+_WRITTEN = {"slip.number": ("want", "got"), "slip.name": ("want", "got"), "slip.truth": ("want", "got")}
+
+
+def in_own_code(found: Diagnosis, source: Source) -> Diagnosis:
+    """Tell every slip of the learner's own lines."""
+    lines = dict(_lines(source))
+
+    def told(mistake: Mistake) -> Mistake:
+        return replace(mistake, what=_own(mistake.what, lines)) if isinstance(mistake, NearSlip) else mistake
+
+    findings = tuple(
+        replace(finding, mistakes=tuple(map(told, finding.mistakes))) if isinstance(finding, Matched) else finding
+        for finding in found.findings
+    )
+    return replace(found, findings=findings, known=tuple(map(told, found.known)))
+
+
+def _lines(source: Source) -> Iterator[tuple[str, int | None]]:
+    """Each piece of the code, and the line that it is in; None where it is in several."""
+    seen: dict[str, int | None] = {}
+    for tree in source.trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.expr):
+                code = ast.unparse(node)
+                seen[code] = node.lineno if seen.get(code, node.lineno) == node.lineno else None
+    yield from seen.items()
+
+
+def _own(what: Fact, lines: dict[str, int | None]) -> Fact:
+    if what.key != "slip.place" or not isinstance(inner := what["what"], Fact):
+        return Fact(what.key, tuple((n, _own(v, lines) if isinstance(v, Fact) else v) for n, v in what.values))
+    code = next((code for code in _candidates(str(what["code"]), plain_slip(inner)) if code in lines), None)
+    if code is None:
+        return inner
+    line = lines[code]
+    return (
+        fact("slip.place", what=inner, code=code) if line is None else fact("slip.place.line", what=inner, code=code, line=line)
+    )
+
+
+def _candidates(code: str, slip: Fact) -> Iterator[str]:
+    """The code as a learner with this slip has it, then as it is in the right program."""
+    if slip.key in _WRITTEN:
+        want, got = (str(slip[name]) for name in _WRITTEN[slip.key])
+        if code.count(want) == 1:
+            yield code.replace(want, got)
+    yield code
