@@ -15,10 +15,12 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.failing_input import MOST_LINES, case_inputs, snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Manner, Matched, fact
 from autograder.diagnosis.known_mistakes import composed, named
+from autograder.diagnosis.own_code import in_own_code
 from autograder.diagnosis.panel import to_html, to_text
 from autograder.diagnosis.phrase import advice_of, change_of, headline_of, next_step, say
 from autograder.diagnosis.relations.simple import relations
 from autograder.diagnosis.repair import describe_change
+from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.single_numbers import off
 from autograder.judging.exercise import Tolerance
 from autograder.judging.observation import Failure
@@ -26,6 +28,7 @@ from autograder.judging.records import Known, NearSlip
 from autograder.judging.values import encode
 from autograder.mutants.source import Source
 from autograder.packs import make_pack, pack_file
+from autograder.workspace.in_cells.check import Score
 from tests.test_named_truly import BYTES, _bytes, told
 from tests.test_repair import ATTEND, OWN_WAY, cell, said
 
@@ -60,8 +63,8 @@ def test_results_in_another_order_are_called_so() -> None:
 
 def test_a_bracket_closed_too_early_is_moved_whole() -> None:
     report = said(BELL, "def bell(x):\n    u = (x**2).sum(axis=1)\n    return np.exp(-u) / 2")
-    assert report.headline == "The mistake is in line 3, in `np.exp(-u) / 2`."
-    assert report.change == "In line 3, `np.exp(-u / 2)` passes the checks in the place of `np.exp(-u) / 2`."
+    assert report.headline == "The mistake is in line 3, in `np.exp(-u) / 2`: the bracket of `exp` closes too early."
+    assert report.change == "In line 3, replace `np.exp(-u) / 2` with `np.exp(-u / 2)`. Every check passes then."
 
 
 def test_a_return_indented_too_far_is_named() -> None:
@@ -139,6 +142,27 @@ def test_what_is_named_stands_in_the_learners_code_or_in_the_exercise() -> None:
     assert not _unseen(result, answer, Diagnosis((), (listed,)))  # a listed mistake's words are the exercise's own
 
 
+def test_a_slip_is_told_of_the_line_that_the_learner_wrote() -> None:
+    report = released("03", "scaled_scores", """
+        import math
+
+        def scaled_scores(Q, K):
+            return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[0])
+    """)  # fmt: skip
+    assert report.headline == f"{AS_IF} wrote 0 where -1 belongs, in line 4, `Q.shape[0]`."
+
+
+def test_code_that_the_learner_did_not_write_is_not_quoted_as_theirs() -> None:
+    source = written(cell("bell", "def bell(x):\n    u = x.sum(axis=1)\n    return u"))
+    assert source is not None
+    slip = fact("slip.left_out", code="sum")
+    for code, says in (("x.sum(axis=1)", "left out `sum`, in line 2, `x.sum(axis=1)`"), ("u.T", "left out `sum`")):
+        one = NearSlip("~slip", fact("slip.place", what=slip, code=code))
+        found = in_own_code(Diagnosis((Matched((one,), Manner.DONE),), (one,)), source)
+        assert headline_of(found) == f"You {says}."
+        assert [known.id for known in found.known] == ["~slip"]
+
+
 def test_a_number_is_said_to_be_written_only_where_it_stands_in_the_learners_code() -> None:
     record = make_pack.make_record("a_lesson", BELL, 0, naming="listed")
     answer = cell("bell", "def bell(x):\n    return x.sum(axis=0) - 2")
@@ -180,6 +204,8 @@ def test_the_change_is_folded_in_the_panel_and_not_told_in_plain_text() -> None:
     assert "Show the change" in folded
     assert "axis=-1" in folded
     assert "axis=-1" not in to_text(report)
+    assert to_text(report).splitlines()[-3] == "  To see the change that passes every check, run check(…).change."
+    assert "`E / E.sum(axis=-1, keepdims=True)`" in Score(report).change
 
 
 def test_a_hint_in_plain_text_stands_beside_no_named_mistake_and_before_no_first_try() -> None:
@@ -204,19 +230,19 @@ def test_a_change_in_several_places_is_said_to_be_one(monkeypatch: pytest.Monkey
     also = fact("repair.elsewhere", count=1)
     edits = iter(
         [
-            fact("repair.replaced", before="a(0)", line=3, after="a(1)", also=also),
-            fact("repair.replaced", before="b", line=5, after="c", also=""),
+            fact("repair.replaced", before="a(0)", line=3, after="a(1)", also=also, why=""),
+            fact("repair.replaced", before="b", line=5, after="c", also="", why=""),
         ]
     )
     monkeypatch.setattr(describe_change, "_says", lambda *_: next(edits))
     monkeypatch.setattr(describe_change, "_place", lambda *_: object())
     found = describe_change.told(Source("f", {}, {}, {}), [(), ()])
     assert headline_of(found) == (
-        "The mistake is in line 3, in `a(0)` (and likewise in 1 more place). The mistake is in line 5, in `b`."
+        "One mistake is in line 3, in `a(0)` (and likewise in 1 more place). Another mistake is in line 5, in `b`."
     )
     assert change_of(found) == (
-        "In line 3, `a(1)` passes the checks in the place of `a(0)` (and likewise in 1 more place). "
-        "In line 5, `c` passes the checks in the place of `b`."
+        "In line 3, replace `a(0)` with `a(1)` (and likewise in 1 more place). In line 5, replace `b` with `c`. "
+        "Every check passes then."
     )
 
 
@@ -370,14 +396,14 @@ def test_two_changes_are_not_spoken_of_as_if_they_were_shown() -> None:
             return real, decoder, causal
     """)  # fmt: skip
     assert "these changes" not in to_text(report)
-    assert "With one change in each of these places, every check passes." in report.advice
-    assert report.change.count("in the place of") == 2
+    assert "One change in each of these places makes every check pass." in report.advice
+    assert report.change.count("replace `") == 2
     assert "Show the change" in to_html(report)
 
 
 def test_a_transpose_and_a_length_that_are_both_wrong_are_quoted_as_they_are_written() -> None:
     report = released("03", "scaled_scores", "def scaled_scores(Q, K):\n    return Q @ K.T / Q.shape[0] ** 0.5")
-    assert report.headline == "The mistake is in line 2, in `Q @ K.T / Q.shape[0] ** 0.5`."
+    assert report.headline.startswith("The mistake is in line 2, in `Q @ K.T / Q.shape[0] ** 0.5`")
 
 
 def test_of_several_numbers_it_is_said_which_one_is_off_and_which_are_right() -> None:

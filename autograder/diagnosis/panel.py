@@ -20,6 +20,7 @@ WORD = {"pass": "passed", "noted": "noted", "part": "partly right", "fail": "not
 ACCENT = {"pass": "#1b7f4b", "noted": "#2b5c9e", "part": "#a15c00", "fail": "#b3261e", "todo": "#5f6368"}
 STATE = {"pass": "✓", "fail": "✗", "skip": "–"}
 HINT = ("A nudge", "The method", "Nearly the answer")
+_ASK_FOR_CHANGE = "To see the change that passes every check, run check(…).change."
 _INK = "var(--jp-ui-font-color1, #1f1f1f)"
 _FAINT = "var(--jp-ui-font-color2, #5f6368)"
 _PAPER = "var(--jp-layout-color1, #ffffff)"
@@ -140,6 +141,8 @@ def to_text(report: Report, *, width: int = 88) -> str:
             "",
             *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
         ]
+    if report.change:
+        lines += ["", f"  {_ASK_FOR_CHANGE}"]
     if report.effort:
         lines += ["", f"  {report.effort}"]
     return "\n".join(lines)

@@ -44,6 +44,11 @@ class Score(float):
     def _repr_html_(self) -> str:
         return panel.to_html(self.report)
 
+    @property
+    def change(self) -> str:
+        """What to change in your code so that every check passes, where that was found; else ""."""
+        return panel.plain(self.report.change)
+
 
 @overload
 def check(exercise: str | Callable[..., Any], answer: Any = None) -> Score: ...
