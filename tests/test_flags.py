@@ -110,6 +110,11 @@ HONEST_CELLS = {
     "times a function": "import timeit\nprint(timeit.timeit(lambda: sdpa(Q, K, V), number=3) / 3)",
     "times functions by their names": "from timeit import timeit\nfor each in (sdpa, torch.softmax):\n    print(timeit(each, number=3))",
     "reads a timer": "from timeit import default_timer as timer\nbegan = timer()\nprint(timer() - began)",
+    "wraps a function": "from functools import wraps\ndef timed(f):\n    @wraps(f)\n    def inner(*given):\n        return f(*given)\n    return inner",
+    "looks at the difference": "(sdpa(Q, K, V)[0] - F.scaled_dot_product_attention(Q, K, V)).abs().max().item()",
+    "compares as PyTorch's own tests do": "torch.testing.assert_close(sdpa(Q, K, V)[0], F.scaled_dot_product_attention(Q, K, V))",
+    "keeps what it found": "found = []\nfound.append(F.scaled_dot_product_attention(Q, K, V))\nprint(found[0] - sdpa(Q, K, V)[0])",
+    "compiles a function": "quick = torch.jit.script(mine)\nquick = torch.compile(mine)",
     "opens a picture": "from PIL import Image\npicture = Image.open('a.png')",
 }
 
@@ -176,6 +181,46 @@ TRUE: dict[str, tuple[dict[str, str], str, str]] = {
         {"softmax_jacobian": "from torch.autograd.functional import jacobian as j\ndef softmax_jacobian(a):\n    return j(softmax, a)"},
         "",
         "softmax_jacobian names",
+    ),
+    "put in a table beside another assignment": (
+        {"sdpa": BUILT_IN.format("tools[0]")},
+        "tools = []\n_ = tools.append(F.scaled_dot_product_attention)",
+        "sdpa names F.scaled",
+    ),
+    "put in a table by a loop": (
+        {"sdpa": BUILT_IN.format("tools['a']")},
+        "tools = {}\nfor tools['a'] in [F.scaled_dot_product_attention]: pass",
+        "sdpa names F.scaled",
+    ),
+    "put in a table with a type": (
+        {"sdpa": BUILT_IN.format("tools['a']")},
+        "tools = {}\ntools['a']: object = F.scaled_dot_product_attention",
+        "sdpa names F.scaled",
+    ),
+    "put in a table by its class": (
+        {"sdpa": BUILT_IN.format("tools[0]")},
+        "tools = []\nif True: list.append(tools, F.scaled_dot_product_attention)",
+        "sdpa names F.scaled",
+    ),
+    "put in a table by a decorator": (
+        {"sdpa": BUILT_IN.format("tools[0]")},
+        "tools = []\n@tools.append\ndef quick(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)",
+        "sdpa names F.scaled",
+    ),
+    "put in a table by a function": (
+        {"sdpa": BUILT_IN.format("tools[0]")},
+        "tools = []\ndef keep(tool):\n    tools.append(tool)\nkeep(F.scaled_dot_product_attention)",
+        "sdpa names F.scaled",
+    ),
+    "put in a table by a function of one's own as a decorator": (
+        {"sdpa": BUILT_IN.format("tools[0]")},
+        "tools = []\ndef keep(tool):\n    tools.append(tool)\n@keep\ndef quick(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)",
+        "sdpa names F.scaled",
+    ),
+    "put in a table that a function is given": (
+        {"sdpa": BUILT_IN.format("tools['a']")},
+        "tools = {}\ndef fill(d):\n    d['a'] = F.scaled_dot_product_attention\nfill(tools)",
+        "sdpa names F.scaled",
     ),
     "under a name made at run time": (
         {"sdpa": BUILT_IN.format("getattr(F, 'scaled_dot' + '_product_attention')")},
@@ -256,6 +301,80 @@ HIDDEN_WAYS = {
         BUILT,
     ),
     "the part that a processor runs": ("o = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu", NAMED),
+    "by a pattern that says its own parts": (
+        "class Any(type):\n        def __instancecheck__(self, _): return True\n    class P(metaclass=Any):\n"
+        "        __match_args__ = ('scaled_dot' + '_product_attention',)\n    match F:\n        case P(o): pass",
+        BUILT,
+    ),
+    "among what a module refers to": (
+        "import gc\n    o = [d for d in gc.get_referents(F) if type(d) is dict][0]['scaled_dot' + '_product_attention']",
+        BUILT,
+    ),
+    "among the attributes that a wrapper copies": (
+        "import functools\n    functools.wraps(F, ('scaled_dot' + '_product_attention',), ())(tools)\n    o = tools.found",
+        BUILT,
+    ),
+    "among the attributes that a wrapper copies, by another name": (
+        "from functools import update_wrapper as w\n    w(tools, F, ('scaled_dot' + '_product_attention',), ())\n    o = tools.found",
+        BUILT,
+    ),
+    "in an annotation that is evaluated": (
+        "import inspect\n    tools.__annotations__ = {'a': 'F.scaled_dot' + '_product_attention'}\n"
+        "    o = inspect.signature(tools, eval_str=True).parameters['a'].annotation",
+        BUILT,
+    ),
+    "resolved for a log": (
+        "import logging.config\n    o = logging.config.dictConfigClass({}).resolve('torch.nn.functional.scaled_dot' + '_product_attention')",
+        BUILT,
+    ),
+    "resolved for a log, by another name": (
+        "from logging import config as c\n    o = c.dictConfigClass({}).resolve('torch.nn.functional.scaled_dot' + '_product_attention')",
+        BUILT,
+    ),
+    "sent to oneself": (
+        "import multiprocessing\n    a, b = multiprocessing.Pipe()\n    a.send_bytes(bytes(codes))\n    o = b.recv()",
+        BUILT,
+    ),
+    "pickled, by a module that another one imports": (
+        "from torch.serialization import pickle as p\n    o = p.loads(bytes(codes))",
+        BUILT,
+    ),
+    "pickled, by a module under another name": ("import pickle\n    p = pickle\n    o = p.loads(bytes(codes))", BUILT),
+    "pickled in an array, by the place of an argument": ("o = np.load(path, None, True).item()", BUILT),
+    "among the kinds of layers": (
+        "o = [c for c in nn.Module.__subclasses__() if c.__name__ == 'Multihead' + 'Attention'][0](4, 1)",
+        BUILT,
+    ),
+    "in a text for NumPy's tests": (
+        "np.testing.runstring('o = F.scaled_dot' + '_product_attention', tools)\n    o = tools['o']",
+        BUILT,
+    ),
+    "in a text that NumPy measures": (
+        "np.testing.measure('tools.append(F.scaled_dot' + '_product_attention)')\n    o = tools[0]",
+        BUILT,
+    ),
+    "in a text for a graph": (
+        "torch.fx.graph_module._exec_with_source('o = F.scaled_dot' + '_product_attention', tools)\n    o = tools['o']",
+        BUILT,
+    ),
+    "among what PyTorch may run on its own": (
+        "t = torch\n    o = [f for f, name in t.jit._builtins._builtin_ops if 'scaled_dot_p' in name][0]",
+        BUILT,
+    ),
+    "in a module that is written first": (
+        "import sys\n    np.savetxt('six.py', ['from torch.nn.functional import scaled_dot' + '_product_attention as o'], fmt='%s')\n"
+        "    from six import o",
+        BUILT,
+    ),
+    "in a folder of one's own": ("import sys\n    sys.path.insert(0, folder)\n    from six import o", BUILT),
+    "in a file that is opened elsewhere": ("import io\n    io.open('six.py', 'w').write(text)\n    from six import o", BUILT),
+    "in a function's code": (
+        "o = lambda: F.relu\n    o.__code__ = o.__code__.replace(co_names=('F', 'scaled_dot' + '_product_attention'))\n    o = o()",
+        BUILT,
+    ),
+    "by another program": ("import os\n    o = os.system(text)", BUILT),
+    "by another program of one's own": ("import subprocess as s\n    o = s.run([python, '-c', text])", BUILT),
+    "for texts of many lengths": ("from torch.nn.attention.varlen import varlen_attn as o", NAMED),
     "in a program for PyTorch": ("o = torch.jit.CompilationUnit('def o(q, k, v): return torch.' + NAME).o", BUILT),
 }
 

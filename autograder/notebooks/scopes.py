@@ -25,6 +25,8 @@ class Statement(NamedTuple):
     """A statement at the top of a cell, with the comments before it: lines `first` to `last`, and the names that it binds.
 
     `modules` are what it imports where it does nothing else, `calls` the names that it reads where it is one bare expression.
+    `changes` are global names whose objects it, or a function in it, may change; `alters` says whether such a function changes
+    what it is given.
     """
 
     first: int
@@ -32,6 +34,8 @@ class Statement(NamedTuple):
     names: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    alters: bool = False
 
 
 def tell_statements(known: Mapping[str, Sequence[Sequence[object]] | None]) -> None:
@@ -41,10 +45,9 @@ def tell_statements(known: Mapping[str, Sequence[Sequence[object]] | None]) -> N
 
 
 def _statement(plain: Sequence[object]) -> Statement:
-    first, last, *more = plain
-    return Statement(
-        int(str(first)), int(str(last)), *(tuple(map(str, names)) for names in more if isinstance(names, list | tuple))
-    )
+    first, last, *more, alters = plain
+    names, modules, calls, changes = (tuple(map(str, each)) for each in more if isinstance(each, list | tuple))
+    return Statement(int(str(first)), int(str(last)), names, modules, calls, changes, bool(alters))
 
 
 def statements(source: str) -> list[Statement]:
@@ -65,17 +68,19 @@ def statements(source: str) -> list[Statement]:
         warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
         body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
     found: list[Statement] = []
-    bound: list[dict[str, None]] = []
+    bound: list[tuple[dict[str, None], dict[str, None]]] = []
     for node in body:
-        names = dict.fromkeys(_bound(node))
+        names, (changes, alters) = dict.fromkeys(_bound(node)), changed_in(node)
         last = node.end_lineno or node.lineno
         if found and (node.lineno <= found[-1].last or len(found) == MAX_STATEMENTS):  # behind a semicolon, or one too many
-            found[-1] = Statement(found[-1].first, max(last, found[-1].last))
-            bound[-1] |= names
+            found[-1] = Statement(found[-1].first, max(last, found[-1].last), alters=alters or found[-1].alters)
+            bound[-1][0].update(names)
+            bound[-1][1].update(changes)
         else:
-            found.append(Statement(found[-1].last + 1 if found else 1, last, (), _modules(node), _calls(node)))
-            bound.append(names)
-    found = [one._replace(names=tuple(names)) for one, names in zip(found, bound, strict=True)]
+            first = found[-1].last + 1 if found else 1
+            found.append(Statement(first, last, (), _modules(node), _calls(node), alters=alters))
+            bound.append((names, changes))
+    found = [one._replace(names=tuple(names), changes=tuple(changes)) for one, (names, changes) in zip(found, bound, strict=True)]
     lines = source.count("\n") + 1
     if found and found[-1].last < lines:
         found[-1] = found[-1]._replace(last=lines)
@@ -118,6 +123,72 @@ def _bound(node: ast.stmt) -> tuple[str, ...]:
         elif isinstance(each, ast.alias):
             found[each.asname or each.name.partition(".")[0]] = None
     return tuple(found)
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# methods of containers, and functions that do their work, which change what they are called on or given
+_CHANGING = frozenset({
+    "__setattr__", "__setitem__", "add", "append", "appendleft", "extend", "extendleft", "heappush", "insert", "insort",
+    "insort_left", "insort_right", "put", "register", "setattr", "setdefault", "setitem", "update",
+})  # fmt: skip
+_APART = frozenset(
+    {"bisect", "collections", "deque", "dict", "heapq", "list", "object", "operator", "set"}
+)  # own no method's object
+
+
+def changed_in(root: ast.stmt) -> tuple[dict[str, None], bool]:
+    """The global names whose objects `root` may change, and whether a function in it changes what it is given.
+
+    >>> list(changed_in(ast.parse("for t['a'] in [f]: u.v = 1; _ = w.append(f)").body[0])[0])
+    ['t', 'u', 'w']
+    >>> changed_in(ast.parse("def fill(d):\\n    made = []\\n    made[0] = d[0] = f").body[0])
+    ({}, True)
+    """
+    found, alters = dict[str, None](), False
+    left: list[tuple[ast.AST, frozenset[str], frozenset[str]]] = [(root, frozenset(), frozenset())]
+    for node, own, given in left:  # grows while we walk
+        for name in _changed(node):
+            alters = alters or name in given
+            found |= {} if name in own else {name: None}
+        if isinstance(node, _FUNCTIONS) and (more := _arguments(node) | _stored(node)):
+            own, given = own | more, given | _arguments(node)
+        left += [(each, own, given) for each in ast.iter_child_nodes(node)]
+    return found, alters
+
+
+def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
+    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+
+
+def _stored(function: ast.AST) -> set[str]:
+    """The names of a function's own variables."""
+    nodes = list(ast.walk(function))
+    shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} - shared
+
+
+def _changed(node: ast.AST) -> list[str]:
+    """The names whose objects this node alone may change: `x[0] =`, `x.y =`, `x.append(...)`, `list.append(x, ...)`, `@x.add`."""
+    if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        return [each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)]
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        return _root(node.value.func)
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        owner = [name for name in _root(node.func) if name not in _APART]
+        given = [each.id for each in node.args[:1] if isinstance(each, ast.Name)]
+        return (owner or given) if called in _CHANGING else []
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [name for each in node.decorator_list for name in _root(each)]
+    return []
+
+
+def _root(node: ast.AST) -> list[str]:
+    """The name that a chain of attributes and items begins with."""
+    chain = isinstance(node, ast.Attribute)
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return [node.id] if chain and isinstance(node, ast.Name) else []
 
 
 _WORK = (

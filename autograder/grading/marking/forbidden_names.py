@@ -36,7 +36,9 @@ _ALSO = {
     "MultiheadAttention": _LAYERS,
     "RMSNorm": _NORMS,
     "multi_head_attention_forward": _LAYERS,
-    "scaled_dot_product_attention": _LAYERS | _FUSED | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention"},
+    "scaled_dot_product_attention": _LAYERS
+    | _FUSED
+    | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention", "varlen_attn"},
 }
 _UNPICKLES = "=unpickles"  # among the names of a text: it makes objects of bytes, and so finds them by name
 _SEARCHES = "=searches"  # it imports a module that can find a name, or run a text
@@ -45,13 +47,19 @@ _PLAIN_MODULES = frozenset({
     "__future__", "_pickle", "abc", "array", "ast", "base64", "bisect", "builtins", "bz2", "calendar", "cmath", "collections",
     "colorsys", "concurrent", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib",
     "dis", "enum", "errno", "fractions", "functools", "gc", "getpass", "glob", "graphlib", "gzip", "hashlib", "heapq", "html",
-    "importlib", "inspect", "io", "itertools", "json", "keyword", "locale", "logging", "lzma", "math", "multiprocessing",
+    "importlib", "inspect", "io", "itertools", "json", "keyword", "locale", "logging", "lzma", "math",
     "numbers", "operator", "os", "pathlib", "pickle", "pickletools", "pkgutil", "platform", "pprint", "pydoc", "random", "re",
-    "reprlib", "secrets", "shutil", "signal", "statistics", "string", "struct", "subprocess", "sys", "sysconfig", "tempfile",
+    "reprlib", "secrets", "shutil", "signal", "statistics", "string", "struct", "sys", "sysconfig", "tempfile",
     "textwrap", "threading", "time", "timeit", "token", "tokenize", "traceback", "tracemalloc", "types", "typing", "unicodedata",
     "urllib", "uuid", "warnings", "weakref", "zipfile", "zlib",
 })  # fmt: skip
 _OTHERS = frozenset({"IPython", "setuptools", "sympy", "traitlets"})
+_PARTS = frozenset({"importlib.machinery", "logging.config", "logging.handlers"})  # of plain modules
+# of PyTorch's own parts those that find an operation by its name, run a text or load objects
+_INNER = frozenset({"classes", "export", "fx", "hub", "jit", "library", "multiprocessing", "ops", "overrides", "package"})
+_SCRIPTS = frozenset({"script", "trace", "ignore", "unused"})  # of `torch.jit` what a lesson may well use
+_STARTS = re.compile(r"system|popen|fork|(?:exec|spawn|posix_spawn)\w*")  # what `os` starts another program by
+_RUNS = frozenset({"measure", "rundocs", "runstring"})  # what `numpy.testing` runs a text by
 _SHOWING = frozenset({"IPython", "IPython.display"})
 _PICKLES = frozenset({"pickle", "_pickle", "cPickle", "cloudpickle", "dill"})
 _LOADS = frozenset({"load", "loads", "Unpickler", "*"})
@@ -64,20 +72,28 @@ _BUILDS |= {"get_field", "get_type_hints", "ForwardRef", "EntryPoint", "call_met
 _BUILDS |= {"_get_operation_overload", "parse_ir", "_create_function_from_graph", "op_db", "_load_attr_from_module"}
 _BUILDS |= {"load_module", "get_code", "module_from_spec", "SourceFileLoader", "start_ipython", "f_builtins", "f_locals"}
 _BUILDS |= {"PackageImporter", "ForkingPickler", "load_inline"}
+_BUILDS |= {
+    "__match_args__",
+    "__subclasses__",
+    "__code__",
+    "get_referents",
+    "update_wrapper",
+    "wraps",
+    "eval_str",
+    "get_annotations",
+}
+_BUILDS |= {"DictConfigurator", "dictConfigClass", "fileConfig", "exec_module", "read_array", "recv", "send_bytes"}
+_BUILDS |= {"savetxt", "write_bytes", "FileIO", "NamedTemporaryFile", "mkstemp"}  # a module that is written when the cell runs
 # ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
 _INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
 _METHODS = frozenset({"eval", "compile", "open"})  # those of a model, of `re` and `torch`, of a path
+_OPENERS = frozenset({"", "builtins", "__builtins__", "io", "os", "codecs", "gzip", "bz2", "lzma"})
 _MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "time", "timeit", "pip", "pylab"})
 _OWNERS = frozenset({"autograd"})  # modules that an import from them names
 # in what is no Python, IPython may still run this
 _IPYTHON = re.compile(r"\A\s*(?:>>> |In \[)|=[ \t]*[!%]|^[ \t]*(?:[%!?]|[,;/][A-Za-z_]|[\w.*]+\?{1,2}[ \t]*$)", re.MULTILINE)
-# `x[...] =`, `x.y =` and `x.append(`: what is behind the name may be another afterwards
-# A bracket may hold any, so the chain is one bracket from the first to a last and not one after another: that has one reading.
-CHANGES = re.compile(
-    r"^[ \t]*(\w+)(?:(?:\.\w+)*\[[^\n]*\](?:\.\w+)*|(?:\.\w+)+)[ \t]*(?:[-+*/@|&^%]|//|\*\*)?=(?!=)|^[ \t]*(\w+)\.\w+\(",
-    re.MULTILINE,
-)
+_DEFINES = re.compile(r"\b(?:def|lambda)\b")
 _LIBRARIES = frozenset({"np", "numpy", "torch", "F", "nn", "math", "builtins", "check", "warnings"})  # as lessons call them
 _PATCHED = "=library"  # among the names of a text: it puts something in a library's place, or runs text
 _HARMLESS = frozenset({"matplotlib", "plt", "backends", "rcParams"})
@@ -97,12 +113,12 @@ def flags(
     records = [record for record in exercises.values() if record.forbid]
     offered = {name for text in modules for name in bindings(text)[0]}
     texts = dict.fromkeys([*modules, *(cell.source for cell in code)]) if records else ()
-    parts = [part for text in texts for part in _parts(text, offered)]
+    leaning = _Leaning([part for text in texts for part in _parts(text, offered)])
     own = [*modules, *(cell.source for cell in code if not grade_id(cell))]
     found = []
     for record in records:
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
-        used = [part.names for part in _needed(record.id, answers, parts, exercises)]
+        used = [part.names for part in leaning.needed(record.id, answers, exercises)]
         named = [name for name in record.forbid if any(_names_it(name, each) for each in used)]
         longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark for one function
         found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
@@ -119,12 +135,19 @@ def flags(
 
 @dataclass(frozen=True)
 class _Part:
-    """A statement of a cell: the global names that it sets or changes, those that it may read, and every name in it."""
+    """A statement of a cell: the global names that it sets, those that it may read, and every name in it.
+
+    It may also change the objects of some names, itself or by a function that it defines. `calls` are the names in a bare
+    expression, and `alters` says whether a function that it defines changes what it is given.
+    """
 
     text: str
     sets: frozenset[str]
     reads: frozenset[str]
     names: frozenset[str]
+    changes: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    alters: bool = False
 
 
 def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
@@ -140,34 +163,55 @@ def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
         found = statements(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [_Part(source, frozenset(bound), frozenset(read), frozenset(every))] if bound or every else []
-    parts, read = [], read.union(attributes)
+    parts, aside = [], _LIBRARIES | _HARMLESS | {name for one in found if one.modules for name in one.names}
     for one, text in zip(found, texts_of(source, found), strict=True):
         words = set(re.findall(r"\w+", normalised("NFKC", text)))
         words |= set(re.findall(r"\w+", re.sub(r"\\.", " ", text))) if "\\" in text else set()  # the name in b"\nsoftmax"
-        changed = {name for pair in CHANGES.findall(text) for name in pair if name}
-        sets = {*one.names, *(changed - _LIBRARIES - _HARMLESS), *(bound & words if "global" in words else ())}
-        parts.append(_Part(text, frozenset(sets), frozenset(words & read), frozenset(every & words)))
+        sets = frozenset(one.names).union(bound & words if "global" in words else ())
+        reads = frozenset(word for word in words if word in read or word in attributes)
+        changes = frozenset(one.changes).difference(aside)
+        parts.append(_Part(text, sets, reads, frozenset(every & words), changes, frozenset(one.calls), one.alters))
     return parts
 
 
-def _needed(exercise: str, answers: Collection[str], parts: Sequence[_Part], apart: Collection[str]) -> list[_Part]:
-    """The statements that the answer to `exercise` is made of, itself or by way of names that others set.
+class _Leaning:
+    """Which of some statements set, change and read a name."""
 
-    A test below an answer is no part of it: nothing that the answer reads comes from there. Other exercises are looked at on
-    their own, so a name in `apart` leads no further.
-    """
-    setting: dict[str, list[_Part]] = {}
-    for part in parts:
-        for name in part.sets:
-            setting.setdefault(name, []).append(part)
-    found = dict.fromkeys(setting.get(exercise) or [part for text in answers for part in _parts(text)])
-    asked, new = {*apart}, list(found)
-    while new:
-        wanted = {name for part in new for name in part.reads} - asked
-        asked |= wanted
-        new = [part for part in dict.fromkeys(part for name in wanted for part in setting.get(name, ())) if part not in found]
-        found |= dict.fromkeys(new)
-    return list(found)
+    def __init__(self, parts: Sequence[_Part]):
+        self.setting, self.changing, self.reading = (dict[str, list[_Part]]() for _ in range(3))
+        altering = {name for part in parts if part.alters for name in part.sets}
+        for part in parts:
+            given = () if altering.isdisjoint(part.calls) else part.calls - altering
+            for found, named in (
+                (self.setting, part.sets),
+                (self.changing, part.changes.union(given)),
+                (self.reading, part.reads),
+            ):
+                for name in named:
+                    found.setdefault(name, []).append(part)
+
+    def needed(self, exercise: str, answers: Collection[str], apart: Collection[str]) -> list[_Part]:
+        """The statements that the answer to `exercise` is made of, itself or by way of names that others set or change.
+
+        A test below an answer is no part of it: nothing that the answer reads comes from there. Other exercises are looked at on
+        their own, so a name in `apart` leads no further.
+        """
+        own = dict.fromkeys(part for found in (self.setting, self.changing) for part in found.get(exercise, ()))
+        found = own or dict.fromkeys(part for text in answers for part in _parts(text))
+        asked, called, new = {*apart}, {*apart}, list(found)
+        while new:
+            wanted = {name for part in new for name in part.reads} - asked
+            asked |= wanted
+            changing = dict.fromkeys(part for name in wanted for part in self.changing.get(name, ()))
+            more = dict.fromkeys(part for name in wanted for part in self.setting.get(name, ())) | changing
+            # and whoever calls a function that changes it
+            while acting := {name for part in changing if _DEFINES.search(part.text) for name in part.sets} - called:
+                called |= acting
+                changing = dict.fromkeys(part for name in acting for part in self.reading.get(name, ()))
+                more |= changing
+            new = [part for part in more if part not in found]
+            found |= dict.fromkeys(new)
+        return list(found)
 
 
 def builds_names(source: str) -> bool:
@@ -304,22 +348,24 @@ def _parsed(source: str) -> frozenset[str]:
         if node in plain:
             continue
         if isinstance(node, ast.Attribute):
-            if node.attr not in _METHODS or _root(node.value) in ("", "builtins", "__builtins__"):
+            if node.attr not in _METHODS or _root(node.value) in _OPENERS:
                 seen.add(node.attr)
         elif isinstance(node, ast.Name):
             seen.add(node.id)
         elif isinstance(node, ast.alias):
-            seen.add(node.name.rpartition(".")[2])
+            seen.add(node.name.rpartition(".")[2] if (node.name, node.asname) != ("wraps", None) else "")
         elif isinstance(node, ast.ImportFrom):
             seen |= _OWNERS.intersection((node.module or "").split("."))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             seen.add(node.value)  # getattr(F, "softmax")
         elif isinstance(node, ast.Constant) and (path := _path_in(node.value)):
             seen |= set(re.findall(r"\w+", path)) - _BUILDS - _INWARD - {"sys", "modules"}
+        elif isinstance(node, ast.keyword) and node.arg == "eval_str":
+            seen.add(node.arg)
         elif isinstance(node, ast.MatchClass):  # case object(softmax=f)
             seen |= set(node.kwd_attrs)
     seen |= {_UNPICKLES} if _unpickles(tree) else set()
-    seen |= {_SEARCHES} if _searches(tree) or _times_text(tree) else set()
+    seen |= {_SEARCHES} if _searches(tree) or _times_text(tree) or _reaches_for(tree) else set()
     return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
 
 
@@ -331,20 +377,29 @@ def _path_in(value: object) -> str:
 
 
 def _unpickles(tree: ast.AST) -> bool:
-    """Whether the program loads pickled bytes: to import `pickle` alone, or to write with it, is no matter."""
-    modules = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+    """Whether the program may load pickled bytes: to import `pickle` alone, or to write with it, is no matter.
+
+    >>> [_unpickles(ast.parse(f"import pickle\\n{line}")) for line in ("pickle.dumps(x)", "pickle.loads(x)", "p = pickle")]
+    [False, True, True]
+    """
+    nodes = list(ast.walk(tree))
+    modules = set(_PICKLES)
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
             modules |= {alias.asname or alias.name for alias in node.names if alias.name in _PICKLES}
         if isinstance(node, ast.ImportFrom) and node.module in _PICKLES and not _LOADS.isdisjoint(a.name for a in node.names):
             return True
-    if any(isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only") for node in ast.walk(tree)):
-        return True
+        if isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only"):
+            return True
+        if (
+            isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load" and len(node.args) > 2
+        ):  # np.load(path, None, True)
+            return True
+    writes = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr not in _LOADS}
     return any(
-        isinstance(node, ast.Attribute)
-        and node.attr in _LOADS
-        and (_root(node.value) in modules | _PICKLES or getattr(node.value, "attr", "") in _PICKLES)
-        for node in ast.walk(tree)
+        (isinstance(node, ast.Name) and node.id in modules) or (isinstance(node, ast.Attribute) and node.attr in _PICKLES)
+        for node in nodes
+        if node not in writes
     )
 
 
@@ -355,9 +410,58 @@ def _searches(tree: ast.AST) -> bool:
         if isinstance(node, ast.Import):
             asked |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            asked.add(node.module)
-    tops = {name.partition(".")[0] for name in asked if name not in _SHOWING}
-    return not tops.isdisjoint(_OTHERS | (sys.stdlib_module_names - _PLAIN_MODULES))
+            asked |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    tops = {name.partition(".")[0] for name in asked if _SHOWING.isdisjoint((name, name.rpartition(".")[0]))}
+    return not asked.isdisjoint(_PARTS) or not tops.isdisjoint(_OTHERS | (sys.stdlib_module_names - _PLAIN_MODULES))
+
+
+def _reaches_for(tree: ast.AST) -> bool:
+    """Whether the program uses a part of a library that finds a function by its name, runs a text, or starts a program.
+
+    >>> _reaches_for(ast.parse("import torch as t\\nt._C._get_x()")), _reaches_for(ast.parse("torch.jit.script(f)"))
+    (True, False)
+    """
+    nodes, paths = list(ast.walk(tree)), list[list[str]]()
+    named = {"np": ["numpy"], "nn": ["torch", "nn"], "F": ["torch", "nn", "functional"]}
+    owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        found = dict[str, list[str]]()
+        if isinstance(node, ast.Import):
+            found = {each.asname or each.name: each.name.split(".") for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found = {each.asname or each.name: [*node.module.split("."), each.name] for each in node.names}
+        elif isinstance(node, ast.Assign) and (path := _path(node.value)):
+            found = {each.id: [*named.get(path[0], path[:1]), *path[1:]] for each in node.targets if isinstance(each, ast.Name)}
+        named |= found
+        paths += found.values()
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node not in owners and (path := _path(node)):
+            paths.append([*named.get(path[0], path[:1]), *path[1:]])
+    return any(map(_is_inner, paths))
+
+
+def _path(node: ast.AST) -> list[str]:
+    """The names of a chain of attributes, from its root; none where that is no name.
+
+    >>> _path(ast.parse("a.b.c").body[0].value), _path(ast.parse("a().b").body[0].value)
+    (['a', 'b', 'c'], [])
+    """
+    parts = list[str]()
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
+
+
+def _is_inner(path: Sequence[str]) -> bool:
+    """Whether `path` leads to what finds a function by its name, runs a text, or starts a program."""
+    top, *parts = path
+    if top == "torch":
+        inner = any(re.match(r"_(?!_)", part) for part in parts) or not _INNER.isdisjoint(parts[:1])
+        return inner and not (parts[0] == "jit" and set(parts[1:]) <= _SCRIPTS)
+    if top == "numpy":
+        return parts[:1] == ["testing"] and not _RUNS.isdisjoint(parts)
+    return parts[:1] == ["path"] if top == "sys" else top == "os" and any(map(_STARTS.fullmatch, parts))
 
 
 def _times_text(tree: ast.AST) -> bool:
@@ -408,6 +512,9 @@ def _plain_calls(tree: ast.AST) -> set[ast.AST]:
             continue
         texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and texts:
+            found.add(node.func)
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called == "wraps" and len(node.args) == 1 and not node.keywords:  # more would say which attributes to copy
             found.add(node.func)
         shell = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "run_line_magic" else None
         if isinstance(shell, ast.Call) and texts[:1] and texts[0] in _MAGICS:  # as scripts spell `%matplotlib inline`

@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from autograder.grading.marking.forbidden_names import CHANGES
-from autograder.notebooks.released import plain
+from autograder.notebooks.released import plain, statements_of
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import scopes
 
@@ -93,4 +92,4 @@ def _bound(source: str) -> set[str]:
 
 def _changed(source: str) -> set[str]:
     """The names whose objects `source` seems to change in place."""
-    return {name for pair in CHANGES.findall(source) for name in pair if name}
+    return {name for one in statements_of(source) for name in one.changes}
