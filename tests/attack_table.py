@@ -2,7 +2,7 @@
 
 Plain nbgrader runs hostile code as the user who calls it, so it runs here in a bubblewrap without network, with a read-only
 system; classes that would harm the machine even so are not run in it, and the table says so. Minutes; by hand, on
-Linux with bubblewrap. `tests/test_attacks.py` runs *all* attacks through `attn grade`, in each sandbox there is.
+Linux with bubblewrap. `tests/attacks/test_attacks.py` runs *all* attacks through `attn grade`, in each sandbox there is.
 """
 
 import datetime
@@ -200,7 +200,7 @@ def _measure(template: Path, mode: str) -> dict[str, str]:
 
 def _check_markers(root: Path, names: list[str], *, ours: bool) -> None:
     """Raise AssertionError where an attack has attacked nothing (`tests.armed`): it would be said to gain nothing."""
-    from tests import test_attacks as suite
+    from tests.attacks import test_attacks as suite
 
     found: armed.Markers = {}
     for path in root.rglob(armed.LOG):
@@ -220,7 +220,7 @@ def _template(folder: Path) -> Path:
     """A course with one released lesson, in the gradebook."""
     from autograder.authoring.make_release import nbgrader_api
     from autograder.grading.trials import twin
-    from tests import test_attacks as suite
+    from tests.attacks import test_attacks as suite
 
     root = folder / "template"
     twin.make(root, [sample.lesson()])
@@ -232,7 +232,7 @@ def _template(folder: Path) -> Path:
 
 
 def _submit(root: Path, student: str, name: str) -> None:
-    from tests import test_attacks as suite
+    from tests.attacks import test_attacks as suite
 
     attack: Any = suite.ATTACKS.get(name)
     folder = root / "submitted" / student / LESSON
@@ -303,7 +303,7 @@ def _harm(root: Path) -> list[str]:
 
 def _gains(root: Path, name: str, student: str) -> list[str]:
     """What the attack gained: marks, knowledge, a script in a page."""
-    from tests import test_attacks as suite
+    from tests.attacks import test_attacks as suite
 
     attack, score = suite.ATTACKS[name], _scores(root).get(student, 0.0)
     deserved = sum(getattr(attack, "DESERVED", {}).values())

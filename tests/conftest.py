@@ -30,11 +30,12 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 
 # Programs that tests run: importing one puts the whole process on the pretend device. And a course of its own.
-collect_ignore = ["devices_script.py", "lessons_on_device.py", "package_on_device.py", "pretend_device.py", "sample_course"]
+ON_DEVICE = ("devices_script", "lessons_on_device", "package_on_device", "pretend_device")
+collect_ignore = ["sample_course", *(f"solutions/{name}.py" for name in ON_DEVICE)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --golden-update tests/test_check.py` accepts what the tests show now as what they shall show."""
+    """`pytest --golden-update tests/workspace/test_check.py` accepts what the tests show now as what they shall show."""
     parser.addoption("--golden-update", action="store_true", help="write the golden files in tests/golden instead of comparing")
 
 

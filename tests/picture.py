@@ -14,8 +14,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from autograder.authoring import front_door
+from tests.browser.test_jupyterlab import open_lesson, type_source
 from tests.conftest import CHROMIUM, FLAGS, lab
-from tests.test_browser import open_lesson, type_source
 
 TARGET = Path(__file__).parent.parent / ".github" / "check.gif"
 FIGURE = TARGET.with_name("attention.png")

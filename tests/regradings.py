@@ -21,8 +21,8 @@ from autograder.grading.trials import demo, twin
 from autograder.sandbox.tiers import choose_tier
 from tests import sample
 from tests.fair_answers import ANSWERS
+from tests.grading.test_fair_answers import LESSONS, submission
 from tests.shapes import SHAPES, Work
-from tests.test_fair_answers import LESSONS, submission
 
 Marks = dict[str, dict[str, float]]
 

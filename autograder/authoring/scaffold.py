@@ -139,7 +139,7 @@ def _lesson_files(root: Path, references: Path, name: str) -> dict[Path, str]:
         root / "lessons" / f"{name}.md": _LESSON,
         root / "exercises" / f"{slug}.py": _EXERCISES,
         references / f"{slug}.py": _SOLUTIONS,
-        root.parent / "tests" / f"test_{slug}.py": _TESTS,
+        root.parent / "tests" / "lessons" / f"test_{slug}.py": _TESTS,
     }
     return {path: template.substitute(words) for path, template in files.items()}
 

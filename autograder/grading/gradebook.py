@@ -1,7 +1,7 @@
 """Write marked submissions into nbgrader's gradebook: the rows that its own autograder would write, in one session.
 
 nbgrader's preprocessors open the database anew for each step and commit after each cell. Here one session serves the whole
-class and is committed batch by batch; `tests/test_grade.py` holds its rows against those of plain `nbgrader autograde`.
+class and is committed batch by batch; `tests/grading/test_grade.py` holds its rows against those of plain `nbgrader autograde`.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A hub for one class on one machine: students with the assignment list, an instructor with the formgrader.
 
 Copy this folder to where all may read and root alone may write, edit the four names below, and start the hub with
-`jupyterhub -f …/jupyterhub_config.py`. `docs/teaching/hub.md` says what else the machine needs; `tests/test_hub.py` runs a
+`jupyterhub -f …/jupyterhub_config.py`. `docs/teaching/hub.md` says what else the machine needs; `tests/hub/test_hub.py` runs a
 round of the course, from release to fetched feedback, through this file.
 """
 

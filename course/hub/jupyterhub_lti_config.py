@@ -4,7 +4,7 @@ Start it with `jupyterhub -f …/jupyterhub_lti_config.py`; all else is as in `j
 Register the hub with the platform as an external tool: `https://<hub>/hub/lti13/config` says what it asks for, its login
 address is `https://<hub>/hub/lti13/oauth_login`, its redirect address `https://<hub>/hub/lti13/oauth_callback`. Have the platform
 send a custom field `login` with the user's name there (Moodle: `login=$User.username`, Canvas: `login=$Canvas.user.loginId`).
-`tests/test_hub_lti.py` walks through it with a platform of its own.
+`tests/hub/test_hub_lti.py` walks through it with a platform of its own.
 """
 
 import grp

@@ -21,8 +21,11 @@ def steps(folder: Path) -> dict[str, tuple[list[str], int]]:
     """For each step its command and the seconds it may take."""
     return {
         "machine": (["nvidia-smi"], 60),
-        "kernels": ([sys.executable, *TESTS, "tests/test_kernels.py", "-k", "not interpreter and not compiled"], 300),
-        "parity": ([sys.executable, *TESTS, *(f"tests/test_{name}.py" for name in ("parity", "latent_attention", "tiled"))], 300),
+        "kernels": ([sys.executable, *TESTS, "tests/solutions/test_kernels.py", "-k", "not interpreter and not compiled"], 300),
+        "parity": (
+            [sys.executable, *TESTS, *(f"tests/solutions/test_{name}.py" for name in ("parity", "latent_attention", "tiled"))],
+            300,
+        ),
         "tiles": ([sys.executable, "-m", "solutions.bench.first_run", "--tiles", str(folder)], 300),
         "bench": (
             [sys.executable, *BENCH, "--json", str(folder / "gpu.json"), "--plot", str(folder / "gpu.png")],
