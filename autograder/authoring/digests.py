@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import autograder
+from autograder.authoring import front_matter
 from autograder.authoring.course import Lesson, course_root, settings
 from autograder.authoring.reference_source import files_of, imported_names, modules_of, pack_files_of
 
@@ -21,10 +22,14 @@ MAKES_PACKS = ("autograder.packs", "autograder.mutants", "autograder.judging")
 
 
 def source_digest(lesson: Lesson) -> str:
-    """Hash all that an executed lesson depends on: its text, its exercises, its answers and what it is given."""
+    """Hash all that an executed lesson depends on: its text, its exercises, its answers and what it is given.
+
+    What its front matter states is no cell: it is compared by itself.
+    """
     digest = hashlib.sha256()
     for path in files_of(lesson):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        content = path.read_bytes() if path != lesson.path else front_matter.text_below(path).encode()
+        digest.update(path.name.encode() + b"\0" + content)
     return digest.hexdigest()[:16]
 
 

@@ -3,7 +3,6 @@
     kind: workshop                            core or workshop
     question: Why W_Q and W_K?                the question that the notebook answers
     needs: [03, 02b]                          the notebooks that a learner should have done before
-    minutes: 40                               how long it takes; compared with the engine's own estimate
     part: attention                           the part of the map that is highlighted
 
 A lesson without `kind` is of the first edition: it has none of the limits that `attn style` checks.
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-_OWN = ("kind", "question", "needs", "minutes", "part")
+_OWN = ("kind", "question", "needs", "part")
 Label = Annotated[str, Meta(pattern=r"^\d\d[a-z]?$")]
 
 
@@ -29,22 +28,32 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["core", "workshop"] | None = None
     question: str = ""
     needs: tuple[Label, ...] = ()
-    minutes: int | None = None
     part: str = ""
 
 
 def read(path: Path) -> FrontMatter:
     """The front matter of the lesson at `path`. Raises FrontMatterError, naming the field."""
+    stated, _ = _split(path)
+    if not any(line.startswith(f"{name}:") for line in stated for name in _OWN):
+        return FrontMatter()  # most lessons of other courses: no YAML has to be read
+    return _convert(path, "\n".join(stated))
+
+
+def text_below(path: Path) -> str:
+    """The text of the lesson at `path` without its front matter. Raises FrontMatterError."""
+    return "\n".join(_split(path)[1])
+
+
+def _split(path: Path) -> tuple[list[str], list[str]]:
+    """The lines of the front matter, none where there is none, and those of the text below it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     if not lines or lines[0] != "---":
-        return FrontMatter()
+        return [], lines
     try:
         end = lines.index("---", 1)
     except ValueError:
         raise FrontMatterError(f"{path}: expected a second line `---` after the front matter, found none.") from None
-    if not any(line.startswith(f"{name}:") for line in lines[1:end] for name in _OWN):
-        return FrontMatter()  # most lessons of other courses: no YAML has to be read
-    return _convert(path, "\n".join(lines[1:end]))
+    return lines[1:end], lines[end + 1 :]
 
 
 def _convert(path: Path, text: str) -> FrontMatter:

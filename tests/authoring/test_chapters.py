@@ -142,10 +142,10 @@ def test_a_kind_that_contradicts_the_name_is_refused(root: Path) -> None:
 def test_front_matter_is_read_and_what_is_wrong_in_it_is_named(root: Path) -> None:
     path = root / "lessons" / "01b_more.md"
     text = path.read_text()
-    stated = 'kind: workshop\nneeds: [01, 08]\nminutes: 40\nquestion: "Why: three?"\npart: attention\n'
+    stated = 'kind: workshop\nneeds: [01, 08]\nquestion: "Why: three?"\npart: attention\n'
     path.write_text(text.replace("jupytext:", f"{stated}jupytext:", 1))
     about = find_lesson("01b").about
-    assert (about.kind, about.needs, about.minutes, about.question) == ("workshop", ("01", "08"), 40, "Why: three?")
+    assert (about.kind, about.needs, about.question) == ("workshop", ("01", "08"), "Why: three?")
     path.write_text(text.replace("jupytext:", "kind: worksop\njupytext:", 1))
     with pytest.raises(CourseError, match="Invalid enum value 'worksop'"):
         _ = find_lesson("01b").about
@@ -273,7 +273,7 @@ def two_chapters(root: Path) -> Path:
         (exercises / f"{name.partition('_')[2]}.py").write_text(alone)
         (texts / f"{name}.md").write_text(core.replace("# First", f"# {title}").replace("Exercise 01.1", f"Exercise {label}.1"))
     more = texts / "01b_more.md"
-    said = "kind: workshop\nquestion: Why three?\nneeds: [01]\nminutes: 20\n"
+    said = "kind: workshop\nquestion: Why three?\nneeds: [01]\n"
     more.write_text(more.read_text().replace("jupytext:", f"{said}jupytext:", 1))
     return root
 

@@ -130,11 +130,11 @@ def test_exercises_are_declared_in_the_order_in_which_a_lesson_asks_them(lesson:
     assert [name for name in asked if name in declared] == declared
 
 
-def _edition(folder: Path, body: str, *, kind: str = "core", stated: str = "", **changes: object) -> list[tuple[str, str]]:
+def _edition(folder: Path, body: str, *, kind: str = "core", **changes: object) -> list[tuple[str, str]]:
     """What `attn style` says of a lesson that states its kind, by rule."""
     name, workshop = ("07_small.md", "") if kind == "core" else ("07b_small.md", "b")
     path = folder / name
-    front = f"---\nkind: {kind}\n{stated}"
+    front = f"---\nkind: {kind}\n"
     path.write_text(HEAD.replace("---\n", front, 1) + body, encoding="utf-8")
     two = tuple(_exercise(**{"minutes": 8, "difficulty": 3, "id": name, **changes}) for name in ("weigh", "mix"))
     guess = Exercise("guess", "Guess", 1, choices={"a": "so"})
@@ -173,12 +173,6 @@ def test_a_workshop_may_have_more_words_and_minutes_than_a_core(tmp_path: Path) 
     assert _edition(tmp_path, GOOD * 6, kind="workshop") == []
     assert _edition(tmp_path, GOOD, minutes=22) == [("limit", "a core takes at most 45 minutes, this one takes 50")]
     assert _edition(tmp_path, GOOD, kind="workshop", minutes=22) == []
-
-
-def test_the_minutes_that_the_front_matter_states_are_compared_with_the_count(tmp_path: Path) -> None:
-    assert _edition(tmp_path, GOOD, stated="minutes: 20\n") == []
-    says = "its front matter states 40 minutes, its cells add up to 20"
-    assert _edition(tmp_path, GOOD, stated="minutes: 40\n") == [("limit", says)]
 
 
 def test_a_notebook_without_two_exercises_is_found(tmp_path: Path) -> None:
