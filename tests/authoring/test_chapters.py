@@ -311,7 +311,7 @@ def test_the_index_and_the_status_group_by_chapter_and_lead_along_the_core_path(
     assert make_release.check(lessons()) == []
     home = workspace.prepare(tmp_path / "work")
     said = workspace.about(home, "01b_more")
-    assert (said["kind"], said["question"], said["needs"], said["minutes"]) == ("workshop", "Why three?", ["01"], 20)
+    assert (said["kind"], said["question"], said["needs"], said["minutes"]) == ("workshop", "Why three?", ["01"], 5)
     first = overview.contents(home)
     assert (first.following[0], first.beside) == ("01 First", ())
     _solve(home, "01_first", "double")
@@ -324,7 +324,7 @@ def test_the_index_and_the_status_group_by_chapter_and_lead_along_the_core_path(
     (output,) = next(cell for cell in workspace.load(index.write(home)).cells if cell.get("id") == index.CELL).outputs
     table = output.data["text/markdown"]
     assert "| **[01 First](01_first/01_first.ipynb)** |" in table
-    assert "| &emsp;[01b More](01b_more/01b_more.ipynb) · 20 minutes · needs 01<br>&emsp;Why three? |" in table
+    assert "| &emsp;[01b More](01b_more/01b_more.ipynb) · 5 minutes · needs 01<br>&emsp;Why three? |" in table
     capsys.readouterr()
     assert main(["status", "--workspace", str(home)]) == 0
     shown = capsys.readouterr().out
