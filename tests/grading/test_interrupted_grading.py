@@ -1,4 +1,4 @@
-"""Promises that need a whole class: what is shown is fixed before the first hidden input; a grader stopped, ended, locked out."""
+"""A grader that is stopped, ended or locked out, or that marks a submission twice, costs nobody a mark and shows nothing more."""
 
 import os
 import re
@@ -12,11 +12,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring.course import course_root, find_lesson, lessons
+from autograder.authoring.course import course_root, find_lesson
 from autograder.grading import grade
 from autograder.grading.marking import mark as marking
 from autograder.grading.marking import verdicts
-from autograder.grading.marking.hidden_draws import SLOW
 from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import demo
 from autograder.sandbox import available_tiers
@@ -24,7 +23,6 @@ from tests import hostile_class
 
 LESSON = "00_start_here"
 TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]
-SECURITY = course_root().parent / ".github" / "SECURITY.md"
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.skipif(not TIERS, reason="neither bubblewrap nor Landlock isolates on this machine"),
@@ -120,31 +118,6 @@ def test_a_grader_that_is_ended_while_the_release_is_written_anew_can_be_started
     (row,) = grade.grade_assignment(root, LESSON).rows
     assert (row.student, row.score) == (student, row.points)
     assert set(released) <= {path.name for path in (root / "release" / LESSON).iterdir()}
-
-
-def test_each_promise_names_a_test_that_there_is() -> None:
-    """A promise without a test, or with one that has another name by now, is none."""
-    text = SECURITY.read_text(encoding="utf-8")
-    promised = text.split("\n## What is promised\n")[1].split("\n## ")[0]
-    numbers = re.findall(r"^(\d+)\. ", promised, re.MULTILINE)
-    assert len(numbers) >= 22
-    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
-    assert not re.search(r"^ *[-*] ", promised, re.MULTILINE), "a promise has a number, by which its tests are found"
-    held = text.split("\n## How each promise is held\n")[1]
-    rows = re.findall(r"^\| (\d+) \| (.+) \|$", held, re.MULTILINE)
-    assert [number for number, _ in rows] == numbers
-    for number, row in rows:
-        assert re.fullmatch(r"`test_\w+\.py::test_\w+`(, `test_\w+\.py::test_\w+`)*", row), number
-    for file, name in re.findall(r"`(test_\w+\.py)::(test_\w+)`", text):
-        (path,) = Path(__file__).parents[1].rglob(file)
-        assert f"\ndef {name}(" in path.read_text(encoding="utf-8"), f"{file}::{name}"
-
-
-def test_the_exercises_with_inputs_from_a_pool_are_listed() -> None:
-    sentence = re.search(r"In this course these are (.+?)\. ", SECURITY.read_text(encoding="utf-8"), re.DOTALL)
-    assert sentence is not None
-    slow = {each.id for lesson in lessons() for each in lesson.exercises() if each.cases and each.search < SLOW}
-    assert set(re.findall(r"`(\w+)`", sentence[1])) == slow
 
 
 def test_a_grader_without_the_right_to_write_says_so_in_two_lines(tmp_path: Path) -> None:
