@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import python_errors
-from autograder.diagnosis.failing_input import is_script, snippet
+from autograder.diagnosis.calls import is_script, place
+from autograder.diagnosis.failing_input import snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Quoted, Remark, fact
 from autograder.diagnosis.known_mistakes import one_number
 from autograder.diagnosis.outcome import right_outputs
@@ -203,7 +204,8 @@ def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
     if mismatch.check == "runs":
         return Diagnosis((Remark(_stopped(result)),))
     if mismatch.check in SENTENCED:
-        where = fact("of_output", path=mismatch.path) if mismatch.path.startswith("[") else ""
+        assert result.worst is not None
+        where = place(result.worst[0].probe.inputs, mismatch.path)
         return Diagnosis((Remark(fact(f"check.{mismatch.check.replace(' ', '_')}", where=where, what=mismatch.what)),))
     single = mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0
     if single and not (result.exercise.behaviour and _are_codes(mismatch, result.exercise)):
@@ -213,8 +215,8 @@ def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
         return off(float(mismatch.expected), float(mismatch.got), coarse=coarse, few=few, path=mismatch.path)
     if (raised := python_errors.in_any(result.cases)) is not None:
         return Diagnosis((Remark(raised),))
-    place = where_wrong(mismatch.wrong) if mismatch.wrong is not None and not result.exercise.behaviour else None
-    return described(result.exercise, result.cases, place) or Diagnosis((Remark(UNKNOWN, (BY_HAND,)),))
+    lying = where_wrong(mismatch.wrong) if mismatch.wrong is not None and not result.exercise.behaviour else None
+    return described(result.exercise, result.cases, lying) or Diagnosis((Remark(UNKNOWN, (BY_HAND,)),))
 
 
 def _stopped(result: Result) -> Fact:
@@ -237,7 +239,8 @@ def _detail(case: str, mismatch: Mismatch, result: Result) -> str:
             return ""
         key = "detail.estimates" if mismatch.path else "detail.estimate"
         return " ".join(map(say, [fact(key, precision=precision(result.exercise)), *_right(result)]))
-    where = fact("in_output", path=mismatch.path) if mismatch.path.startswith("[") else ""
+    assert result.worst is not None
+    where = place(result.worst[0].probe.inputs, mismatch.path)
     said = fact("detail.case", case=case, where=where, what=mismatch.what)
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
         want, got = (f"{array[mismatch.at]:.6g}" for array in (mismatch.expected, mismatch.got))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from autograder.diagnosis.calls import is_script
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import say
 from autograder.judging.values import ArrayNode, EncodedValue, PlainNode, decode, show
@@ -39,11 +40,6 @@ def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
         f"no file *{pack_file.SUFFIX} in {Path(folder).resolve()} has a case {case!r} of {name!r}. "
         "Run this beside the notebook, or give its folder as the third argument."
     )
-
-
-def is_script(inputs: EncodedValue) -> bool:
-    """Whether the inputs of a case are a `Script` for a class."""
-    return set(inputs.items()) == {"init", "weights", "calls"}
 
 
 def _lines(name: str, inputs: EncodedValue, *, compact: bool) -> list[str]:

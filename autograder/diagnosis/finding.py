@@ -59,11 +59,15 @@ class Remark:
 
 @dataclass(frozen=True)
 class InOutputs:
-    """What explains the parts of a result at some paths; none stands for the result as a whole."""
+    """What explains the parts of a result at some paths; none stands for the result as a whole.
+
+    `call` is what returns all of these parts, where a class is asked.
+    """
 
     paths: tuple[str, ...]
     what: Mistake
     sure: bool = True
+    call: Fact | None = None
 
 
 @dataclass(frozen=True)

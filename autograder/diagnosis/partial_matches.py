@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from autograder.diagnosis.finding import Beyond, Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched
+from autograder.diagnosis.calls import call_at
+from autograder.diagnosis.finding import Beyond, Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched, fact
 from autograder.diagnosis.known_mistakes import SURE, evidence, manner_of, named, worth
 from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
 from autograder.diagnosis.relations.same_array import sizes
@@ -41,6 +42,8 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         parts.append((path, part))
     if not parts:
         return _gradient(exercise, cases)
+    if (same := _same_relation(exercise, parts, cases)) is not None:
+        parts = [(path, same) for path, _ in parts]
     names = list(dict.fromkeys(part for _, part in parts if isinstance(part, Known)))
     single = len(paths) == 1
     sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
@@ -51,8 +54,32 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         if whole and isinstance(part, Known):
             said.append(Matched((part,), manner_of(cases) if sure else Manner.HEDGED))
         else:
-            said.append(InOutputs(() if whole else at, part, sure))
+            said.append(InOutputs(() if whole else at, part, sure, _one_call(cases, at, exercise.tolerance)))
     return Diagnosis(tuple(said), tuple(names), certain=sure)
+
+
+def _same_relation(exercise: ExerciseRecord, parts: Sequence[tuple[str, Known | Fact]], cases: Sequence[Case]) -> Fact | None:
+    """The one relation of all parts that are told differently: they differ only in how many entries there are."""
+    if len({part for _, part in parts}) < 2 or not any(isinstance(part, Fact) for _, part in parts):
+        return None
+    found = [part if isinstance(part, Fact) else _relation(exercise, path, cases, vague=False) for path, part in parts]
+    loose = {_without_count(relation) if relation is not None else None for relation in found}
+    return loose.pop() if len(loose) == 1 else None
+
+
+def _without_count(relation: Fact) -> Fact:
+    """The relation without the number of entries that there are: it differs from case to case."""
+    which, _, end = relation.key.removeprefix("relation.").partition(".")
+    if which not in ("too_few", "too_many", "only"):
+        return relation
+    return fact(f"relation.{which.replace('only', 'too_few')}.{end.partition('.')[0]}.some", axis=relation["axis"])
+
+
+def _one_call(cases: Sequence[Case], paths: Sequence[str], tolerance: Tolerance) -> Fact | None:
+    """The call of a class that returns all the parts at `paths` that are wrong, wherever it stands among the calls."""
+    wrong = [(record, path) for path in paths for record, result in cases if wrong_at(path, (record, result), tolerance)]
+    found = {called[1] if (called := call_at(record.probe.inputs, path)) is not None else None for record, path in wrong}
+    return found.pop() if len(found) == 1 else None
 
 
 def _worth(cases: Sequence[Case], paths: Sequence[str]) -> float:
@@ -71,13 +98,14 @@ def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case], vague: boo
                 return known
     if many_paths and sum(worth(values(result.observation).get(path)) for _, result in wrong) < SURE:
         return None  # a small number is many a number times 2
-    return _common(
-        [
-            _related(values(record.expected).get(path), values(result.observation).get(path), record, exercise)
-            for record, result in wrong
-        ],
-        vague=vague,
-    )
+    return _relation(exercise, path, cases, vague=vague)
+
+
+def _relation(exercise: ExerciseRecord, path: str, cases: Sequence[Case], *, vague: bool) -> Fact | None:
+    """How the part at `path` comes from the right one, in every case in which it is wrong."""
+    wrong = [case for case in cases if wrong_at(path, case, exercise.tolerance)]
+    both = [(values(record.expected).get(path), values(result.observation).get(path), record) for record, result in wrong]
+    return _common([_related(want, got, record, exercise) for want, got, record in both], vague=vague)
 
 
 def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
@@ -101,12 +129,14 @@ def _common(each: Sequence[Iterator[Fact]], *, vague: bool) -> Fact | None:
         return None
     first, *others = each
     left = [relation for relation in dict.fromkeys(first) if vague or relation.key not in VAGUE]
+    open_count = [_without_count(relation) for relation in left]
     for other in others:
-        if not left:
+        if not left and not open_count:
             break
-        found = set(other)
+        found = dict.fromkeys(other)
         left = [relation for relation in left if relation in found]
-    return left[0] if left else None
+        open_count = [relation for relation in open_count if relation in {*map(_without_count, found)}]
+    return next(iter((*left, *open_count)), None)
 
 
 def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:

@@ -144,12 +144,14 @@ def _sentence(finding: Finding) -> str:
             return _matched(finding)
         case Also(Fact("exact.raised") as raised):
             return _word("also.raised", told=say(raised))
+        case Also(Fact("exact.stopped.known") as stopped):
+            return _word("also.stopped", told=say(stopped), cases=stopped["cases"])
         case Also(mistake):
             return _word("also", told=clause(mistake))
         case Remark(sentence):
             return say(sentence) if sentence is not None else ""
-        case InOutputs(paths, what, sure):
-            return _in_outputs(paths, what, sure)
+        case InOutputs():
+            return _in_outputs(finding)
         case InGradient(name, relation):
             return _word("in_gradient", name=name, told=say(relation))
         case Beyond(mistake, relation, sure):
@@ -206,12 +208,15 @@ def _joined(mistakes: Sequence[Mistake], *, brief: bool) -> str:
     return _word("join.and_you").join(dict.fromkeys(told))
 
 
-def _in_outputs(paths: Sequence[str], what: Mistake, sure: bool) -> str:
-    if not paths:
-        return _word("in_outputs.your_result", told=clause(what))
-    outputs = _word("join.and").join(_word("output", path=path) if path else _word("your_result") for path in paths)
-    key = "in_outputs.relation" if isinstance(what, Fact) else "in_outputs" if sure else "in_outputs.hedged"
-    return _word(key, outputs=_word("outputs", outputs=outputs), told=clause(what))
+def _in_outputs(finding: InOutputs) -> str:
+    told = clause(finding.what)
+    if not finding.paths:
+        return _word("in_outputs.your_result", told=told)
+    how = ".relation" if isinstance(finding.what, Fact) else "" if finding.sure else ".hedged"
+    if finding.call is not None:
+        return _word(f"in_call.told{how}", call=finding.call, told=told)
+    outputs = _word("join.and").join(_word("output", path=path) if path else _word("your_result") for path in finding.paths)
+    return _word(f"in_outputs{how}", outputs=_word("outputs", outputs=outputs), told=told)
 
 
 def _steps(finding: Finding) -> Iterator[str]:
@@ -230,7 +235,8 @@ def _steps(finding: Finding) -> Iterator[str]:
             yield from (mistake.fix, next_step(relation))
         case Repaired(edits, left):
             yield from (_step(mistake) for mistake in left)
-            yield _word(f"repaired.{'not_enough' if left and len(edits) == 1 else 'one' if len(edits) == 1 else 'two'}.fix")
+            if not left or len(edits) > 1:
+                yield _word(f"repaired.{'one' if len(edits) == 1 else 'two'}.fix")
         case Departed(_, seen):
             yield from (say(seen) if seen is not None else "", _word("departed.fix"))
         case Added(findings):
@@ -241,7 +247,7 @@ def _steps(finding: Finding) -> Iterator[str]:
 
 def _step(mistake: Mistake) -> str:
     if isinstance(mistake, Fact):
-        return next_step(mistake["sentence"] if mistake.key == "exact.raised" else mistake)  # type: ignore[arg-type]  # a fact
+        return next_step(mistake["sentence"] if mistake.key in ("exact.raised", "exact.stopped.known") else mistake)  # type: ignore[arg-type]  # a fact
     return _word("unlisted.fix") if isinstance(mistake, NearSlip) else mistake.fix
 
 

@@ -26,6 +26,8 @@ _RAISED = (
     ("TypeError", r"missing (\d+ required \S+ arguments?: .*)", "raised.unasked_argument", True),
     ("TypeError", r"got an unexpected keyword argument '(\w+)'", "raised.unexpected_argument", True),
     ("TypeError", r"takes (\d+) positional arguments? but (\d+) (?:was|were) given", "raised.self", False),
+    ("TypeError", r"unsupported operand type\(s\) for .*'method'", "raised.method_for_value", True),
+    ("TypeError", r"not supported between instances of .*'method'", "raised.method_for_value", True),
     ("TypeError", r"'(\w+)' object is not callable", "raised.not_callable", False),
     ("TypeError", r"'NoneType' object is not (?:subscriptable|iterable)", "raised.none_value", False),
     ("TypeError", r"torch\.return_types\.(max|min|sort|topk|median|mode|cummax|cummin|kthvalue)", "raised.two_results", True),

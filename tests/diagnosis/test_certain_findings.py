@@ -190,9 +190,9 @@ def test_a_call_that_lacks_an_argument_is_not_the_learners_function() -> None:
     inside = python_errors.raised(Failure("raised", "TypeError", message, (3, "s = kernel(u)")))
     outside = python_errors.raised(Failure("raised", "TypeError", message))
     assert inside is not None
-    assert say(inside.what).startswith("A function is called without all that it needs")
+    assert say(inside.what).startswith("A function is called without all of its arguments")
     assert outside is not None
-    assert say(outside.what).startswith("Your function asks for more than it is given")
+    assert say(outside.what).startswith("Your function has more parameters than the check passes to it")
 
 
 def test_a_tensor_that_went_through_numpy_is_named_where_the_sandbox_leaves_no_message() -> None:

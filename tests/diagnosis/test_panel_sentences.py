@@ -114,7 +114,7 @@ def test_an_index_past_the_end_is_told_with_its_number_and_no_loop_is_taken_for_
 def test_the_least_of_nothing_is_told_as_an_empty_axis_and_not_as_an_index(kind: str, message: str) -> None:
     slip = python_errors.raised(Failure("raised", kind, message))
     assert slip is not None
-    assert say(slip.what) == "`amin` is asked of an axis of length 0."
+    assert say(slip.what) == "`amin` is taken over an axis of length 0."
 
 
 def test_an_error_that_nobody_knows_is_told_with_its_line() -> None:
@@ -429,3 +429,83 @@ def test_what_stops_inside_a_given_function_is_told_by_its_call() -> None:
 @pytest.mark.parametrize("scores", ["kernel(q, K).sum(axis=1)", "kernel(K)"])
 def test_what_stops_in_the_learners_own_line_is_not_put_down_to_a_given_function(scores: str) -> None:
     assert "stops inside" not in released("01", "attention_pool", POOL.format(scores)).headline
+
+
+CACHE = """
+    import torch
+
+    class KVCache:
+        def __init__(self, capacity):
+            self.capacity = capacity
+            self.K = self.V = None
+
+        @property
+        def length(self):
+            return 0 if self.K is None else self.K.shape[-2]
+
+        def append(self, k, v):
+            if self.length + k.shape[-2] > self.capacity:
+                raise ValueError("full")
+            self.K = k if self.K is None else torch.cat([self.K, k], dim=-2)
+            self.V = v if self.V is None else torch.cat([self.V, v], dim=-2)
+            return self.K, self.V
+
+        def rewind(self, n):
+            if n > self.length:
+                raise ValueError("few")
+            self.K, self.V = self.K[..., : self.length - n, :], self.V[..., : self.length - n, :]
+
+        def reset(self):
+            self.K = self.V = None
+"""
+
+
+def test_a_class_that_returns_only_what_is_new_is_told_so_by_its_call() -> None:
+    report = released("07", "KVCache", CACHE.replace("return self.K, self.V", "return k, v"))
+    assert report.headline == "What `append(k, v)` returns has too few entries along axis -2: only the last ones are there."
+    assert "output `[0]` of call 2, `append(k, v)`" in report.detail
+
+
+def test_a_method_that_is_read_as_a_value_is_told_so() -> None:
+    report = released("07", "KVCache", CACHE.replace("@property\n", "\n"))
+    assert report.headline == "A method is used as if it were a value, without being called."
+
+
+def test_results_in_the_wrong_order_are_quoted_as_they_are_written() -> None:
+    report = released("07", "KVCache", CACHE.replace("return self.K, self.V", "return self.V, self.K"))
+    assert "in `return self.V, self.K`: its parts are in the wrong order." in report.headline
+
+
+def test_a_mistake_that_a_wrong_shape_hides_is_told_beside_it() -> None:
+    report = released("01", "attention_pool", """
+        def attention_pool(q, K, V, kernel):
+            w = kernel(q, K)
+            w = w / w.sum()
+            return V @ w
+    """)  # fmt: skip
+    assert report.headline.startswith("The mistake is in line 4, in `V @ w`")
+    assert "Once that is corrected, your result comes out as if you divided by a sum of zero" in report.headline
+
+
+def test_the_error_of_the_shown_input_is_told_before_a_mistake_at_an_edge() -> None:
+    report = released("01", "normalize", "def normalize(s):\n    return s / s.sum(axis=-1)")
+    first, rest = report.headline.split(" There is another mistake. ")
+    assert first == "Two arrays have shapes that don't fit together: (5,7) and (5,)."
+    assert rest.startswith(f"{AS_IF} divided 0 by 0")
+    assert "(`keepdims`)" in report.advice
+
+
+def test_a_helper_that_is_left_at_its_default_is_named() -> None:
+    report = released("06", "rope_angles", """
+        import torch
+
+        def angles(pos, d, base=500.0):
+            theta = base ** (-torch.arange(0, d, 2, dtype=torch.float32) / d)
+            return pos[..., None].to(torch.promote_types(pos.dtype, torch.float32)) * theta.to(
+                torch.promote_types(pos.dtype, torch.float32)
+            )
+
+        def rope_angles(pos, d, base=10_000.0):
+            return angles(pos, d)
+    """)  # fmt: skip
+    assert "`angles` is called without its `base`, so it uses the default value." in report.headline

@@ -43,9 +43,9 @@ def _typed(tmp_path: Path, line: str, **given: Any) -> Result:
 @pytest.mark.parametrize(
     ("line", "headline"),
     [
-        ("return (Q * K).sum(-1) / math.sqrt(Q.shape[-1])", "`Q * K` pairs each entry with the entry in the same place"),
-        ("return Q @ K.T / np.sqrt(Q.shape[-1])", "The name `np` means nothing here."),
-        ("return Q @ K.mT / torch.sqrt(Q.shape[-1])", "`torch.sqrt` is called with a plain number"),
+        ("return (Q * K).sum(-1) / math.sqrt(Q.shape[-1])", "`Q * K` multiplies entries in the same place"),
+        ("return Q @ K.T / np.sqrt(Q.shape[-1])", "The name `np` is not defined."),
+        ("return Q @ K.mT / torch.sqrt(Q.shape[-1])", "You call `torch.sqrt` with a plain number"),
         ("return Q.dot(K.mT) / math.sqrt(Q.shape[-1])", "`dot` takes two vectors"),
     ],
 )
@@ -74,7 +74,7 @@ def test_what_else_may_not_fit_in_a_line_is_not_put_down_to_the_product(line: st
     text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
     slip = python_errors.raised(Failure("raised", "RuntimeError", text, (2, line)))
     assert slip is not None
-    assert say(slip.what).startswith("Two tensors do not fit together")
+    assert say(slip.what).startswith("Two tensors have shapes that don't fit together")
 
 
 def test_sizes_that_do_not_fit_do_not_point_to_a_listed_mistake() -> None:
@@ -90,7 +90,7 @@ def test_sizes_that_do_not_fit_do_not_point_to_a_listed_mistake() -> None:
 def test_a_matrix_with_an_axis_too_many_is_not_asked_only_which_to_transpose() -> None:
     slip = python_errors.raised(Failure("raised", "ValueError", "matmul: Input operand 1 has a mismatch in its core dimension 0"))
     assert slip is not None
-    assert ".all(axis=…)" in next_step(slip.what)
+    assert "an axis too many" in next_step(slip.what)
 
 
 def test_a_tick_says_which_properties_were_looked_at() -> None:
@@ -104,10 +104,10 @@ def test_a_tick_says_which_properties_were_looked_at() -> None:
 @pytest.mark.parametrize(
     ("line", "headline"),
     [
-        ("return (Q^2) @ K.mT", "`^` is no power in Python."),
-        ("return Q @ K.mT / math.sqrt(K)", "A tensor stands where a plain number is asked for."),
+        ("return (Q^2) @ K.mT", "`^` doesn't raise to a power in Python."),
+        ("return Q @ K.mT / math.sqrt(K)", "A tensor is used where a plain number is needed."),
         ("return Q.shape[-1].float()[0]", "A `int` has no `float`."),
-        ("return Q @ K.mT / torch.tensor(3.0)[0]", "A plain number is indexed as if it were an array."),
+        ("return Q @ K.mT / torch.tensor(3.0)[0]", "You index a plain number as if it were an array."),
     ],
 )
 def test_slips_of_those_who_come_from_mathematics_have_a_sentence(line: str, headline: str, tmp_path: Path) -> None:

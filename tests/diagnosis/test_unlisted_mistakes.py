@@ -184,7 +184,7 @@ def test_what_is_right_has_no_relation_to_offer_but_none_is_asked_for() -> None:
 
 def test_a_name_that_is_not_there_is_said_before_any_mistake() -> None:
     report = make_report(judged(ATTEND, lambda Q, K, V: attend(Q, K, V)[0] * unheard_of))  # type: ignore[name-defined]  # noqa: F821
-    assert report.headline == "The name `unheard_of` means nothing here."
+    assert report.headline == "The name `unheard_of` is not defined."
 
 
 def test_a_small_whole_number_is_not_called_the_whole_part_of_the_right_one() -> None:
@@ -240,12 +240,12 @@ def test_where_the_wrong_entries_lie_is_said(wrong: Any, says: str) -> None:
         (lambda Q, K, V: attend(Q, K, V)[0], "One result is returned where a tuple of 2 is expected."),
         (lambda Q, K, V: (list(attend(Q, K, V)[0]), attend(Q, K, V)[1]), "A list is returned in output `[0]`"),
         (lambda Q, V: Q, "Your function does not take the argument `K`."),
-        (lambda Q, K, V: Q @ K, "Two matrices do not fit in `@`."),
-        (lambda Q, K, V: Q if Q > 0 else K, "An array stands where Python wants one True or False."),
-        (lambda Q, K, V: undefined(Q), "The name `undefined` means nothing here."),  # noqa: F821 - the slip itself
+        (lambda Q, K, V: Q @ K, "The shapes of the two sides of `@` don't match."),
+        (lambda Q, K, V: Q if Q > 0 else K, "An array is used where Python needs a single True or False."),
+        (lambda Q, K, V: undefined(Q), "The name `undefined` is not defined."),  # noqa: F821 - the slip itself
         (lambda Q, K, V: np.softmax(Q), "`numpy` has no function `softmax`."),
-        (lambda Q, K, V: Q.reshape(-1, 1000), "numbers do not fill the shape"),
-        (lambda Q, K, V: Q + K[:, :2], "Two arrays do not fit together"),
+        (lambda Q, K, V: Q.reshape(-1, 1000), "numbers don't fill the shape"),
+        (lambda Q, K, V: Q + K[:, :2], "Two arrays have shapes that don't fit together"),
     ],
 )  # fmt: skip
 def test_a_slip_of_python_is_said_in_a_sentence(answer: Callable[..., Any], headline: str) -> None:

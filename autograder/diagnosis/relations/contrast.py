@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autograder.diagnosis.calls import is_script
 from autograder.diagnosis.finding import Fact, fact
 from autograder.judging.records import CaseRecord, CaseResult
 from autograder.judging.values import Array, ArrayNode, EncodedValue, PlainNode
@@ -49,7 +50,7 @@ def _features(record: CaseRecord) -> dict[Fact, None]:
     """What can be said of the inputs of a case."""
     found: dict[Fact, None] = {}
     given = record.probe.inputs.items()
-    if set(given) == {"init", "weights", "calls"}:
+    if is_script(record.probe.inputs):
         return _of_script(given)
     arrays: dict[str, Array] = {}
     for name, node in given.items():
@@ -100,7 +101,7 @@ def _of_numbers(name: str, array: Array) -> dict[Fact, None]:
 
 
 def _of_lengths(arrays: dict[str, Array]) -> dict[Fact, None]:
-    """Which arrays are as long as others, in axis -2: queries and keys, say."""
+    """Which arrays have as many rows as others, counted along axis -2."""
     rows = {name: array.shape[-2] for name, array in arrays.items() if array.ndim >= 2}
     found: dict[Fact, None] = {}
     names = list(rows)

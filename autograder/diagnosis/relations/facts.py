@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from autograder.diagnosis.calls import calls_of, written_call
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
 from autograder.diagnosis.outcome import right_outputs, same_value, values
 from autograder.diagnosis.relations.contrast import contrast
 from autograder.judging.behaviour import find
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
-from autograder.judging.values import Array, EncodedValue
+from autograder.judging.values import Array
 
 BY_HAND, STEP_BY_STEP = fact("advice.by_hand"), fact("advice.step_by_step")
 ONE_AT_A_TIME = fact("advice.one_at_a_time")  # of a design, nothing is computed on the way
@@ -68,10 +69,9 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]
 
 def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Fact | None:
     """Which call of a class is the first that returns something wrong; None where it is no class, or the very first."""
-    given = record.probe.inputs.items()
-    if set(given) != {"init", "weights", "calls"}:
+    calls = calls_of(record.probe.inputs)
+    if not calls:
         return None
-    calls = [call.entries or () for call in given["calls"].entries or ()]
     want, got = values(record.expected), values(result.observation)
     wrong = {
         path.split("]")[0].strip("[") for path in want if path not in got or not same_value(want[path], got[path], tolerance)
@@ -80,7 +80,7 @@ def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> 
     if not places or places[0] >= min(len(calls), MOST_CALLS):
         return None
     first = places[0]
-    told = [_call(call) for call in calls[: first + 1]]
+    told = [written_call(call) for call in calls[: first + 1]]
     before = told[:-1]
     if not before:
         if len(calls) == 1:
@@ -88,15 +88,6 @@ def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> 
         key = "fact.calls.all" if len(places) == len(calls) else "fact.calls.some"
         return fact(key, case=record.name, call=told[0])
     return fact("fact.calls.later", case=record.name, before=tuple(dict.fromkeys(before)), number=first + 1, call=told[-1])
-
-
-def _call(call: Sequence[EncodedValue]) -> Fact:
-    method, arguments, attribute = str(call[0].content), call[1].items(), call[2].content
-    if method == "__kept__":
-        return fact("call.kept")
-    if attribute:
-        return fact("call.attribute", name=method)
-    return fact("call.method", name="obj" if method == "__call__" else method, arguments=", ".join(arguments))
 
 
 # ------------------------------------------------------------------------------------------ how
