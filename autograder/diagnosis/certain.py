@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autograder.diagnosis import python_errors
-from autograder.diagnosis.finding import Diagnosis, Fact, Manner, Matched, Mistake, Remark, fact
+from autograder.diagnosis.finding import Diagnosis, Fact, Finding, Manner, Matched, Mistake, Remark, fact
 from autograder.diagnosis.outcome import reason, same_in
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import imprecise
@@ -58,6 +58,11 @@ class Aside:
 
     said: Fact
     places: frozenset[int]
+
+    def shown(self, results: Sequence[CaseResult]) -> bool:
+        """Whether the case that a panel shows is one of its cases: the smallest that fails, and at an edge only if all are."""
+        failing = [place for place, result in enumerate(results) if not result.passed]
+        return min(failing, key=lambda place: (results[place].edge > 0, results[place].size)) in self.places
 
     def told_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Mistake]) -> bool:
         """Whether one of the mistakes in `names`, which explain all cases, does this too, and so needs no words of its own."""
@@ -108,6 +113,8 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
     if failure is None or len({reason(each.observation.failure.message) for each in failing if each.observation.failure}) != 1:
         return None
     where = tuple(result.name for result in failing)
+    if (slip := python_errors.raised(failure)) is not None:
+        return fact("exact.stopped.known", sentence=slip.what, cases=where)
     if failure.line:
         return fact("exact.stopped.line", type=failure.type, line=failure.line[0], cases=where)
     return fact("exact.stopped", type=failure.type, cases=where)
@@ -119,8 +126,11 @@ def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis
     said = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
     if not said or all(result.passed for result in without(exercise, results, parts)[1]):
         return None
-    findings = (Matched(tuple(said), Manner.DONE), Remark(fact("exact.not_all")))
-    return Diagnosis(findings, (said[0],), complete=False)
+    raised = [fact for fact in said if fact.key == "exact.raised"]
+    done = tuple(fact for fact in said if fact not in raised)
+    findings: list[Finding] = [Remark(fact["sentence"]) for fact in raised]  # type: ignore[arg-type]  # a fact
+    findings += [Matched(done, Manner.DONE)] if done else []
+    return Diagnosis((*findings, Remark(fact("exact.not_all"))), (said[0],), complete=False)
 
 
 def without(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.diagnosis.certain import Aside, aside, exact, without
-from autograder.diagnosis.finding import Also, Diagnosis
+from autograder.diagnosis.finding import Added, Also, Diagnosis, Finding, Remark
 from autograder.diagnosis.known_mistakes import alone, composed, here_and_there, most, near, one
 from autograder.diagnosis.partial_matches import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.result_structure import unwrapped
@@ -26,18 +26,22 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
         kept = without(exercise, results, parts)
         inner = _explained(*kept) if parts else None
         if inner is not None and inner.certain and len(list(alone(kept[0], list(zip(kept[0].cases, kept[1], strict=True))))) <= 1:
-            return _beside(inner, parts)  # in fewer cases two names may do the same
+            return _beside(results, inner, parts)  # in fewer cases two names may do the same
     else:
-        found = _beside(found, [part for part in parts if not part.told_by(exercise, results, found.known)])
+        found = _beside(results, found, [part for part in parts if not part.told_by(exercise, results, found.known)])
     if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
         found = exact(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
 
 
-def _beside(found: Diagnosis, parts: Sequence[Aside]) -> Diagnosis:
-    """The name, and what it leaves unsaid."""
+def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[Aside]) -> Diagnosis:
+    """The name, and what it leaves unsaid: first the error that the shown case ends with, where Python says what it is."""
     beside = tuple(part.said for part in parts)
-    return replace(found, findings=(*found.findings, *map(Also, beside)), known=found.known or beside)
+    first = next((part.said for part in parts if part.said.key == "exact.stopped.known" and part.shown(results)), None)
+    findings: tuple[Finding, ...] = (*found.findings, *(Also(said) for said in beside if said is not first))
+    if first is not None:
+        findings = (Remark(first["sentence"]), Added(findings))  # type: ignore[arg-type]  # a fact
+    return replace(found, findings=findings, known=found.known or beside)
 
 
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
