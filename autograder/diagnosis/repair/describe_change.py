@@ -99,7 +99,14 @@ def _short(node: ast.stmt) -> bool:
 
 def _text(node: ast.AST | list[ast.AST]) -> str:
     parts = node if isinstance(node, list) else [node]
-    return "; ".join(ast.unparse(_tidied(part)) for part in parts)
+    return "; ".join(_written(_tidied(part)) for part in parts)
+
+
+def _written(node: ast.AST) -> str:
+    """The code, without the brackets that nobody writes around what is returned."""
+    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) > 1:
+        return f"return {', '.join(map(ast.unparse, node.value.elts))}"
+    return ast.unparse(node)
 
 
 def _tidied(node: ast.AST) -> ast.AST:

@@ -72,7 +72,7 @@ def _parts(before: ast.AST, after: ast.AST) -> Iterator[tuple[str, ast.AST, ast.
 
 def _kinds(found: _Difference) -> Iterator[Fact]:
     before, after = found.before, found.after
-    if (moved := _moved(before, after)) is not None:
+    if (moved := _moved(before, after) or _exchanged(before, after)) is not None:
         yield moved
     copied = after.func if isinstance(after, ast.Call) and isinstance(after.func, ast.Attribute) else None
     if copied is not None and copied.attr in _COPIES and _text(copied.value) == _text(before):
@@ -114,6 +114,18 @@ def _moved(before: ast.AST, after: ast.AST) -> Fact | None:
     if isinstance(after, ast.Call) and isinstance(after.func, ast.Attribute) and after.func.attr in ("swapaxes", "transpose"):
         base = after.func.value
     return fact("mistake.transpose", code=quote(before)) if base is not None and _text(base) == _text(before) else None
+
+
+def _exchanged(before: ast.AST, after: ast.AST) -> Fact | None:
+    """The same parts in another order."""
+    match before, after:
+        case ast.BinOp(), ast.BinOp() if type(before.op) is type(after.op):
+            same = (_text(before.left), _text(before.right)) == (_text(after.right), _text(after.left))
+            return fact("mistake.sides") if same else None
+        case ast.Tuple() | ast.List(), ast.Tuple() | ast.List():
+            same = sorted(map(_text, before.elts)) == sorted(map(_text, after.elts))
+            return fact("mistake.order") if same else None
+    return None
 
 
 def _is_axis(found: _Difference) -> bool:

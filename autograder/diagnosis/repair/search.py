@@ -39,6 +39,7 @@ from autograder.packs.pack_file import PAIR
 
 ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
 HELPING = 8
+HEALS = -2.0  # how a change is ranked with which all is right in the first case that fails, or in more of them
 LITTLE = 2.0  # bits that must be left over where one change of what is written is said
 GUIDED = 0.75  # the share of the time after which pairs are looked for otherwise
 LONGEST = 0.3  # seconds for one program that might not end
@@ -188,13 +189,23 @@ def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResul
                 break
             if search.mends((*first, *second), alone=False):
                 return told(source, [first, second], _left(search, first))
-    for _, first in helping:
-        if not _is_factor(first, inputs) or _repeated(source, first):
+    return _with_a_mistake_left(search, helping, len(tried))
+
+
+def _with_a_mistake_left(search: _Search, helping: Sequence[tuple[float, Change]], tried: int) -> Diagnosis | None:
+    """A change that brings some cases right, or corrects one factor, where a known mistake explains all that is left."""
+    both = list(zip(search.exercise.cases, search.results, strict=True))
+    inputs = search.cases[0].probe.inputs
+    for score, first in helping:
+        heals = score <= HEALS
+        if not heals and (not _is_factor(first, inputs) or _repeated(search.source, first)):
             continue
-        if (left := _left(search, first)) is not None and not left.known[0].id.startswith(UNLISTED):
-            both = list(zip(exercise.cases, results, strict=True))
-            if evidence(both) - math.log2(len(tried)) >= SURE:
-                return told(source, [first], left)
+        left = _left(search, first, heals=heals)
+        if left is None or left.known[0].id.startswith(UNLISTED):
+            continue
+        seen = asked_for(search.exercise, search.results, missed=True) if heals else evidence(both)
+        if seen - math.log2(tried) >= SURE:
+            return told(search.source, [first], left)
     return None
 
 
@@ -242,16 +253,16 @@ def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) 
     return isinstance(factor, ast.Constant)
 
 
-def _left(search: _Search, first: Change) -> Diagnosis | None:
-    """The known mistake that is left where `first` is mended."""
+def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis | None:
+    """The known mistake that is left where `first` is mended. Beside a change that `heals`, a listed one needs no evidence."""
     answer = search.source.build(first)
     cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
     if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
         return None  # the change itself makes what would be said to be left
     both = list(zip(search.exercise.cases, cases, strict=True))
-    if evidence(both) < SURE:
+    if evidence(both) < SURE and not heals:
         return None  # zeros throughout, say, are what many a mistake gives
-    left = one(search.exercise, both) or near(search.exercise, both, alone=True)
+    left = one(search.exercise, both) or (near(search.exercise, both, alone=True) if evidence(both) >= SURE else None)
     return left if left is not None and left.certain else None
 
 
