@@ -6,13 +6,14 @@ those that it takes names from. Code that can reach any name, whatever it is cal
 """
 
 import builtins
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from autograder.notebooks.released import plain, statements_of
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
-from autograder.notebooks.scopes import scopes
+from autograder.notebooks.scopes import KEPT, scopes
 
 # With these a program can ask for any name, so no reading of it is enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
@@ -90,6 +91,7 @@ def _bound(source: str) -> set[str]:
         return set()
 
 
-def _changed(source: str) -> set[str]:
-    """The names whose objects `source` seems to change in place."""
-    return {name for one in statements_of(source) for name in one.changes}
+@functools.lru_cache(KEPT)  # a class shares the lesson's demonstrations, and no others get here
+def _changed(source: str) -> frozenset[str]:
+    """The names whose objects `source`, a demonstration of the lesson, seems to change in place."""
+    return frozenset(name for one in statements_of(source) for name in one.changes)
