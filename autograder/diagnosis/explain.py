@@ -95,6 +95,7 @@ def make_report(result: Result) -> Report:
     return replace(_made(result), effort=effort(result.exercise))
 
 
+@np.errstate(all="ignore")  # learners' numbers overflow where they like
 def _made(result: Result) -> Report:
     exercise = result.exercise
     if exercise.choices:

@@ -17,6 +17,7 @@ from autograder.notebooks.submission import UnreadableError, load
 
 MAX_SEEN = 200  # files of a folder that are looked at
 MAX_READ = 10  # of them, to see whether they are a notebook under another name
+MAX_ARCHIVES = 3  # of them, the latest, that are opened to see whether a notebook is in them
 MAX_CLOSED = 5  # folders of which it is said that they cannot be
 _OURS = re.compile(
     r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
@@ -96,7 +97,7 @@ def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: 
 def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> Handed | None:
     """What the latest zip among `paths` with a notebook holds, the modules beside it included; None where none has one."""
     zips = [path for path in paths if path.suffix.lower() == ".zip"]
-    for archive in sorted(zips, key=lambda path: (_time(path), path.name), reverse=True):
+    for archive in sorted(zips, key=lambda path: (_time(path), path.name), reverse=True)[:MAX_ARCHIVES]:
         files = [file for file in read_all(archive, lambda _: "") if isinstance(file, File)]
         notebooks = [file for file in files if file.path.lower().endswith(".ipynb")]
         named = [file for file in notebooks if folded(assignment) in folded(Path(file.path).name)] or notebooks

@@ -21,8 +21,8 @@ MAX_SHOWN_TOGETHER = 8 << 20  # of all pictures of a submission
 KINDS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _INLINE = re.compile(r"data:(image/(?:png|jpe?g|gif|webp));base64,([A-Za-z0-9+/=\s%]{40,})")
 _MARKS = re.compile(
-    r"!\[[^\]\n]{0,200}\]\((?:attachment:|data:image/)[^)\n]{0,200}\)"
-    r"|<img\b[^>]{0,200}\bsrc=[\"'](?:attachment:|data:image/)[^>]{0,200}>",
+    r"!\[[^\[\]\n]{0,200}\]\((?:attachment:|data:image/)[^)\n]{0,200}\)"
+    r"|<img\b[^<>]{0,200}\bsrc=[\"'](?:attachment:|data:image/)[^<>]{0,200}>",
     re.IGNORECASE,
 )
 

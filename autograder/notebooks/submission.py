@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ MAX_CELLS = 2000
 MAX_PARTS = 500_000  # brackets of a file: three million empty lists, which fit in it, take seconds to parse
 MAX_SOURCE = 200_000  # characters of a code cell
 MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
-_ELSEWHERE = re.compile(r"!\[[^\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
+_ELSEWHERE = re.compile(r"!\[[^\[\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
 MAX_TEXT = 1 << 20  # of all cells together
 
 
@@ -103,7 +103,7 @@ def parse(data: bytes) -> list[Cell]:
         cells = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
     if not isinstance(cells, list) or len(cells) > MAX_CELLS:
         raise UnreadableError("the file holds no list of cells; was another file renamed to .ipynb?")
-    return _bounded([cell_of(item) for item in cells if isinstance(item, dict)])
+    return _bounded(cell_of(item) for item in cells if isinstance(item, dict))
 
 
 def parse_script(data: bytes) -> list[Cell]:
@@ -152,9 +152,14 @@ def _instead(data: bytes) -> str:
     return found or ("it is cut off" if start.startswith(b"{") else "")
 
 
-def _bounded(found: list[Cell]) -> list[Cell]:
-    if len(found) > MAX_CELLS or sum(len(cell.source) for cell in found) > MAX_TEXT:
-        raise UnreadableError(_TOO_MUCH)
+def _bounded(cells: Iterable[Cell]) -> list[Cell]:
+    """The `cells`, of which no more are made than may be. Raises UnreadableError."""
+    found, left = list[Cell](), MAX_TEXT
+    for cell in cells:
+        found.append(cell)
+        left -= len(cell.source)
+        if len(found) > MAX_CELLS or left < 0:
+            raise UnreadableError(_TOO_MUCH)
     return found
 
 

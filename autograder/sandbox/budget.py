@@ -32,7 +32,8 @@ class Budget:
     """`left_s` seconds for a whole submission; `late` counts first rounds that were too short.
 
     `shared_s` is what second rounds have together once one was `in_vain`. `until` is when the whole ends by the clock, from the
-    first use on; `starved` says that something was cut short by that clock alone.
+    first use on; `starved` says that something was cut short by that clock alone. `untidy` says that what it left cost a worker,
+    so that the start of the next comes off its own seconds.
     """
 
     left_s: float
@@ -42,6 +43,7 @@ class Budget:
     in_vain: bool = False
     until: float = math.inf
     starved: bool = False
+    untidy: bool = False
 
     def start(self) -> None:
         """Let the clock run, unless it does already."""

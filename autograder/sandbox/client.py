@@ -120,8 +120,8 @@ class Sandbox:
         """See `Host.refused`."""
         return {} if self._host is None else self._host.refused()
 
-    def sweep(self, *, done: bool = False) -> None:
-        """Remove every trace of the last submission, if need be with the worker.
+    def sweep(self, *, done: bool = False) -> bool:
+        """Remove every trace of the last submission, if need be with the worker; whether that stays.
 
         A worker that is thrown away when all is `done` is not lost: nothing has to be asked again.
         """
@@ -129,6 +129,7 @@ class Sandbox:
             self.lost += not done
             self._host.close(at_once=True)
             self._host = None
+        return self._host is not None
 
     def _lose(self) -> None:
         self.lost += 1

@@ -20,7 +20,7 @@ from autograder.sandbox.wire import WireError
 START_S = 120.0  # importing torch from a cold network disk takes its time
 SWEEP_S = 2.0  # ending the worker, and its disk with it, is quicker then
 END_S = 4.0
-MAX_DEPTH, MAX_WIDTH = 4, 100  # of the processes that are looked at
+MAX_SEEN = 200  # processes that are looked at, and threads of one: three times as many as a submission may have
 CROWD = 16  # processes and threads, the worker's own among them
 TELLS = Path("/proc/self/schedstat").exists()  # the kernel, how long a process has stood in line
 FORK_S = 20.0  # it may still be tidying up after the first submission
@@ -171,14 +171,10 @@ class Host:
     def _tree(self) -> Iterator[tuple[int, int]]:
         """The worker and what it started, as far as we look: depth and process id."""
         assert self._process is not None
-        depth, level = 0, [self._inner or self._process.pid]
-        while level and depth < MAX_DEPTH:
-            below: list[int] = []
-            for pid in level[:MAX_WIDTH]:
-                yield depth, pid
-                with contextlib.suppress(OSError, ValueError):
-                    below += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
-            level, depth = below, depth + 1
+        found = [(0, self._inner or self._process.pid)]
+        for depth, pid in found:  # grows while we walk
+            yield depth, pid
+            found += [(depth + 1, child) for child in _children(pid)][: MAX_SEEN - len(found)]
 
     def memory_bytes(self) -> int:
         """The worker's resident memory."""
@@ -221,6 +217,13 @@ def _child_pid(reader: int) -> int | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return int(json.loads(os.read(reader, 4096))["child-pid"])
     return None
+
+
+def _children(pid: int) -> Iterator[int]:
+    """The processes that the threads of process `pid` have started; none where it is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        for thread in os.listdir(f"/proc/{pid}/task")[:MAX_SEEN]:
+            yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii").split())
 
 
 def _cpu_s(pid: int) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array, EncodedValue
 from autograder.sandbox import clock, codec, process, untrusted, wire
-from autograder.sandbox.budget import WALL_TIMES, Budget, shorter
+from autograder.sandbox.budget import LEAST_FIRST_S, WALL_TIMES, Budget, shorter
 from autograder.sandbox.own_time import OwnTime
 from autograder.sandbox.wire import Header, WireError, WireTimeoutError
 
@@ -87,8 +87,9 @@ class Submission:
             try:
                 self._sock = self._sandbox.open()
                 self._sandbox.refused()  # what a new worker tried, to prove that it is confined, is not the submission's
-                if self._starts > 1:  # the first start is nobody's fault
+                if self._starts > 1 or self.budget.untidy:  # the first start is nobody's fault
                     self._spend(clock.now() - began)
+                self.budget.untidy = False
                 self.budget.start()
                 timer = OwnTime(self._sandbox, 1, {})
                 try:
@@ -175,7 +176,7 @@ class Submission:
         """
         seen: dict[str, list[Observation]] = {}
         left, late = list(questions), []
-        while left:
+        while left and not self._is_over():
             try:
                 with self._call(sum(question.timeout_s for question in left)) as channel:
                     alone = True
@@ -196,13 +197,22 @@ class Submission:
                         alone = False
             except WireError:
                 seen |= {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
-                break
+                left = []
+        seen |= {question.name: [untrusted.failed("timeout")] * len(question.probes) for question in (*left, *late)}
         for number, question in enumerate(late):
+            if self._is_over():
+                break
             before = self.budget.left_s
             seconds = self.budget.second(question.timeout_s, len(late) - number)
             seen[question.name] = self.observe(question.name, question.probes, seconds)
             self.budget.second_took(before - self.budget.left_s, in_vain=_ended(seen[question.name], "timeout"))
         return {question.name: seen[question.name] for question in questions}
+
+    def _is_over(self) -> bool:
+        """Whether nothing more can be asked; where the clock alone says so, others had the processors."""
+        over = self.budget.spent
+        self.budget.starved = self.budget.starved or (over and self.budget.left_s >= LEAST_FIRST_S)
+        return over
 
     def _observe(self, channel: socket.socket, question: Question) -> list[Observation]:
         seen: list[Observation] = []
@@ -237,11 +247,15 @@ class Submission:
         found: dict[str, EncodedValue | None] = dict.fromkeys(names)
         try:
             with self._call(GRACE_S) as channel:
-                for name in names:
-                    until = OwnTime(self._sandbox, 2, {}).deadline(GRACE_S, self.budget.until)
-                    reply, arrays = _ask(channel, "value", {"name": name}, [], until)
-                    tree = codec.fetch_tree(reply.get("value"), arrays)
-                    found[name] = None if tree is None or arrays or tree.strange else tree
+                watch = OwnTime(self._sandbox, 2, {})
+                try:
+                    for name in names:
+                        until = watch.deadline(min(GRACE_S, self.budget.left_s), self.budget.until)
+                        reply, arrays = _ask(channel, "value", {"name": name}, [], until)
+                        tree = codec.fetch_tree(reply.get("value"), arrays)
+                        found[name] = None if tree is None or arrays or tree.strange else tree
+                finally:
+                    self.budget.spend(watch.spent_s())
         except WireError:
             pass
         return found
@@ -277,18 +291,20 @@ class Submission:
             self._drop()
         self.budget.spend(watch.spent_s())
 
-    def _drop(self, *, done: bool = False) -> None:
+    def _drop(self, *, done: bool = False) -> bool:
+        """End the process and what it left; whether the worker was quick to tidy up, and stays."""
         if self._sock is not None:
             self._sock.close()
             self._sock = None
         self.refused.update(self._sandbox.refused())
-        self._sandbox.sweep(done=done)
+        kept = self._sandbox.sweep(done=done)
         self._sandbox.refused()  # what cleaning up was refused is not the submission's
+        return kept
 
     def close(self) -> None:
         """End the submission and wipe its traces; a worker for which that takes too long is thrown away."""
         began = clock.now()
-        self._drop(done=self._sock is not None)
+        self.budget.untidy = not self._drop(done=self._sock is not None)
         self.budget.spend(clock.now() - began)
 
 

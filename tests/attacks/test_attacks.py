@@ -449,6 +449,8 @@ def test_every_attack_is_in_one_class_and_the_documents_table_counts_them() -> N
     table = [line.strip("| ").split(" | ") for line in re.findall(r"^\| (?!attack \|).*\|$", text, re.MULTILINE)]
     assert {row[0]: int(row[1]) for row in table} == {name: len(names) for name, names in classes.items()}
     assert {len(row) for row in table} == {6}
+    gains = [gain for row in table for gain in row[2:5]]
+    assert [gain for gain in gains if not re.fullmatch(r"nothing|\*\*[^*`]+\*\*|\*not run: [^*`]+\*", gain)] == []
     assert {row[4] for row in table} == {"nothing"}, "an attack gained something in `attn grade`"
 
 

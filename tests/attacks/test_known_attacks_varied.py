@@ -1,6 +1,7 @@
 """What another fresh attacker broke, and what holds it now: each attack as it was made, and varied."""
 
 import io
+import json
 import os
 import struct
 import subprocess
@@ -17,11 +18,17 @@ import numpy as np
 import pytest
 
 import autograder.sandbox as box
+from autograder.authoring.course import find_lesson
+from autograder.diagnosis.attempt import explained
+from autograder.diagnosis.explain import make_report
 from autograder.grading import collect, find_notebook
-from autograder.grading.marking import mark, verdicts
+from autograder.grading.marking import forbidden_names, mark, verdicts
 from autograder.grading.reports import class_table
-from autograder.judging.values import MAX_KEY, encode
+from autograder.judging.observation import Observation
+from autograder.judging.values import MAX_KEY, ArrayNode, encode
 from autograder.notebooks.archives import File
+from autograder.notebooks.pictures import unmarked
+from autograder.notebooks.submission import UnreadableError, parse
 from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox, codec, launch, process
@@ -162,6 +169,60 @@ def test_of_a_heap_of_files_few_are_read_for_a_renamed_notebook(tmp_path: Path, 
     monkeypatch.setattr(find_notebook, "load", lambda path: asked.append(path) or b"{}")  # type: ignore[func-returns-value]  # it asks and answers
     assert find_notebook.read_folder(tmp_path, LESSON).data is None
     assert len(asked) <= find_notebook.MAX_READ
+
+
+def test_of_a_heap_of_archives_few_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may hold a hundred and fifty megabytes of texts that are no notebook."""
+    for number in range(100):
+        (tmp_path / f"{number}.zip").write_bytes(packed({"notes.txt": "no notebook"}))
+    opened: list[Path] = []
+    monkeypatch.setattr(find_notebook, "read_all", lambda path, _: opened.append(path) or [])  # type: ignore[func-returns-value]  # it notes and answers
+    assert find_notebook.read_folder(tmp_path, LESSON).data is None
+    assert len(opened) == find_notebook.MAX_ARCHIVES
+
+
+PICTURED = "<img" * 24 + " src='data:image/" * 6
+
+
+def test_what_may_stand_for_a_picture_is_found_in_time_that_grows_with_the_text() -> None:
+    """Twenty megabytes of places where a picture might stand held every thread for twelve seconds before they were refused."""
+    source = PICTURED * 120
+    cell = {"cell_type": "markdown", "source": source[:20_000], "metadata": {}, "attachments": {"a": {"image/png": ""}}}
+    data = json.dumps({"cells": [cell] * 950}).encode()
+    started = time.process_time()
+    with pytest.raises(UnreadableError, match="text in its cells"):
+        parse(data)
+    assert time.process_time() - started < 1.5
+    assert (
+        unmarked("<img alt='a' src='attachment:a.png'> ![a](attachment:a.png) ![b](b.png)", 99)
+        == "(picture) (picture) ![b](b.png)"
+    )
+
+
+def test_in_a_crowd_of_statements_a_forbidden_name_is_found_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = find_lesson(LESSON).pack(seed=1).exercises["sdpa"]
+    monkeypatch.setattr(forbidden_names, "MAX_PARTS", 3)
+    cells = [nbformat.v4.new_code_cell(f"x{number} = 1\ny{number} = 2") for number in range(3)]
+    cells += [
+        nbformat.v4.new_code_cell("quick = F.scaled_dot_product_attention\nz = 1"),
+        nbformat.v4.new_code_cell("def sdpa(Q): return quick(Q)"),
+    ]
+    cells[-1].metadata["nbgrader"] = {"grade_id": "sdpa", "solution": True}
+    said = forbidden_names.flags({"sdpa": record}, nbformat.v4.new_notebook(cells=cells))
+    assert any(each.startswith("sdpa names F.scaled") for each in said), said
+
+
+def test_numbers_that_overflow_in_an_explanation_warn_nobody() -> None:
+    """Warnings are errors in these tests; in a grader they would stand among its lines."""
+    record = find_lesson(LESSON).pack(seed=1).exercises["sdpa"]
+    right = [case.expected.value for case in record.cases if case.expected.value is not None]
+    for number in (1e308, -1e308, 5e-324):
+
+        def filled(leaf: Any, number: float = number) -> ArrayNode:
+            return ArrayNode(np.full(leaf.content.shape, number), leaf.kind)
+
+        huge = [Observation(value.map(filled)) for value in right]
+        make_report(explained(verdicts.judged_from(record, huge)))
 
 
 WATCH = """

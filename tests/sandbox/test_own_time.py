@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.skipif(not TIERS, reason="neither bubblewrap nor Landlock isolates on this machine"),
 ]
+SWEEP = process.Host.sweep
 PROBE = Probe(encode({"x": np.arange(3.0)}))
 WORK = "import time\ndef f(x):\n    end = time.process_time() + {}\n    while time.process_time() < end: pass\n    return x"
 
@@ -140,6 +141,108 @@ def test_a_worker_that_is_slow_to_tidy_up_is_thrown_away_and_nothing_is_asked_ag
     assert sandbox._host is None
     with sandbox.submission([Cell("a", "print(2)")]) as submission:
         assert submission.outputs[0].outputs[0]["text"] == "2\n"
+
+
+def test_the_start_of_a_worker_comes_off_the_seconds_of_whoever_cost_the_last_one(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each second attempt of an answer had a new worker for nothing, where the one before left what takes long to remove."""
+    budget, started = Budget(60.0), type(sandbox).open
+
+    def slowly(self: Sandbox) -> Any:
+        self.warm_up()
+        time.sleep(1.0)
+        return started(self)
+
+    monkeypatch.setattr(Sandbox, "open", slowly)
+    spent = []
+    for tidy in (True, False, True):
+        if not tidy:
+            monkeypatch.setattr(process.Host, "sweep", lambda self: False)
+        before = budget.left_s
+        with sandbox.submission([Cell("a", "x = 1")], budget=budget):
+            pass
+        spent.append(before - budget.left_s)
+        monkeypatch.setattr(process.Host, "sweep", SWEEP)
+    assert spent[0] < 1.0
+    assert spent[1] < 1.0
+    assert spent[2] > 1.0, "what the second one left cost a worker"
+
+
+SLOW_VALUE = """
+import time
+class Slow(type):
+    __name__ = property(lambda self: time.sleep(0.7) or 'x')
+class P(metaclass=Slow): pass
+a = b = P()
+"""
+
+
+def test_a_prediction_that_takes_its_time_takes_it_off_the_seconds(sandbox: Sandbox) -> None:
+    budget = Budget(30.0)
+    with sandbox.submission([Cell("a", SLOW_VALUE)], budget=budget) as submission:
+        before = budget.left_s
+        assert submission.values(["a", "b"]) == {"a": None, "b": None}
+        assert before - budget.left_s > 1.3
+
+
+SLOW_REAP = """
+import time
+from autograder.sandbox.inside import runner
+end = runner._kill_children
+runner._kill_children = lambda *given: (time.sleep(0.5), end(*given))
+def f(x): return x
+"""
+
+
+def test_once_the_seconds_are_over_nothing_more_is_asked(sandbox: Sandbox) -> None:
+    """Each further answer had the two seconds in which its process is ended."""
+    budget = Budget(2.0)
+    with sandbox.submission([Cell("a", SLOW_REAP)], budget=budget) as submission:
+        asked = [Question(f"f{number}", [PROBE], 5.0) for number in range(20)]
+        began = time.monotonic()
+        found = submission.observe_all([Question("f", [PROBE], 5.0), *asked], apart=True)
+    assert time.monotonic() - began < 8.0, "ten seconds, were each of them ended in half a second"
+    assert found["f"][0].failure is None
+    (last,) = found["f19"]
+    assert last.failure is not None
+    assert (last.failure.kind, last.failure.message) == ("timeout", ""), "it had no seconds left, and did not use up its own"
+    assert not budget.starved
+
+
+def test_what_a_reply_takes_to_read_is_the_submissions() -> None:
+    class Idle:
+        def cpu_s(self) -> float:
+            return 0.0
+
+        def delays(self, first: int) -> dict[int, float]:
+            return {}
+
+    watch, began = OwnTime(Idle(), 2, {}), time.thread_time()
+    while time.thread_time() - began < 0.3:
+        pass
+    assert watch.spent_s() > 0.2  # the clock goes in small steps
+
+
+HIDDEN_WORK = """
+import os, threading, time
+def deeper(depth):
+    if depth and os.fork() == 0:
+        deeper(depth - 1)
+        time.sleep(20); os._exit(0)
+def f(x):
+    threading.Thread(target=deeper, args=(8,)).start()
+    time.sleep(1.0)
+    return x
+"""
+
+
+def test_processes_are_seen_however_deep_they_are_and_whichever_thread_starts_them(sandbox: Sandbox) -> None:
+    """What was below four others, or started by a second thread, worked for nothing where there is no control group."""
+    with sandbox.submission([Cell("a", HIDDEN_WORK)]) as submission, submission._call(10.0) as channel:
+        submission._observe(channel, Question("f", [PROBE], 10.0))
+        assert sandbox._host is not None
+        assert max(depth for depth, _ in sandbox._host._tree()) >= 10
 
 
 # ---------------------------------------------------------------------------------------------- a class

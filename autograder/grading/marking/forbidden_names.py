@@ -40,6 +40,7 @@ _ALSO = {
     | _FUSED
     | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention", "varlen_attn"},
 }
+MAX_PARTS = 5000  # statements that are looked at one by one; of a cell beyond them all is one
 _UNPICKLES = "=unpickles"  # among the names of a text: it makes objects of bytes, and so finds them by name
 _SEARCHES = "=searches"  # it imports a module that can find a name, or run a text
 # of Python's own modules those that a lesson may well use; most of the others can, one way or another
@@ -113,7 +114,10 @@ def flags(
     records = [record for record in exercises.values() if record.forbid]
     offered = {name for text in modules for name in bindings(text)[0]}
     texts = dict.fromkeys([*modules, *(cell.source for cell in code)]) if records else ()
-    leaning = _Leaning([part for text in texts for part in _parts(text, offered)])
+    parts = list[_Part]()
+    for text in texts:
+        parts += _parts(text, offered) if len(parts) < MAX_PARTS else _whole(text)
+    leaning = _Leaning(parts)
     own = [*modules, *(cell.source for cell in code if not grade_id(cell))]
     found = []
     for record in records:
@@ -162,7 +166,7 @@ def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
     try:
         found = statements(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return [_Part(source, frozenset(bound), frozenset(read), frozenset(every))] if bound or every else []
+        return _whole(source)
     parts, aside = [], _LIBRARIES | _HARMLESS | {name for one in found if one.modules for name in one.names}
     for one, text in zip(found, texts_of(source, found), strict=True):
         words = set(re.findall(r"\w+", normalised("NFKC", text)))
@@ -172,6 +176,11 @@ def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
         changes = frozenset(one.changes).difference(aside)
         parts.append(_Part(text, sets, reads, frozenset(every & words), changes, frozenset(one.calls), one.alters))
     return parts
+
+
+def _whole(source: str) -> list[_Part]:
+    every, (bound, read) = names(source), bindings(source)
+    return [_Part(source, frozenset(bound), frozenset(read), frozenset(every))] if bound or every else []
 
 
 class _Leaning:
