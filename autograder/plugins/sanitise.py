@@ -11,6 +11,7 @@ import functools
 import html
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,10 @@ _UNLISTED = re.compile(rf"<(?!/?(?:{'|'.join(sorted(_TEXT | _MATHML))})[\s/>]|!-
 _HTML = ("text/html", "text/markdown")
 _SHOWN = {"text/plain", "image/png", "image/jpeg", *_HTML}
 _MAX_HTML = 400_000  # characters of one output: an allow-list reads every one of them
+_FORMATS = frozenset({"a", "b", "code", "em", "i", "strong"})  # where one is left open, each paragraph begins with it again
+_MAX_OPEN, _MAX_FORMATS = 200, 20  # tags that are open at once
+_UNCOUNTED = {"br", "hr", "img", "li", "p", "tbody", "td", "th", "thead", "tr"}  # these end where the next begins, or at once
+_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_TEXT - _UNCOUNTED))})[\s/>]", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
@@ -53,8 +58,29 @@ def clean(text: str) -> str:
         return text
     if len(text) > _MAX_HTML:
         return f"<p>(An output of {len(text):,} characters is left out.)</p>"
+    if _is_tangled(text):
+        return f"<p>(An output with more than {_MAX_OPEN} tags open at once, or {_MAX_FORMATS} of them formats, is left out.)</p>"
     tags, end, rest = text.rpartition(">")  # a tag that never ends would take the rest of the text with it
     return _cleaner().clean(_UNLISTED.sub("&lt;", tags + end) + rest.replace("<", "&lt;"))
+
+
+def _is_tangled(text: str) -> bool:
+    """Whether so many tags are open at once that a parser takes the square of their number in time and memory.
+
+    >>> _is_tangled("<b>x</b>" * 99), _is_tangled("<p>" + "<b>" * 99 + "</p>" + "<p>x</p>" * 99)
+    (False, True)
+    """
+    left, opened, formats = Counter[str](), 0, 0
+    for closing, name in _TAG.findall(text):
+        name = name.lower()
+        step = -1 if closing else 1
+        if left[name] + step >= 0:
+            left[name] += step
+            opened += step
+            formats += step if name in _FORMATS else 0
+        if opened > _MAX_OPEN or formats > _MAX_FORMATS:
+            return True
+    return False
 
 
 @functools.cache
