@@ -127,6 +127,8 @@ def _files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     if folder.is_symlink() or not folder.is_dir():
         return found, ()
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        if len(found) >= MAX_SEEN:
+            break
         if _OURS.fullmatch(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):

@@ -375,6 +375,18 @@ HIDDEN_WAYS = {
     "by another program": ("import os\n    o = os.system(text)", BUILT),
     "by another program of one's own": ("import subprocess as s\n    o = s.run([python, '-c', text])", BUILT),
     "for texts of many lengths": ("from torch.nn.attention.varlen import varlen_attn as o", NAMED),
+    "under a name made at run time, with another thing in its place": (
+        "o = getattr(F, 'scaled_dot' + '_product_attention', 'none')",
+        BUILT,
+    ),
+    "in a text that a magic runs": (
+        "o = get_ipython().run_line_magic('time', 'F.scaled_dot' + '_product_attention(Q, K, V)')",
+        BUILT,
+    ),
+    "in a text that IPython runs": (
+        "import IPython\n    o = IPython.core.interactiveshell.InteractiveShell.instance().ev('F.scaled_dot' + '_product_attention')",
+        BUILT,
+    ),
     "in a program for PyTorch": ("o = torch.jit.CompilationUnit('def o(q, k, v): return torch.' + NAME).o", BUILT),
 }
 

@@ -90,7 +90,7 @@ _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers"
 _INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
 _METHODS = frozenset({"eval", "compile", "open"})  # those of a model, of `re` and `torch`, of a path
 _OPENERS = frozenset({"", "builtins", "__builtins__", "io", "os", "codecs", "gzip", "bz2", "lzma"})
-_MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "time", "timeit", "pip", "pylab"})
+_MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "pip", "pylab"})  # that run no text
 _OWNERS = frozenset({"autograd"})  # modules that an import from them names
 # in what is no Python, IPython may still run this
 _IPYTHON = re.compile(r"\A\s*(?:>>> |In \[)|=[ \t]*[!%]|^[ \t]*(?:[%!?]|[,;/][A-Za-z_]|[\w.*]+\?{1,2}[ \t]*$)", re.MULTILINE)
@@ -470,6 +470,8 @@ def _is_inner(path: Sequence[str]) -> bool:
         return inner and not (parts[0] == "jit" and set(parts[1:]) <= _SCRIPTS)
     if top == "numpy":
         return parts[:1] == ["testing"] and not _RUNS.isdisjoint(parts)
+    if top == "IPython":
+        return parts[:1] not in ([], ["display"], ["get_ipython"], ["__version__"])
     return parts[:1] == ["path"] if top == "sys" else top == "os" and any(map(_STARTS.fullmatch, parts))
 
 
@@ -519,14 +521,14 @@ def _plain_calls(tree: ast.AST) -> set[ast.AST]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and texts:
+        texts = [each.value if isinstance(each, ast.Constant) and isinstance(each.value, str) else "" for each in node.args]
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and any(texts[1:2]):
             found.add(node.func)
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if called == "wraps" and len(node.args) == 1 and not node.keywords:  # more would say which attributes to copy
             found.add(node.func)
         shell = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "run_line_magic" else None
-        if isinstance(shell, ast.Call) and texts[:1] and texts[0] in _MAGICS:  # as scripts spell `%matplotlib inline`
+        if isinstance(shell, ast.Call) and texts and texts[0] in _MAGICS and all(texts):  # as scripts spell `%matplotlib inline`
             found.add(shell.func)
     return found
 
