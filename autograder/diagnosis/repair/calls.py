@@ -1,4 +1,4 @@
-"""Changes of a call: an axis said or kept, a mask turned round, two axes exchanged, one function for another."""
+"""Changes of a call: an axis said or kept, a condition inverted, two axes exchanged, one function for another."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ from autograder.mutants.call_operators import called, with_keyword
 _REDUCES = ("sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "logsumexp", "prod", "any", "all")
 _MAKES = ("zeros", "ones", "full", "eye", "arange", "tensor", "empty", "linspace", "as_tensor")
 _SHAPES = ("reshape", "view", "flatten", "unflatten")
+_SETTINGS = ("axis", "dim", "dtype", "device", "keepdim", "keepdims")  # which are no conditions
 _SIZED = ("arange", "range", "zeros", "ones", "full", "eye", "reshape", "view", "new_zeros", "new_ones", "linspace", "split")
 
 
@@ -21,7 +22,7 @@ def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
     if name in _REDUCES and "keepdim" not in keys and "keepdims" not in keys:
         yield from _of_reduction(node, name, keys, names)
     for number, keyword in enumerate(node.keywords):
-        if keyword.arg in ("attn_mask", "mask", "keep"):
+        if keyword.arg not in _SETTINGS and isinstance(keyword.value, ast.Name | ast.Compare | ast.Call):
             yield 0, lambda n, number=number: with_keyword(n, number, ast.UnaryOp(ast.Invert(), n.keywords[number].value))
         if keyword.arg == "dtype":
             yield 2, lambda n, number=number: with_keyword(n, number, expression("torch.bool" if names.torch else "bool"))

@@ -26,7 +26,7 @@ class Names:
     torch: bool
 
     def widths(self) -> list[ast.expr]:
-        """What a score may be divided by the root of: the last lengths of arrays, numbers, variables."""
+        """What a number may be divided by, or by the root of: the last lengths of arrays, numbers, variables."""
         last = [expression(f"{name}.shape[-1]") for name in self.arrays[:5]]
         return last + [ast.Name(name, ast.Load()) for name in (*self.numbers[:4], *self.stored[:8])]
 

@@ -1,0 +1,60 @@
+"""The engine knows nothing about the subject of the course: no name and no text of its code is a word of the field."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ENGINE = Path(__file__).parents[2] / "autograder"
+# the field's own words; a query is one to a database elsewhere, and a score one of a learner's
+FIELD = {"attention", "softmax", "causal", "rope", "kv", "heads", "logit", "logits", "mask", "masks", "masked", "queries", "qkv"}
+MUTANTS = "an operator for calls of PyTorch's functions; packs hold what it made"
+SUBJECT_ALLOWED = {
+    "mutants/call_operators.py": MUTANTS,
+    "mutants/of_results_and_inputs.py": MUTANTS,
+    "diagnosis/relations/simple.py": "softmax is a function of NumPy's and PyTorch's world, as exp and log are",
+    "diagnosis/repair/kind_of_change.py": "functions of PyTorch that run along an axis, softmax among them",
+    "diagnosis/repair/insertions.py": "the key of a slip that the mutants make",
+    "diagnosis/repair/calls.py": "`masked_fill` is PyTorch's",
+    "diagnosis/python_errors.py": "the pattern of a message of PyTorch's",
+    "diagnosis/sentences.py": "softmax, and the keys and words for slips that the mutants make",
+    "grading/marking/forbidden_names.py": "names in PyTorch that compute what an exercise asks for",
+    "sandbox/inside/worker.py": "what is run once so that PyTorch is warm",
+    "workspace/in_cells/check.py": "an example in an error's text",
+    "authoring/scaffold.py": "an example in an error's text",
+    "cli/author.py": "an example in a help text",
+}
+OWN_NAME = re.compile(r"attention[-_.]course|attention-hub")
+
+
+def _words(tree: ast.Module) -> Iterator[str]:
+    """Every name and every text of a module but for docstrings."""
+    documented = set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr):
+            documented.add(id(node.body[0].value))
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name"):
+            if isinstance(word := getattr(node, field, None), str):
+                yield word
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            yield node.value
+
+
+def _of_the_field(path: Path) -> list[str]:
+    words = _words(ast.parse(path.read_text(encoding="utf-8")))
+    return sorted({word for word in words if FIELD & _parts(OWN_NAME.sub("", word))})
+
+
+def _parts(word: str) -> set[str]:
+    """The words that a name or a text is made of: `MultiHead` is two."""
+    return set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", word).lower()))
+
+
+def test_the_code_of_the_engine_has_no_word_of_the_field() -> None:
+    found = {path.relative_to(ENGINE).as_posix(): _of_the_field(path) for path in sorted(ENGINE.rglob("*.py"))}
+    assert {name: words for name, words in found.items() if words and name not in SUBJECT_ALLOWED} == {}
+
+
+def test_every_exception_is_needed() -> None:
+    assert [name for name in SUBJECT_ALLOWED if not _of_the_field(ENGINE / name)] == []
