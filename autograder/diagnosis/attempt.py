@@ -143,15 +143,10 @@ def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
     return not quoted <= seen | {name for case in result.exercise.cases for name in case.probe.inputs.items()}
 
 
-_INSTEAD = re.compile(r"wrote (\S+) where \S+ belongs")
-
-
 def _numbers_written(slip: Fact) -> Iterator[float]:
     """The number that a slip says was written in the place of another."""
     plain = plain_slip(slip)
     found: Any = plain["got"] if plain.key == "slip.number" else None
-    if plain.key == "slip.text" and (text := _INSTEAD.match(str(plain["text"]))):  # packs of format 2 hold sentences
-        found = text[1]
     with contextlib.suppress(TypeError, ValueError):
         yield float(found)
 

@@ -106,9 +106,11 @@ def _readings(tree: ast.Module) -> Iterator[str]:
             parts = [node.func.value, *node.args]
         elif isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
-        read = any(isinstance(part, ast.Attribute) and part.attr in READ for part in parts)
-        said = any(isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] in SAYING for part in parts)
-        if read or said:
+        within = [inner for part in parts for inner in ast.walk(part)]
+        read = any(isinstance(part, ast.Attribute) and part.attr in READ for part in within)
+        said = any(isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] in SAYING for part in within)
+        held = any(isinstance(part, ast.Subscript) and ast.unparse(part.slice) == "'text'" for part in within)
+        if read or said or (held and isinstance(node, ast.Call)):
             yield ast.unparse(node)
 
 
