@@ -235,11 +235,15 @@ def _stopped(result: Result) -> Fact:
 
 
 def _detail(case: str, mismatch: Mismatch, result: Result) -> str:
+    failure = result.worst[1].observation.failure if result.worst else None
+    if failure is not None and failure.kind == "weights" and result.diagnosis is not None:
+        return ""  # PyTorch's long message says again what the headline says
     if mismatch.check == "values" and one_number(result.exercise):  # shown, it would be the answer
         if result.exercise.kind != "estimate":
             return ""
-        key = "detail.estimates" if mismatch.path else "detail.estimate"
-        return " ".join(map(say, [fact(key, precision=precision(result.exercise)), *_right(result)]))
+        near = precision(result.exercise)
+        key = f"{'detail.estimates' if mismatch.path else 'detail.estimate'}{'.exact' if near == fact('precision.exact') else ''}"
+        return " ".join(map(say, [fact(key, precision=near), *_right(result)]))
     assert result.worst is not None
     where = place(result.worst[0].probe.inputs, mismatch.path)
     said = fact("detail.case", case=case, where=where, what=mismatch.what)

@@ -59,4 +59,4 @@ def _index(part: str, mark: str, tag: str, html: bool) -> str:
         return f"<{tag}>{part}</{tag}>"
     if mark == "^" and part in ("2", "3", "⊤"):
         return {"2": "²", "3": "³", "⊤": "⊤"}[part]
-    return f"{mark}{part}" if len(part) == 1 or mark == "_" else f"{mark}({part})"
+    return f"{mark}{part}" if re.fullmatch(r"\w+", part) or mark == "_" else f"{mark}({part})"

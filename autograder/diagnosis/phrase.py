@@ -235,8 +235,10 @@ def _steps(finding: Finding) -> Iterator[str]:
             yield from (mistake.fix, next_step(relation))
         case Repaired(edits, left):
             yield from (_step(mistake) for mistake in left)
-            if not left or len(edits) > 1:
-                yield _word(f"repaired.{'one' if len(edits) == 1 else 'two'}.fix")
+            if len(edits) > 1:
+                yield _word("repaired.two.fix")
+            elif not left:
+                yield next_step(edits[0]) or _word("repaired.one.fix")
         case Departed(_, seen):
             yield from (say(seen) if seen is not None else "", _word("departed.fix"))
         case Added(findings):

@@ -69,7 +69,7 @@ _RAISED = (
     ("IndexError", r"Dimension out of range|axis (\d+) is out of bounds|too many indices", "raised.axis", False),
     ("AxisError", r"", "raised.axis", False),
     ("IndexError", r"invalid index to scalar|invalid index of a 0-dim", "raised.scalar_index", True),
-    ("IndexError", r"boolean index did not match|shape of the mask .* does not match", "raised.mask_shape", True),
+    ("IndexError", r"boolean index did not match|shape of the mask .* does not match", "raised.boolean_index", True),
     ("IndexError", r"index (-?\d+) is out of bounds for (?:axis|dimension) \d+ with size (\d+)", "raised.index", False),
     ("IndexError", r"used as indices must be", "raised.index_kind", True),
     ("IndexError", r"(\w+)\(\): Expected reduction dim \d+ to have non-zero size", "raised.nothing_to_reduce", False),
@@ -103,11 +103,23 @@ def raised(failure: Failure) -> Slip | None:
     for kind, pattern, key, plain in _RAISED:
         if kind == failure.type and (match := re.search(pattern, failure.message)):
             groups = [(group or "").strip().rstrip(".") for group in match.groups()]
+            if key in ("raised.inner.torch", "raised.inner.numpy") and not _fits_transposed(*groups):
+                key += ".otherwise"
             return Slip(fact(key, **dict(zip("abc", groups, strict=False))), plain)
     # the grader's sandbox sends no messages, and of this call there is hardly another error
     if failure.type == "RuntimeError" and not failure.message and failure.line and ".numpy()" in failure.line[1]:
         return Slip(fact("raised.numpy_grad"), True)
     return None
+
+
+def _fits_transposed(one: str, two: str) -> bool:
+    """Whether two matrices can be multiplied once one of them is transposed; of a vector there is no transpose.
+
+    >>> _fits_transposed("2x3", "4x3"), _fits_transposed("(3,)", "(2, 3)"), _fits_transposed("(3,)", "(2,)")
+    (True, True, False)
+    """
+    left, right = ([int(length) for length in re.findall(r"\d+", shape)] for shape in (one, two))
+    return (left[-1:] == right[-1:] and len(right) > 1) or (left[0:1] == right[-2:][:1] and len(left) > 1)
 
 
 _NUMBER = r"(?:\d[\d.]*|(?:math|np)\.sqrt\(\w+\.shape\[-?\d\]\)|\w+\.shape\[-?\d\] \*\* 0?\.5)"

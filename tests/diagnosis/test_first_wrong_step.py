@@ -230,5 +230,5 @@ def test_a_result_of_another_kind_comes_before_the_line_whose_numbers_are_off() 
         return E / E.sum(axis=-1, keepdims=True) @ V, E
     """,
     )
-    assert report.headline.startswith("Several results are returned (tuple of 2)")
-    assert "Beside that: The values computed in line 2" in report.advice
+    assert report.headline.startswith("You return several results, a tuple of 2,")
+    assert "Apart from that: The values computed in line 2" in report.advice

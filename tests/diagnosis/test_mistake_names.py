@@ -81,7 +81,7 @@ SCORES = Exercise(
 
 def test_beside_a_known_mistake_lost_precision_is_said() -> None:
     report = told(SCORES, lambda Q, K, V: (_refusing(Q, K, V) / math.sqrt(Q.shape[-1])).float())
-    assert report.headline == f"{AS_IF} divided by d. And you returned another precision than that of the inputs."
+    assert report.headline == f"{AS_IF} divided by d. And you returned a different precision from that of the inputs."
     assert report.recorded == "by_d"
 
 
@@ -370,7 +370,7 @@ def test_columns_dealt_like_cards_are_known_in_every_exercise_with_heads() -> No
         return S if keep is None else np.where(keep, S, -1e3)
 
     report = told(HEADS, answer, naming="near")
-    assert "dealt the columns of `Wq` and `Wk` out like cards, every `H`-th to one head" in report.headline
+    assert "dealt the columns of `Wq` and `Wk` out like cards, every `H`-th to one part" in report.headline
     assert report.known
 
 

@@ -237,8 +237,8 @@ def test_where_the_wrong_entries_lie_is_said(wrong: Any, says: str) -> None:
     ("answer", "headline"),
     [
         (lambda Q, K, V: None, "Your function returns nothing."),
-        (lambda Q, K, V: attend(Q, K, V)[0], "One result is returned where a tuple of 2 is expected."),
-        (lambda Q, K, V: (list(attend(Q, K, V)[0]), attend(Q, K, V)[1]), "A list is returned in output `[0]`"),
+        (lambda Q, K, V: attend(Q, K, V)[0], "You return one result, but a tuple of 2 is expected."),
+        (lambda Q, K, V: (list(attend(Q, K, V)[0]), attend(Q, K, V)[1]), "You return a list in output `[0]`"),
         (lambda Q, V: Q, "Your function does not take the argument `K`."),
         (lambda Q, K, V: Q @ K, "The shapes of the two sides of `@` don't match."),
         (lambda Q, K, V: Q if Q > 0 else K, "An array is used where Python needs a single True or False."),

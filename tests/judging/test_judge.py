@@ -525,7 +525,7 @@ def test_a_reference_whose_result_cannot_be_compared_is_refused_where_the_pack_i
     ("axis", "shape", "said"),
     [
         (-1, (3, 5), "each row should sum to 1, but one of yours sums to 2"),
-        (-1, (5,), "the weights should sum to 1, but yours sum to 2"),
+        (-1, (5,), "the entries should sum to 1, but yours sum to 2"),
         (0, (3, 5), "each sum along axis 0 should be 1, but one of yours is 2"),
     ],
 )
@@ -576,7 +576,7 @@ def test_of_a_decorated_answer_the_line_that_fails_is_the_learners_and_not_the_d
         (
             lambda x: [2.0],
             fact("mismatch.kind", want=fact("kind.array"), got=fact("kind.sequence", kind="list", length=1)),
-            "A list",
+            "You return a list",
         ),
     ],
 )
