@@ -19,6 +19,7 @@ import pytest
 from autograder import sandbox as box
 from autograder.authoring.course import course_root, lessons
 from autograder.cli.common import heed_ctrl_c
+from autograder.diagnosis.courtesy import STRICT
 from autograder.grading.trials import twin
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.sandbox import Sandbox
@@ -45,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="attn-cache-")
     config.add_cleanup(folder.cleanup)
     os.environ["ATTN_CACHE"] = folder.name
+    os.environ[STRICT] = "1"  # an explanation that fails is an error of ours, and no courtesy
     # nbgrader starts `alembic`, which is beside this Python, activated or not
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 

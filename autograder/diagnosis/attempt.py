@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.certain import partly, refused
+from autograder.diagnosis.courtesy import courtesy
 from autograder.diagnosis.diagnose import diagnose
 from autograder.diagnosis.finding import MENDED, Added, Diagnosis, Fact, Quoted, Remark, fact
 from autograder.diagnosis.given_functions import stopped_inside
@@ -74,8 +75,10 @@ def with_repair(result: Result, answer: Any) -> Result:
     """
     if result.passed or not result.exercise.mends or result.exercise.choices:
         return result
-    found, source = _diagnosis_with_repair(result, answer), written(answer)
-    return replace(result, diagnosis=found if found is None or source is None else in_own_code(found, source))
+    with courtesy():
+        found, source = _diagnosis_with_repair(result, answer), written(answer)
+        return replace(result, diagnosis=found if found is None or source is None else in_own_code(found, source))
+    return result
 
 
 def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
@@ -85,15 +88,12 @@ def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
             return beside
         if not _unseen(result, answer, found):
             if _is_a_story(result.exercise, found):
-                with contextlib.suppress(Exception):
-                    said = mend(result.exercise, answer, result.cases)
-                    if said is not None and said.certain and [known.id for known in said.known] == [MENDED]:
-                        return said  # one change of what is written says more than two slips that amount to it
+                said = mend(result.exercise, answer, result.cases)
+                if said is not None and said.certain and [known.id for known in said.known] == [MENDED]:
+                    return said  # one change of what is written says more than two slips that amount to it
             return found
         found = None  # what it quotes stands in no code that the learner can see
-    with contextlib.suppress(Exception):  # an explanation is a courtesy: it may cost no mark
-        return _search(replace(result, diagnosis=found), answer) or found
-    return found
+    return _search(replace(result, diagnosis=found), answer) or found
 
 
 def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosis | None:
@@ -102,21 +102,29 @@ def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosi
     if any(failure is None or "unexpected keyword argument" not in failure.message for failure in failures):
         return None
     asked = list(dict.fromkeys(name for case in result.exercise.cases for name in case.probe.inputs.items()))
-    with contextlib.suppress(TypeError, ValueError):
-        theirs = [name for name, own in inspect.signature(answer).parameters.items() if own.kind is own.POSITIONAL_OR_KEYWORD]
-        renamed = dict(zip(asked, theirs, strict=False))
-        if len(theirs) < len(asked) or any(name in asked and renamed.get(name) != name for name in theirs):
-            return None  # which is which is not certain
+    theirs = _parameters(answer)
+    renamed = dict(zip(asked, theirs, strict=False))
+    if len(theirs) < len(asked) or any(name in asked and renamed.get(name) != name for name in theirs):
+        return None  # which is which is not certain
 
-        def by_place(**given: Any) -> Any:
-            return answer(**{renamed[name]: value for name, value in given.items()})
+    def by_place(**given: Any) -> Any:
+        return answer(**{renamed[name]: value for name, value in given.items()})
 
-        rest = check_answer(result.exercise, by_place, repair=False)
-        if rest.passed:
-            return replace(found, findings=(*found.findings, Remark(None, (fact("advice.nothing_else"),))))
-        if rest.diagnosis is not None and rest.diagnosis.certain and rest.diagnosis.known:
-            return Diagnosis((*found.findings, Added(rest.diagnosis.findings)), (*found.known, *rest.diagnosis.known))
+    rest = check_answer(result.exercise, by_place, repair=False)
+    if rest.passed:
+        return replace(found, findings=(*found.findings, Remark(None, (fact("advice.nothing_else"),))))
+    if rest.diagnosis is not None and rest.diagnosis.certain and rest.diagnosis.known:
+        return Diagnosis((*found.findings, Added(rest.diagnosis.findings)), (*found.known, *rest.diagnosis.known))
     return None
+
+
+def _parameters(answer: Any) -> list[str]:
+    """The parameters of the answer that may be given by name or by place; none where Python finds no signature."""
+    try:
+        found = inspect.signature(answer).parameters
+    except (TypeError, ValueError):
+        return []
+    return [name for name, own in found.items() if own.kind is own.POSITIONAL_OR_KEYWORD]
 
 
 def _is_a_story(exercise: ExerciseRecord, found: Diagnosis) -> bool:
@@ -137,7 +145,7 @@ def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
         return False
     if not {number for slip in slips for number in _numbers_written(slip)} <= set(_constants(source)):
         return True
-    theirs = " ".join([*map(ast.unparse, source.trees.values()), getattr(answer, "__doc__", None) or ""])
+    theirs = " ".join([*map(ast.unparse, source.trees.values()), str(getattr(answer, "__doc__", None) or "")])
     shown = " ".join(_QUOTED.findall(" ".join(result.exercise.hints)))
     seen = {*re.findall(r"\w+", theirs), *re.findall(r"[A-Za-z]\w*?(?=_|\b)|\w+", shown), *EVERYWHERE}
     return not quoted <= seen | {name for case in result.exercise.cases for name in case.probe.inputs.items()}
@@ -155,11 +163,10 @@ def _constants(source: Source) -> Iterator[float]:
     """The numbers that are written in a program, with their sign."""
     for tree in source.trees.values():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-                yield float(node.value)
-            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-                with contextlib.suppress(TypeError, ValueError):
-                    yield -float(node.operand.value)  # type: ignore[arg-type]  # what is no number raises
+            sign, number = (-1, node.operand) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else (1, node)
+            if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
+                with contextlib.suppress(OverflowError):  # of hundreds of digits
+                    yield sign * float(number.value)
 
 
 def _search(result: Result, answer: Any) -> Diagnosis | None:
@@ -194,7 +201,7 @@ def explained(result: Result) -> Result:
     """The same verdict, with what explains it where the answer is wrong; that takes much longer than the verdict."""
     idle = result.failure is not None and result.failure.kind in ("blank", "missing")
     if not result.passed and not idle and not _is_vast(result):
-        with contextlib.suppress(Exception), np.errstate(all="ignore"):  # an explanation is a courtesy: it may cost no mark
+        with courtesy(), np.errstate(all="ignore"):
             return replace(result, diagnosis=diagnose(result.exercise, result.cases))
     return result
 

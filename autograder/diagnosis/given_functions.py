@@ -29,7 +29,7 @@ def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
     given = {name for name, value in record.probe.inputs.items().items() if isinstance(value, Code)}
     if failure is None or failure.kind != "raised" or failure.line is None or not given:
         return None
-    stops: list[tuple[str, BaseException, tuple[Fact, ...]]] = []
+    stops: list[tuple[str, type[Exception], str, tuple[Fact, ...]]] = []
 
     def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -37,7 +37,7 @@ def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                stops.append((name, error, shapes))
+                stops.append((name, type(error), str(error)[:600], shapes))
                 raise
 
         return call
@@ -48,10 +48,10 @@ def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
     seen = observe_within(SECONDS, again, record.probe).failure
     if seen is None or not stops or (seen.type, seen.message) != (failure.type, failure.message):
         return None
-    name, error, shapes = stops[-1]
-    if type(error).__name__ != failure.type or str(error)[:600] != failure.message:
+    name, kind, message, shapes = stops[-1]
+    if (kind.__name__, message) != (failure.type, failure.message):
         return None  # that one was caught, and something else stops
-    if isinstance(error, TypeError) and _CALLED_WRONGLY.search(failure.message):
+    if issubclass(kind, TypeError) and _CALLED_WRONGLY.search(failure.message):
         return None
     line, code = failure.line
     return Diagnosis((Remark(fact("raised.in_given", name=name, line=line, code=code, arguments=shapes)),))

@@ -5,13 +5,29 @@ In: a function or class. Out: a `Source` whose nodes have the line numbers of th
 
 import ast
 import linecache
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
-from autograder.mutants.source import Bare, Source
+from autograder.mutants.source import Bare, Edit, Source
 
 
-def written(answer: Any) -> Source | None:
+class NoProgramError(Exception):
+    """An edited text that Python refuses, or whose definition raises: decorators and class bodies are the learner's own code."""
+
+
+class Written(Source):
+    """The text of a learner's answer."""
+
+    def build(self, edits: Sequence[Edit]) -> Any:
+        """The program with `edits` made. Raises NoProgramError where they leave none."""
+        try:
+            return super().build(edits)
+        except Exception as error:
+            raise NoProgramError from error
+
+
+def written(answer: Any) -> Written | None:
     """The trees of `answer` and of the functions of its cell that it names, itself or through others."""
     if not isinstance(answer, FunctionType | type):
         return None
@@ -35,7 +51,7 @@ def written(answer: Any) -> Source | None:
             trees[name] = Bare().visit(defined[name])
             named = (node.id for node in ast.walk(trees[name]) if isinstance(node, ast.Name))
             waiting += [other for other in dict.fromkeys(named) if other in defined]
-    return Source(answer.__name__, trees, dict(first.__globals__), {})
+    return Written(answer.__name__, trees, dict(first.__globals__), {})
 
 
 def _first_code(answer: Any) -> FunctionType | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from autograder.diagnosis.finding import Departed, Diagnosis, Fact, fact
 from autograder.diagnosis.relations.facts import facts
-from autograder.diagnosis.repair.answer_source import written
+from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.judging.observation import Probe
 from autograder.judging.observe import bare, observe_within
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
@@ -51,13 +51,12 @@ def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseRe
 
 
 def first_departures(
-    exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]
+    exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]
 ) -> tuple[CaseRecord | None, list[Step]]:
     """The smallest case in which an answer's numbers leave those of a right one, and where they do."""
     for record in telling(exercise, results):
-        with contextlib.suppress(Exception):
-            if steps := departures(record, source):
-                return record, steps
+        if steps := departures(record, source):
+            return record, steps
     return None, []
 
 
@@ -70,8 +69,8 @@ def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Cas
     return [exercise.cases[place] for place in failing if len(exercise.cases[place].trail)][:3]
 
 
-def departures(record: CaseRecord, source: Source) -> list[Step]:
-    """The steps of a program with which its numbers leave those of the right ones in one case."""
+def departures(record: CaseRecord, source: Written) -> list[Step]:
+    """The steps of a program with which its numbers leave those of the right ones in one case; none where it is no program."""
     right = np.concatenate([record.trail, *(row[None] for row in given(record.probe.inputs))])
 
     def run(program: object) -> None:
@@ -79,7 +78,11 @@ def departures(record: CaseRecord, source: Source) -> list[Step]:
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        return _Way(source, walked(source, run), right).steps()
+        try:
+            trail = walked(source, run)
+        except NoProgramError:
+            return []
+        return _Way(source, trail, right).steps()
 
 
 @dataclass

@@ -22,7 +22,7 @@ import numpy as np
 from autograder.diagnosis.finding import Diagnosis
 from autograder.diagnosis.known_mistakes import SURE, asked_for, evidence, near, one, one_number
 from autograder.diagnosis.outcome import values
-from autograder.diagnosis.repair.answer_source import written
+from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.diagnosis.repair.describe_change import told
 from autograder.diagnosis.repair.first_wrong_step import first_departures
 from autograder.diagnosis.repair.insertions import changes
@@ -34,7 +34,7 @@ from autograder.judging.observation import Observation
 from autograder.judging.observe import bare, observe, observe_within
 from autograder.judging.records import UNLISTED, CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, EncodedValue
-from autograder.mutants.source import Edit, Source
+from autograder.mutants.source import Edit
 from autograder.packs.pack_file import PAIR
 
 ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
@@ -53,7 +53,7 @@ class _Search:
     """The exercise, the code, and the cases in the order in which they are asked: the smallest that fails first."""
 
     exercise: ExerciseRecord
-    source: Source
+    source: Written
     order: list[int]
     results: Sequence[CaseResult]  # what the answer does
     begun: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.perf_counter()))
@@ -97,11 +97,17 @@ class _Search:
         """Whether the time is up."""
         return self.used >= SECONDS
 
+    def program(self, made: Change) -> Any | None:
+        """The answer with the change made; None where that is no program."""
+        try:
+            return self.source.build(made)
+        except NoProgramError:
+            return None
+
     def mends(self, made: Change, *, alone: bool) -> bool:
         """Whether with the change every check passes; where it is `alone`, a change that only helps is remembered."""
-        try:
-            answer = self.source.build(made)
-        except Exception:
+        answer = self.program(made)
+        if answer is None:
             return False
         seen = self.seen(answer, self.cases[0])
         if mismatch(self.exercise, self.cases[0], seen) is not None:
@@ -161,7 +167,7 @@ def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -
             return _found(exercise, source, results)
 
 
-def _found(exercise: ExerciseRecord, source: Source, results: Sequence[CaseResult]) -> Diagnosis | None:
+def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]) -> Diagnosis | None:
     order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
     search = _Search(exercise, source, order, results)
     inputs = exercise.cases[order[0]].probe.inputs
@@ -230,7 +236,7 @@ def _is_factor(made: Change, inputs: EncodedValue) -> bool:
     return True
 
 
-def _repeated(source: Source, made: Change) -> bool:
+def _repeated(source: Written, made: Change) -> bool:
     """Whether a change is made within a loop: a factor that comes in each round is not one factor."""
     rounds = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
     inside = {id(part) for node in rounds for part in ast.walk(node)}
@@ -255,7 +261,9 @@ def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) 
 
 def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis | None:
     """The known mistake that is left where `first` is mended. Beside a change that `heals`, a listed one needs no evidence."""
-    answer = search.source.build(first)
+    answer = search.program(first)
+    if answer is None:
+        return None
     cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
     if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
         return None  # the change itself makes what would be said to be left

@@ -3,13 +3,13 @@
 In: the search for what mends an answer, and the changes that it tries. Out: pairs of changes worth trying, the likely first.
 """
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from autograder.diagnosis.repair.answer_source import Written
 from autograder.diagnosis.repair.first_wrong_step import Step, departures
 from autograder.judging.records import CaseRecord
-from autograder.mutants.source import Edit, Source, applied
+from autograder.mutants.source import Edit, applied
 
 Change = tuple[Edit, ...]
 MOST_FIRST, MOST_HEALING = 120, 6  # changes of the first place that are tried, and of those that mend it
@@ -30,7 +30,7 @@ def _place(step: Step) -> tuple[str, int]:
     return step.function, step.node.lineno
 
 
-def edited(source: Source, made: Change) -> Source:
+def edited(source: Written, made: Change) -> Written:
     """The program with a change made, as trees."""
     trees = dict(source.trees)
     for name in dict.fromkeys(edit.function for edit in made):
@@ -40,14 +40,12 @@ def edited(source: Source, made: Change) -> Source:
 
 
 def pairs(
-    source: Source, record: CaseRecord, steps: Sequence[Step], changes: Sequence[Change]
+    source: Written, record: CaseRecord, steps: Sequence[Step], changes: Sequence[Change]
 ) -> Iterator[tuple[Change, Change]]:
     """Changes that mend the first step, each with the changes of the place where the numbers leave the right ones next."""
     healing = 0
     for first in within(changes, steps[:1])[:MOST_FIRST]:
-        left: list[Step] = []
-        with contextlib.suppress(Exception):  # the edited text may be no program
-            left = departures(record, edited(source, first))
+        left = departures(record, edited(source, first))
         if not left or any(_place(step) == _place(steps[0]) for step in left):
             continue
         there = {id(made) for made in within(changes, left[:1])}
