@@ -74,7 +74,8 @@ def run(
     Seconds, bytes, FLOPs throughout. `say` is told the name of each case as it starts, `show` gets the report as it stands
     before the first case and after each.
 
-    Raises WrongResultError where a contender's result is not the float64 one within its dtype's tolerance.
+    Raises WrongResultError where a contender's result is not the float64 one within its dtype's tolerance, ValueError where no
+    case's name contains `settings.only`.
     """
     with torch.no_grad(), _threads(threads):
         probes, work = ceilings(settings.device, settings.dtype, settings.span)
@@ -89,6 +90,8 @@ def run(
             report["ceilings"] = {name: work[name] / median(seen[name]) for name in probes}
             report["cases"].append(row)
             show(report)
+        if not report["cases"]:
+            raise ValueError(f"only: expected a part of a case's name, such as 'decode GQA', got {settings.only!r}.")
         return report
 
 
@@ -166,13 +169,9 @@ def _checked(case: Case, tolerance: float) -> list[dict[str, Any]]:
 
 
 def _goals(case: Case, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = {row["name"]: row for row in rows}
-    ours, result = rows[0], []
-    for goal in case.goals:
-        other = found.get(goal.contender, {})
-        got = ours["of_floor"] if goal.contender == "floor" else other.get("times_ours")
-        result.append({"against": goal.contender, "at_least": goal.times, "got": got})
-    return result
+    reached = {row["name"]: row["times_ours"] for row in rows[1:] if "times_ours" in row}
+    reached |= {"floor": rows[0]["of_floor"], "fastest": min(reached.values(), default=None)}
+    return [{"against": goal.contender, "at_least": goal.times, "got": reached.get(goal.contender)} for goal in case.goals]
 
 
 def allocated(compute: Callable[[], object]) -> int:

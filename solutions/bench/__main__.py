@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     kind.add_argument("--head-dim", type=int, help="width of a head")
     kind.add_argument("--latent-heads", type=int, nargs="+", help="heads of MLA; several may be given")
     kind.add_argument("--seconds", type=float, help="about how long to measure each case, after a warm-up")
+    kind.add_argument("--only", metavar="NAME", help="cases whose names contain NAME, such as decode or 'decode GQA'")
     kind.add_argument("--no-flex", action="store_true", help="leave out flex_attention, which is compiled for each shape")
     return kind
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    names = ("batch", "context", "prompt", "heads", "kv_heads", "head_dim", "latent_heads", "seconds")
+    names = ("batch", "context", "prompt", "heads", "kv_heads", "head_dim", "latent_heads", "seconds", "only")
     given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     given |= {name: tuple(given[name]) for name in ("batch", "context", "latent_heads") if given[name]}
     given |= {"dtype": arguments.dtype and getattr(torch, arguments.dtype), "flex": False if arguments.no_flex else None}

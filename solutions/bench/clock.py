@@ -1,7 +1,9 @@
 """Times of functions that do the same thing: interleaved rounds on one device, in one process."""
 
 import os
+import random
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +30,15 @@ class Work:
     sets: int = 1
 
 
-def interleaved(
-    calls: Mapping[str, Work], device: torch.device, *, seconds: float, now: Callable[[], float] | None = None
-) -> Times:
+def interleaved(calls: Mapping[str, Work], device: torch.device, *, seconds: float) -> Times:
     """Seconds per call of each of `calls`, for each round: every round measures all of them once, one after the other.
 
-    So whatever slows the machine down for a while slows all alike. All have been called before, which warms them up.
-    `seconds` is about what all rounds may take; there are 3 to 15. On CUDA, where a call is so short that its launches matter,
-    one pass over all its sets of inputs is captured in a CUDA graph and replayed. `now` is the clock, if not the wall's.
+    So whatever slows the machine down for a while slows all alike. All have been called before, which warms them up. What one
+    call leaves in the processor's caches can slow the next one down or speed it up, so each round has another order, and each
+    call begins with another of its sets of inputs. `seconds` is about what all rounds may take; there are 3 to 15. On CUDA, where
+    a call is so short that its launches matter, one pass over all its sets of inputs is captured in a CUDA graph and replayed.
     """
-    passes = {name: _Pass(work, device, now) for name, work in calls.items()}
+    passes = {name: _Pass(work, device, i * work.sets // len(calls)) for i, (name, work) in enumerate(calls.items())}
     once = {name: max(measured.seconds(1), 1e-7) for name, measured in passes.items()}
     once |= {name: max(passes[name].seconds(5), 1e-7) for name, t in once.items() if t < AT_LEAST}  # now that it is warm
     for name, measured in passes.items():
@@ -46,18 +47,28 @@ def interleaved(
     times: Times = {name: [] for name in calls}
     repeats = {name: max(1, round(AT_LEAST / t)) for name, t in once.items()}
     a_round = sum(once[name] * repeats[name] for name in calls)
+    order, shuffle = list(calls), random.Random(0).shuffle
     for _ in range(min(max(int(seconds / a_round), ROUNDS.start), ROUNDS.stop - 1)):
-        for name, measured in passes.items():
-            times[name].append(measured.seconds(repeats[name]))
+        shuffle(order)
+        for name in order:
+            times[name].append(passes[name].seconds(repeats[name]))
     return times
 
 
-class _Pass:
-    """One call after the other, over the sets of inputs in turn."""
+def own_clock(device: torch.device) -> Callable[[], float]:
+    """The processor's time where one thread of a CPU does the work, since other work does not count in it, else the wall's.
 
-    def __init__(self, work: Work, device: torch.device, now: Callable[[], float] | None = None) -> None:
-        self.now = now or time.perf_counter
-        self.call, self.sets, self.device, self.next = work.call, work.sets, device, 0
+    Windows counts a process's time in steps of 16 ms, which is too coarse.
+    """
+    alone = device.type == "cpu" and torch.get_num_threads() == 1 and sys.platform != "win32"
+    return time.process_time if alone else time.perf_counter
+
+
+class _Pass:
+    """One call after the other, over the sets of inputs in turn, beginning with number `first`."""
+
+    def __init__(self, work: Work, device: torch.device, first: int = 0) -> None:
+        self.call, self.sets, self.device, self.now, self.next = work.call, work.sets, device, own_clock(device), first
         self.graph: Any = None  # a torch.cuda.CUDAGraph
 
     def capture(self) -> None:

@@ -9,7 +9,6 @@ the processor's time that counts.
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,8 +66,7 @@ def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
         "averages, rows near by": Work(average),
         "the step": Work(whole, len(sets)),
     }
-    now = time.process_time if torch.get_num_threads() == 1 else None  # other work on the machine does not count in it
-    times = {name: median(own) for name, own in interleaved(calls, CPU, seconds=seconds, now=now).items()}
+    times = {name: median(own) for name, own in interleaved(calls, CPU, seconds=seconds).items()}
     rates = {name: work[name] / times[name] for name in probes}
     fastest = max(rate for name, rate in rates.items() if name != "matmul")
     found = {name: times[name] for name in calls if name not in probes}

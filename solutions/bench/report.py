@@ -34,9 +34,10 @@ def summary(report: Mapping[str, Any]) -> list[str]:
 
 def _goal(case: Mapping[str, Any], goal: Mapping[str, Any]) -> str:
     ours, got = case["contenders"][0]["name"], goal["got"]
-    what = "share of the floor" if goal["against"] == "floor" else f"{goal['against']} / {ours}"
+    contender = "fastest contender" if goal["against"] == "fastest" else goal["against"]
+    what = "share of the floor" if contender == "floor" else f"{contender} / {ours}"
     value, symbol = ("not measured", "·") if got is None else (f"{got:.2f}", "✓" if got >= goal["at_least"] else "✗")
-    return f"{symbol} {case['name']} {title(case['sizes'])}: {what} {value}, goal {goal['at_least']:g}"
+    return f"{symbol} {case['name']} {title(case['sizes'])}: {what} {value}, goal {goal['at_least']:.2g}"
 
 
 def _time(seconds: float) -> str:

@@ -18,7 +18,7 @@ from solutions.bench import clock, first_run, parts
 from solutions.bench import report as reports
 from solutions.bench.__main__ import _parser as main_parser
 from solutions.bench.__main__ import main
-from solutions.bench.cases import Case, Goal, Settings, decode, generate, latent_decode, prefill
+from solutions.bench.cases import NEAR_THE_FASTEST, Case, Goal, Settings, decode, generate, latent_decode, prefill
 from solutions.bench.clock import Work, ceilings, interleaved, ratio, rotated
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +82,14 @@ def test_sizes_that_cannot_be_are_refused(arguments: list[str], message: str, ca
     assert message in capsys.readouterr().err
 
 
+def test_cases_can_be_picked_by_a_part_of_their_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--device", "cpu", "--only", "decode M", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [case["name"] for case in report["cases"]] == ["decode MHA", "decode MQA", "decode MLA"]
+    assert main(["--quick", "--device", "cpu", "--only", "decod MHA"]) == 2
+    assert "only: expected a part of a case's name, such as 'decode GQA', got 'decod MHA'." in capsys.readouterr().err
+
+
 def _flops(case: Case, contender: str) -> int:
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused kernel of a CPU
@@ -96,7 +104,7 @@ def _made(case: Case, contender: str) -> int:
 
 def test_the_flops_of_a_case_are_those_that_are_done() -> None:
     grouped, latent = decode(SMALL, "GQA", 2, 1, 512), latent_decode(SMALL, 8, 1, 512)
-    assert grouped.flops == _flops(grouped, "naive") == _flops(grouped, "Attention's") == _flops(grouped, "two products (before)")
+    assert grouped.flops == _flops(grouped, "naive") == _flops(grouped, "Attention's") == _flops(grouped, "two products")
     assert latent.flops == _flops(latent, "absorbed")
     assert latent.flops == _flops(latent, "absorbed, rows on the left (before)")
     assert _flops(latent, "naive") > 15 * latent.flops  # keys and values of all tokens are made again in each step
@@ -170,15 +178,31 @@ def test_a_contender_that_cannot_run_is_skipped_with_its_reason_and_ours_may_not
 
 
 def test_goals_say_whether_they_are_reached_and_how_far() -> None:
-    def goal(**row: Any) -> str:
-        case = _case(ours=lambda x: x, other=lambda x: x)
-        rows = [{"name": "ours", "of_floor": 0.5}, {"name": "other", **row}]
+    def goal(contender: str = "other", **row: Any) -> str:
+        case = dataclasses.replace(_case(ours=lambda x: x, other=lambda x: x), goals=(Goal(contender, 2.0),))
+        rows = [
+            {"name": "ours", "of_floor": 0.5, "times_ours": 1.0},
+            {"name": "slow", "times_ours": 7.0},
+            {"name": "other", **row},
+        ]
         named = {"name": case.name, "sizes": case.sizes, "contenders": rows}
         return reports._goal(named, bench._goals(case, rows)[0])
 
     assert goal(times_ours=2.5) == "✓ toy B=1, n=2: other / ours 2.50, goal 2"
     assert goal(times_ours=1.5).startswith("✗")
     assert goal(skipped="out of memory") == "· toy B=1, n=2: other / ours not measured, goal 2"
+    assert goal("floor", times_ours=3.0) == "✗ toy B=1, n=2: share of the floor 0.50, goal 2"
+
+
+def test_the_fastest_contender_is_the_fastest_of_those_that_ran_beside_ours() -> None:
+    case = dataclasses.replace(_case(ours=lambda x: x), goals=(Goal("fastest", 1 / 1.1),))
+    ours = {"name": "ours", "of_floor": 0.5, "times_ours": 1.0}
+    others = [{"name": "one", "times_ours": 2.5}, {"name": "two", "times_ours": 0.8}, {"name": "three", "skipped": "too large"}]
+    for rows, got in (([ours, *others], 0.8), ([ours, others[0]], 2.5), ([ours, others[2]], None)):
+        (goal,) = bench._goals(case, rows)
+        assert goal == {"against": "fastest", "at_least": 1 / 1.1, "got": got}
+    named = {"name": case.name, "sizes": case.sizes, "contenders": [ours, *others]}
+    assert reports._goal(named, bench._goals(case, [ours, *others])[0]).endswith(": fastest contender / ours 0.80, goal 0.91")
 
 
 def test_only_sizes_that_mean_something_have_goals() -> None:
@@ -186,20 +210,24 @@ def test_only_sizes_that_mean_something_have_goals() -> None:
     assert (cuda.dtype, cuda.context, cuda.heads, cuda.kv_heads) == (torch.bfloat16, (32_768,), 32, 8)
     large = bench.preset(CPU, heads=2, kv_heads=1, head_dim=8, latent=8, rope=2)
     assert large.context == (4096, 16_384)
-    assert decode(large, "GQA", 1, 1, 4096).goals == (Goal("enable_gqa", 1.3), Goal("repeat_interleave", 5.0))
-    assert decode(large, "MHA", 2, 1, 4096).goals == (Goal("floor", 0.65),)
+    near = Goal("fastest", NEAR_THE_FASTEST)
+    assert decode(large, "GQA", 1, 1, 4096).goals == (near, Goal("enable_gqa", 1.3), Goal("repeat_interleave", 5.0))
+    assert decode(large, "MHA", 2, 1, 4096).goals == (near,)
     assert latent_decode(large, 2, 1, 4096).goals == (Goal("naive", 15.0),)
     assert decode(large, "GQA", 1, 1, 4095).goals == ()
 
 
-def test_rounds_are_interleaved_and_every_set_of_inputs_has_its_turn() -> None:
+def test_rounds_are_interleaved_in_changing_orders_and_every_set_of_inputs_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, int]] = []
-    calls = {name: Work(lambda i, name=name: seen.append((name, i)), sets) for name, sets in (("one", 3), ("two", 2))}
-    times = interleaved(calls, CPU, seconds=0.0)
-    assert [len(times[name]) for name in calls] == [3, 3]
-    turns = [name for i, (name, _) in enumerate(seen) if i == 0 or seen[i - 1][0] != name]
-    assert turns[-6:] == ["one", "two"] * 3
-    assert set(seen) == {("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 1)}
+    calls = {name: Work(lambda i, name=name: seen.append((name, i)), 4) for name in ("one", "two")}
+    monkeypatch.setattr(clock, "AT_LEAST", 0.0)  # each is called once to warm up and once in each round
+    times = interleaved(calls, CPU, seconds=0.1)
+    assert [len(times[name]) for name in calls] == [15, 15]
+    rounds = [(seen[i][0], seen[i + 1][0]) for i in range(0, len(seen), 2)]
+    assert len(rounds) == 1 + 15
+    assert set(rounds) == {("one", "two"), ("two", "one")}
+    assert [i for name, i in seen if name == "one"] == [i % 4 for i in range(16)]
+    assert [i for name, i in seen if name == "two"] == [(2 + i) % 4 for i in range(16)], "far from those of the call before"
 
 
 def test_inputs_are_copied_in_their_layout_until_no_cache_holds_them() -> None:
@@ -225,6 +253,19 @@ def test_the_ceilings_read_all_of_the_span_in_turn_with_several_readers() -> Non
     )
     for name in ("sum", "dot"):
         assert float(works[name].call(7)) in (2**15, 2**14)  # ones, written: a page of zeros need not be read
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its processor time is too coarse")
+def test_one_thread_is_timed_by_its_processor_time_and_all_else_by_the_wall_clock() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        assert clock.own_clock(CPU) is clock.time.process_time
+        assert clock.own_clock(torch.device("mps")) is clock.time.perf_counter
+        torch.set_num_threads(2)
+        assert clock.own_clock(CPU) is clock.time.perf_counter
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_floor_is_the_fastest_reader_whichever_that_is() -> None:
