@@ -57,7 +57,7 @@ CLASSES = [
     Class(
         "the notebook is malformed, doubled or too large",
         """duplicated_cells clashing_ids deep_json huge_json odd_json many_cells half_a_character_in_the_source byte_order_mark
-        code_bomb_for_the_parser slow_markdown slow_colours broken_timestamp no_notebook""",
+        code_bomb_for_the_parser slow_markdown slow_colours broken_timestamp no_notebook places_for_pictures""",
         "it is read as data, in bounds; one student at a time",
         run="duplicated_cells",
         alone=True,
@@ -86,7 +86,7 @@ CLASSES = [
     Class(
         "the visible answers are known by heart, or a forbidden built-in does the work",
         """visible_answers_by_heart memoised_across_probes hides_a_forbidden_name forbidden_name_in_another_answer
-        forbidden_name_in_odd_letters""",
+        forbidden_name_in_odd_letters forbidden_name_by_a_pattern forbidden_name_in_a_table""",
         "hidden inputs; names are flagged for a person",
         run="visible_answers_by_heart",
     ),
@@ -126,7 +126,8 @@ CLASSES = [
     ),
     Class(
         "bombs of memory, processes, disk and output; others made to wait",
-        "memory_bomb fork_bomb fork_bomb_in_an_answer disk_bomb endless_output huge_output leases_and_memory_scores",
+        """memory_bomb fork_bomb fork_bomb_in_an_answer disk_bomb endless_output huge_output leases_and_memory_scores
+        replies_slow_to_read""",
         "limits on all of them",
         run="memory_bomb",
         not_run="it would harm the machine",
