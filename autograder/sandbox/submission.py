@@ -116,7 +116,7 @@ class Submission:
         self.budget.spend(seconds)
 
     def _run_once(self, sock: socket.socket, timer: OwnTime) -> None:
-        budget = self._sandbox.limits.output_bytes
+        room = untrusted.Room(self._sandbox.limits.output_bytes)
         todo = [i for i in range(len(self._cells)) if i not in self._lost]
         for i in todo:
             self.outputs[i] = CellOutput(self._cells[i].id)
@@ -144,7 +144,7 @@ class Submission:
                 self._run_out()
                 if whole and left_s < limit_s:  # ended with the budget, whose seconds the sandbox counts a little differently
                     self.budget.spend(self.budget.left_s)
-            self.outputs[i].outputs, budget = untrusted.clean_outputs(reply.get("shown"), raw.tobytes(), budget)
+            self.outputs[i].outputs, room = untrusted.clean_outputs(reply.get("shown"), raw.tobytes(), room)
             self.outputs[i].status = reply["status"]
         _reply(sock, "ran", order["id"], until)
 

@@ -37,6 +37,7 @@ _ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = 25_000_000  # of a picture: a browser unpacks it whole, a few kB of one colour into gigabytes
+MAX_PIXELS_TOGETHER = 100_000_000  # of all that a submission shows
 
 
 @dataclass(frozen=True)
@@ -65,22 +66,33 @@ def clean_text(text: str) -> str:
     return _CONTROL.sub("", _ANSI.sub("", text.replace("\r\n", "\n")))
 
 
-def clean_outputs(skeleton: Any, raw: bytes, budget: int) -> tuple[list[dict[str, Any]], int]:
-    """A cell's outputs (as `codec` packs them) in nbformat's words, and what is left of `budget` bytes. Raises WireError."""
-    if len(raw) > 4 * max(budget, 0) + (1 << 16):
-        raise WireError(f"expected outputs of at most {budget} characters, got {len(raw)} bytes.")
+@dataclass(frozen=True)
+class Room:
+    """What a submission may still show: so many `bytes`, and pictures of so many `pixels`."""
+
+    bytes: int
+    pixels: int = MAX_PIXELS_TOGETHER
+
+
+def clean_outputs(skeleton: Any, raw: bytes, room: Room) -> tuple[list[dict[str, Any]], Room]:
+    """A cell's outputs (as `codec` packs them) in nbformat's words, and what is left of the `room`. Raises WireError."""
+    left, pixels = room.bytes, room.pixels
+    if len(raw) > 4 * max(left, 0) + (1 << 16):
+        raise WireError(f"expected outputs of at most {left} characters, got {len(raw)} bytes.")
     cleaned: list[dict[str, Any]] = []
     for item in outputs_from_wire(skeleton, raw):
-        output, size = _clean_output(item)
-        budget -= size + 16
-        if budget < 0 or len(cleaned) >= MAX_OUTPUTS:
+        output, size, drawn = _clean_output(item, pixels)
+        left, pixels = left - size - 16, pixels - drawn
+        if left < 0 or len(cleaned) >= MAX_OUTPUTS:
             cleaned.append({"output_type": "stream", "name": "stdout", "text": "[further output was cut]\n"})
             break
         cleaned.append(output)
-    return cleaned, budget
+    return cleaned, Room(left, pixels)
 
 
-def _clean_output(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
+def _clean_output(item: dict[str, Any], pixels: int) -> tuple[dict[str, Any], int, int]:
+    """The output, its size, and how many of the `pixels` that are left it has."""
+
     def text(value: Any) -> str:
         if not isinstance(value, str):
             raise WireError(f"expected text in an output, got a {type(value).__name__}.")
@@ -89,30 +101,31 @@ def _clean_output(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
     kind = item.get("output_type")
     if kind == "stream" and item.get("name") in ("stdout", "stderr"):
         shown = text(item.get("text"))
-        return {"output_type": "stream", "name": item["name"], "text": shown}, len(shown)
+        return {"output_type": "stream", "name": item["name"], "text": shown}, len(shown), 0
     if kind == "error":
         traceback = item.get("traceback")
         lines = [text(line) for line in traceback[:100]] if isinstance(traceback, list) else []
         name, value = text(item.get("ename"))[:200], text(item.get("evalue"))
         output = {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
-        return output, len(value) + sum(map(len, lines))
+        return output, len(value) + sum(map(len, lines)), 0
     if kind == "display_data" and isinstance(item.get("data"), dict):
-        data = {}
+        data, drawn = {}, 0
         if "text/plain" in item["data"]:
             data["text/plain"] = text(item["data"]["text/plain"])
-        if "image/png" in item["data"] and _is_png(item["data"]["image/png"]):
-            data["image/png"] = item["data"]["image/png"]
-        return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values()))
+        if "image/png" in item["data"] and 0 < (found := _pixels(item["data"]["image/png"])) <= min(MAX_PIXELS, pixels):
+            data["image/png"], drawn = item["data"]["image/png"], found
+        return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values())), drawn
     raise WireError("expected a stream, an error or display data.")
 
 
-def _is_png(value: Any) -> bool:
+def _pixels(value: Any) -> int:
+    """How many pixels a PNG in base64 says that it has; 0 where it is none."""
     try:
         data = base64.b64decode(value.replace("\n", ""), validate=True) if isinstance(value, str) else b""
         width, height = struct.unpack(">II", data[16:24])
-        return data.startswith(_PNG) and width * height <= MAX_PIXELS
+        return int(width * height) if data.startswith(_PNG) else 0
     except (binascii.Error, ValueError, struct.error):
-        return False
+        return 0
 
 
 def clean_observation(seen: Observation, probe: Probe, written: Written, seconds: float) -> Observation:

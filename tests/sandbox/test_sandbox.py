@@ -915,5 +915,14 @@ def test_nobody_waits_for_a_file_that_a_submission_holds(isolated: Sandbox) -> N
 def test_a_picture_that_would_fill_a_browsers_memory_is_left_out(width: int, height: int, kept: bool) -> None:
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height)
     item = {"output_type": "display_data", "data": {"image/png": base64.b64encode(data).decode(), "text/plain": "figure"}}
-    (output,), _ = untrusted.clean_outputs(*codec.outputs_to_wire([item]), 10_000)
+    (output,), _ = untrusted.clean_outputs(*codec.outputs_to_wire([item]), untrusted.Room(10_000))
     assert ("image/png" in output["data"]) is kept
+
+
+def test_pictures_that_would_fill_it_together_are_left_out_too() -> None:
+    """A megabyte of output holds two hundred of them, which a browser unpacks into twenty-five gigabytes."""
+    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 5000, 5000)
+    item = {"output_type": "display_data", "data": {"image/png": base64.b64encode(data).decode(), "text/plain": "figure"}}
+    first, room = untrusted.clean_outputs(*codec.outputs_to_wire([item] * 3), untrusted.Room(10_000))
+    second, _ = untrusted.clean_outputs(*codec.outputs_to_wire([item] * 3), room)
+    assert ["image/png" in output["data"] for output in [*first, *second]] == [True] * 4 + [False] * 2
