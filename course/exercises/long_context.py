@@ -458,7 +458,7 @@ BY_PARTS = Exercise(
     misconceptions=(
         Misconception(
             "draft_unchanged",
-            "has all three bugs of the draft",
+            "left all three bugs in the draft",
             "Check the unit of `turns`, the number of turns at which `kept` reaches 1, and what becomes of a pair halfway between the borders.",
             Instead(
                 turns=lambda theta, trained: trained * theta,

@@ -98,7 +98,7 @@ RMS_NORM = Exercise(
         ),
         Misconception(
             "draft_unchanged",
-            "has all three bugs of the draft",
+            "left all three bugs in the draft",
             "Change the last token of a text and see which outputs change. Then ask of every part of the draft whether a root mean square has it.",
             Instead(axes=(-2, -1), centre=True, root=lambda m, eps: m.sqrt() + eps),
         ),

@@ -140,7 +140,7 @@ TRAIN = Exercise(
     misconceptions=(
         Misconception(
             "draft_unchanged",
-            "has all three bugs of the draft",
+            "left all three bugs in the draft",
             "Compare what the model reads with what it has to name, and ask what is left of one step when the next one begins.",
             Instead(split=lambda batch: (batch[:, 1:], batch[:, 1:]), zero=False, fresh=True),
         ),

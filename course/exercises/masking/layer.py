@@ -119,25 +119,25 @@ CAUSAL_LAYER = Exercise(
     misconceptions=(
         Misconception(
             "nothing_repaired",
-            "still divide by one variance for all tokens of all sequences, which contains the future",
+            "still divided by one variance for all tokens of all sequences, which contains the future",
             "Each token has its own mean but not its own variance, because `mean()` without an axis averages over everything.",
             Instead(axis=None),
         ),
         Misconception(
             "variance_of_the_sequence",
-            "divide by one variance for all tokens of a sequence, which contains the future",
+            "divided by one variance for all tokens of a sequence, which contains the future",
             "Normalise each token by itself, over the last axis only.",
             Instead(axis=(-2, -1)),
         ),
         Misconception(
             "variance_over_the_tokens",
-            "take the variance over the tokens, which contains the future",
+            "took the variance over the tokens, which contains the future",
             "Normalise each token by its own features, over the last axis.",
             Instead(axis=-2),
         ),
         Misconception(
             "normalised_over_the_tokens",
-            "take mean and variance over the tokens, so both contain the future",
+            "took mean and variance over the tokens, so both contain the future",
             "Normalise each token by its own features, over the last axis.",
             Instead(of=-2, axis=-2),
         ),
@@ -149,7 +149,7 @@ CAUSAL_LAYER = Exercise(
         ),
         Misconception(
             "normalised_over_the_past",
-            "normalise over the tokens so far. That does not leak, but the first token becomes 0, and the task asks for another normalisation",
+            "normalised over the tokens so far. That does not leak, but the first token becomes 0, and the task asks for another normalisation",
             "Normalise each token by its own features, over the last axis.",
             _running,
         ),
@@ -176,7 +176,7 @@ CAUSAL_LAYER = Exercise(
         ),
         Misconception(
             "divisor_one_less",
-            "divide by $d_{model} - 1$ in the variance",
+            "divided by $d_{model} - 1$ in the variance",
             "Use `correction=0`, as the original layer does.",
             Instead(correction=1),
         ),
@@ -207,13 +207,13 @@ CAUSAL_LAYER = Exercise(
         ),
         Misconception(
             "added_to_the_normalised_token",
-            "add the result to the normalised token",
+            "added the result to the normalised token",
             "Add the output of attention to `X` itself.",
             Instead(add_normalised=True),
         ),
         Misconception(
             "values_not_normalised",
-            "make the values from `X` itself",
+            "made the values from `X` itself",
             "Queries, keys **and** values are made from the normalised tokens.",
             Instead(values=False),
         ),

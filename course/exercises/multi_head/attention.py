@@ -186,7 +186,7 @@ MHA = Exercise(
         ),
         Misconception(
             "nothing_gives_nan",
-            "have NaN where a query sees no key, because a softmax of nothing but $-\\infty$ divides 0 by 0",
+            "made NaN where a query sees no key, because a softmax of nothing but $-\\infty$ divides 0 by 0",
             "Such a query should get zero weights and a zero output, as `masked_sdpa` gives it.",
             Instead(attended=_nothing_gives(lambda A: torch.full_like(A, torch.nan))),
         ),

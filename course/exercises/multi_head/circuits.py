@@ -86,7 +86,7 @@ COPYING_SCORE = Exercise(
     misconceptions=(
         Misconception(
             "draft_unchanged",
-            "has all three bugs of the draft",
+            "left all three bugs in the draft",
             "Ask which entries are compared with which, what the diagonal contributes, and how many comparisons there are.",
             Instead(own_counts=True, total=lambda n: n * n, over=-2),
         ),

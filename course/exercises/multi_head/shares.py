@@ -46,7 +46,7 @@ PROBE_TEXT = Exercise(
     misconceptions=(
         Misconception(
             "one_lag_passes",
-            "repeat most of the text at the same distance, so a head with the right lag passes more than a quarter of the tests",
+            "repeated most of the text at the same distance, so a head with the right lag passes more than a quarter of the tests",
             "The distance from a token to its copy must vary. At least four distances are needed, each with a quarter of the tests.",
             lambda: [*range(30), *range(30)],
             also=(
@@ -58,7 +58,7 @@ PROBE_TEXT = Exercise(
         ),
         Misconception(
             "too_few_tests",
-            "have fewer than 20 tests. A place counts as one if its token occurred exactly once before and the next token is the same at both places",
+            "wrote fewer than 20 tests. A place counts as one if its token occurred exactly once before and the next token is the same at both places",
             "Repeat *runs* of tokens and not single ones. If the order within a run changes, what followed then does not follow now.",
             lambda: list(range(60)),
             also=(
@@ -72,7 +72,7 @@ PROBE_TEXT = Exercise(
         ),
         Misconception(
             "too_long",
-            "have more than 60 tokens",
+            "wrote more than 60 tokens",
             "Five distances with four tests each are enough. How many tokens does that take?",
             lambda: _blocks(8, 8),
             also=(lambda: [*range(40), *range(40)],),

@@ -108,7 +108,7 @@ ONE_HEAD_ERRORS = Exercise(
         ),
         Misconception(
             "squared_weights",
-            "have $(1 - a)^2$ and $a^2$, which lack the variance of $z$",
+            "returned $(1 - a)^2$ and $a^2$, which lack the variance of $z$",
             "Put the best factor $u = a / (a^2 + (1 - a)^2)$ into **both** parts of the error and simplify.",
             lambda a: ((1 - a) ** 2, a**2),
         ),

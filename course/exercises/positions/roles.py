@@ -95,7 +95,7 @@ HEAD_ROLES = Exercise(
     misconceptions=(
         Misconception(
             "draft_unchanged",
-            "has both bugs of the draft",
+            "left both bugs in the draft",
             "Count the rows that have a token before them. Then find the column of the token that *followed* the copy of token $i$.",
             Instead(after=0, count=_of_all, count_copies=_of_rows),
         ),
