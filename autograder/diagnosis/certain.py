@@ -1,8 +1,8 @@
 """What the checks themselves say for certain, because it can come about in one way only.
 
 In: an exercise and the judged cases. Out: a `Diagnosis` where every failing case says the same: an input changed in place, no
-gradient, another exception than the one asked for, a name that NumPy or PyTorch does not have; or None. `aside` are the parts
-of what fails that say so for themselves, beside which a name may be looked for.
+gradient, another exception than the one asked for, a name that NumPy or PyTorch does not have; or None. `partial_findings` are
+the parts of what fails that say so for themselves, beside which a name may be looked for.
 """
 
 import re
@@ -22,7 +22,7 @@ _ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)")  # how n
 _A_METHOD = fact("kind.python", name="method")
 
 
-def exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+def diagnose_from_checks(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """What can be said without any known mistake."""
     found = _exact(exercise, results)
     return _diagnosis_of(found) if found is not None else None
@@ -53,7 +53,7 @@ def _mismatches(failing: Sequence[CaseResult]) -> list[Fact]:
 
 
 @dataclass(frozen=True)
-class Aside:
+class PartialFinding:
     """A part of what is wrong that says so for itself, and the cases, by their places, in which that is all that is seen."""
 
     said: Fact
@@ -85,16 +85,16 @@ class Aside:
 _IMPRECISE = fact("exact.precision")
 
 
-def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[Aside]:
+def partial_findings(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[PartialFinding]:
     """What can be said of some of the failing cases, or of all, and leaves room for another mistake."""
     failing = {place for place, result in enumerate(results) if not result.passed}
     refusing = {place for place in failing if exercise.cases[place].expected.failure is not None}
     if any(_kind(results[place]) == "raised" for place in failing - refusing):
         refusing = set()  # where it also stops on what is allowed, it has not come to the refusal
     if any(result.observation.mutated for result in results):
-        yield Aside(_changed([result for result in results if result.observation.mutated]), frozenset())
+        yield PartialFinding(_changed([result for result in results if result.observation.mutated]), frozenset())
     if any(imprecise(record, result.observation) for record, result in zip(exercise.cases, results, strict=True)):
-        yield Aside(_IMPRECISE, frozenset())
+        yield PartialFinding(_IMPRECISE, frozenset())
     groups = (
         (refusing, _other_exception),
         ({place for place in failing if _kind(results[place]) == "weights"}, _other_parameters),
@@ -102,7 +102,7 @@ def aside(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[A
     )
     for places, says in groups:
         if places and (found := says([results[place] for place in sorted(places)])) is not None:
-            yield Aside(found, frozenset(places))
+            yield PartialFinding(found, frozenset(places))
 
 
 def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
@@ -122,9 +122,9 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
 
 def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Where nothing explains all that is seen: the part of it that says so for itself."""
-    parts = list(aside(exercise, results))
+    parts = list(partial_findings(exercise, results))
     said = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
-    if not said or all(result.passed for result in without(exercise, results, parts)[1]):
+    if not said or all(result.passed for result in results_without(exercise, results, parts)[1]):
         return None
     raised = [fact for fact in said if fact.key == "exact.raised"]
     done = tuple(fact for fact in said if fact not in raised)
@@ -133,8 +133,8 @@ def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis
     return Diagnosis((*findings, Remark(fact("exact.not_all"))), (said[0],), complete=False)
 
 
-def without(
-    exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[Aside]
+def results_without(
+    exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[PartialFinding]
 ) -> tuple[ExerciseRecord, list[CaseResult]]:
     """The exercise and the verdicts without what `parts` say."""
     gone = frozenset[int]().union(*(part.places for part in parts))

@@ -10,9 +10,9 @@ explains most of what fails.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.certain import Aside, aside, exact, without
+from autograder.diagnosis.certain import PartialFinding, diagnose_from_checks, partial_findings, results_without
 from autograder.diagnosis.finding import Added, Also, Diagnosis, Finding, Remark
-from autograder.diagnosis.known_mistakes import alone, composed, here_and_there, most, near, one
+from autograder.diagnosis.known_mistakes import composed, here_and_there, listed_matches, match_listed, match_most, match_unlisted
 from autograder.diagnosis.partial_matches import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.result_structure import unwrapped
 from autograder.judging.records import CaseResult, ExerciseRecord
@@ -21,20 +21,25 @@ from autograder.judging.records import CaseResult, ExerciseRecord
 def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """What explains the failing cases of an answer, or None."""
     found = _explained(exercise, results)
-    parts = list(aside(exercise, results))
+    parts = list(partial_findings(exercise, results))
     if found is None or not found.certain or not found.known:
-        kept = without(exercise, results, parts)
+        kept = results_without(exercise, results, parts)
         inner = _explained(*kept) if parts else None
-        if inner is not None and inner.certain and len(list(alone(kept[0], list(zip(kept[0].cases, kept[1], strict=True))))) <= 1:
-            return _beside(results, inner, parts)  # in fewer cases two names may do the same
+        if inner is not None and inner.certain and not _has_rivals(*kept):
+            return _beside(results, inner, parts)
     else:
         found = _beside(results, found, [part for part in parts if not part.told_by(exercise, results, found.known)])
     if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
-        found = exact(exercise, results) or unwrapped(exercise, results, _explained) or found
+        found = diagnose_from_checks(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
 
 
-def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[Aside]) -> Diagnosis:
+def _has_rivals(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> bool:
+    """Whether several listed mistakes do what was seen: in fewer cases two of them may do the same."""
+    return len(list(listed_matches(exercise, list(zip(exercise.cases, results, strict=True))))) > 1
+
+
+def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[PartialFinding]) -> Diagnosis:
     """The name, and what it leaves unsaid: first the error that the shown case ends with, where Python says what it is."""
     beside = tuple(part.said for part in parts)
     first = next((part.said for part in parts if part.said.key == "exact.stopped.known" and part.shown(results)), None)
@@ -51,11 +56,11 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
         return None
     tolerance = exercise.tolerance
     found = (
-        one(exercise, cases)
-        or near(exercise, cases, alone=True)
+        match_listed(exercise, cases)
+        or match_unlisted(exercise, cases, single=True)
         or composed(exercise, cases)
         or here_and_there(exercise, cases)
-        or near(exercise, cases, alone=False)
+        or match_unlisted(exercise, cases, single=False)
     )
     if found is None and all(case[1].observation.failure is None for case in failing):
         found = (
@@ -64,7 +69,7 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
             or mistake_and_relation(exercise, cases, tolerance)
             or by_output(exercise, cases, vague=True)
         )
-    return found or most(exercise, cases)
+    return found or match_most(exercise, cases)
 
 
 def _is_a_listed_error(exercise: ExerciseRecord, results: Sequence[CaseResult], found: Diagnosis) -> bool:

@@ -30,13 +30,13 @@ NUMBER = Tolerance(1e-4, 1e-9)  # how near a number has to be to what a mistake 
 LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
 
 
-def one(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+def match_listed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """A known mistake that does in every case what was seen."""
-    found = next(alone(exercise, cases), None)
+    found = next(listed_matches(exercise, cases), None)
     return named(cases, found) if found is not None else None
 
 
-def alone(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
+def listed_matches(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
     """Every known mistake that does in every case what was seen."""
     tolerance = exercise.tolerance
     if one_number(exercise):
@@ -111,12 +111,12 @@ def _wrong_in_value(result: CaseResult) -> bool:
     return result.mismatch is not None and result.mismatch.check != "inputs unchanged"
 
 
-def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Diagnosis | None:
-    """A right program, or a listed mistake, with one small slip (`alone`), or two, that does what was seen."""
-    names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != alone]
+def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: bool) -> Diagnosis | None:
+    """A right program, or a listed mistake, with one small slip (`single`), or two, that does what was seen."""
+    names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != single]
     if (
         not names
-        or (one_number(exercise) and not alone)
+        or (one_number(exercise) and not single)
         or all(result.observation.failure is not None for _, result in cases if not result.passed)
     ):
         return None
@@ -139,7 +139,7 @@ def near(exercise: ExerciseRecord, cases: Sequence[Case], *, alone: bool) -> Dia
     by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
     by_id |= {slip.id: slip for slip in exercise.near}
     # what is judged of a design is coarse: many a program does the same
-    sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not alone)
+    sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not single)
     parts = names[found[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
         return None  # a guess at a slip that nobody listed is seldom true: the line where the numbers turn wrong says more
@@ -213,7 +213,7 @@ def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis
     return named(cases, one, two, certain=apart)
 
 
-def most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """A known mistake that explains more than half of what fails: never for certain. Sizes that do not fit explain nothing."""
     failing = sum(not result.passed for _, result in cases)
     best: tuple[int, Known] | None = None

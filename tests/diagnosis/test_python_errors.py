@@ -13,7 +13,7 @@ import torch
 from autograder import Misconception
 from autograder.diagnosis import python_errors
 from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.known_mistakes import most
+from autograder.diagnosis.known_mistakes import match_most
 from autograder.diagnosis.panel import inline, plain
 from autograder.diagnosis.phrase import next_step, say
 from autograder.judging.observation import Failure
@@ -84,7 +84,7 @@ def test_sizes_that_do_not_fit_do_not_point_to_a_listed_mistake() -> None:
     other = lambda Q, K, V: K + np.zeros((len(K) + 1, 1))  # noqa: E731
     exercise = dataclasses.replace(ATTEND, misconceptions=(*ATTEND.misconceptions, listed))
     result = judged(exercise, other)
-    assert most(result.exercise, list(zip(result.exercise.cases, result.cases, strict=True))) is None
+    assert match_most(result.exercise, list(zip(result.exercise.cases, result.cases, strict=True))) is None
 
 
 def test_a_matrix_with_an_axis_too_many_is_not_asked_only_which_to_transpose() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.finding import Diagnosis
-from autograder.diagnosis.known_mistakes import SURE, asked_for, evidence, near, one, one_number
+from autograder.diagnosis.known_mistakes import SURE, asked_for, evidence, match_listed, match_unlisted, one_number
 from autograder.diagnosis.outcome import values
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.diagnosis.repair.describe_change import told
@@ -104,20 +104,20 @@ class _Search:
         except NoProgramError:
             return None
 
-    def mends(self, made: Change, *, alone: bool) -> bool:
-        """Whether with the change every check passes; where it is `alone`, a change that only helps is remembered."""
+    def mends(self, made: Change, *, single: bool) -> bool:
+        """Whether with the change every check passes; where it is a `single` one, a change that only helps is remembered."""
         answer = self.program(made)
         if answer is None:
             return False
         seen = self.seen(answer, self.cases[0])
         if mismatch(self.exercise, self.cases[0], seen) is not None:
-            if alone:
+            if single:
                 self._remember(made, seen)
             return False
         right = 1
         for record in self.cases[1:]:
             if mismatch(self.exercise, record, self.seen(answer, record)) is not None:
-                if alone:
+                if single:
                     self.helping.append((-1.0 - right, made))
                 return False
             right += 1
@@ -179,12 +179,12 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
     for number, made in enumerate(tried):
         if search.over:
             break
-        if search.mends(made, alone=True) and missed - math.log2(1 + number) >= LITTLE:
+        if search.mends(made, single=True) and missed - math.log2(1 + number) >= LITTLE:
             return told(source, [made])  # where little is asked for, one of many changes hits it by accident
     for number, (first, second) in enumerate(pairs(source, record, steps, tried) if record is not None else ()):
         if search.used > GUIDED * SECONDS or bits - math.log2(2 + number) < SURE:
             break
-        if _apart(first, second) and search.mends((*first, *second), alone=False):
+        if _apart(first, second) and search.mends((*first, *second), single=False):
             return told(source, [first, second], _left(search, first))
     helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
     if bits - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
@@ -193,7 +193,7 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
         for second in [made for made in tried if _apart(first, made)][:ASKED_AGAIN]:
             if search.over:
                 break
-            if search.mends((*first, *second), alone=False):
+            if search.mends((*first, *second), single=False):
                 return told(source, [first, second], _left(search, first))
     return _with_a_mistake_left(search, helping, len(tried))
 
@@ -268,9 +268,12 @@ def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis |
     if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
         return None  # the change itself makes what would be said to be left
     both = list(zip(search.exercise.cases, cases, strict=True))
-    if evidence(both) < SURE and not heals:
-        return None  # zeros throughout, say, are what many a mistake gives
-    left = one(search.exercise, both) or (near(search.exercise, both, alone=True) if evidence(both) >= SURE else None)
+    little = evidence(both) < SURE  # zeros throughout, say, are what many a mistake gives
+    if little and not heals:
+        return None
+    left = match_listed(search.exercise, both)
+    if left is None and not little:
+        left = match_unlisted(search.exercise, both, single=True)
     return left if left is not None and left.certain else None
 
 

@@ -21,7 +21,7 @@ from autograder.authoring.shares import (
     OTHER_ORDER,
 )
 from autograder.diagnosis.finding import Fact, fact
-from autograder.diagnosis.known_mistakes import alone, named
+from autograder.diagnosis.known_mistakes import listed_matches, named
 from autograder.diagnosis.outcome import Case, same_value, values
 from autograder.diagnosis.phrase import say
 from autograder.judging.exercise import Tolerance
@@ -64,7 +64,9 @@ def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
     cases: list[Case] = [(_speechless(record), seen) for record, seen in zip(result.exercise.cases, result.cases, strict=True)]
     anyone = shares.get(NAMED_MISTAKE, 0.0)
     found = [
-        known for known in alone(result.exercise, cases) if known.id in shares or (anyone and known in result.exercise.known)
+        known
+        for known in listed_matches(result.exercise, cases)
+        if known.id in shares or (anyone and known in result.exercise.known)
     ]
     # a name that rests on exceptions alone is enough where another case shows that the answer works
     works = any(seen.passed and record.edge == 0 for record, seen in cases)
