@@ -6,6 +6,7 @@ In: the code and the changes that mend it. Out: a `Diagnosis`.
 import ast
 import copy
 import difflib
+import re
 from collections.abc import Sequence
 
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Repaired, fact
@@ -103,10 +104,12 @@ def _text(node: ast.AST | list[ast.AST]) -> str:
 
 
 def _written(node: ast.AST) -> str:
-    """The code, without the brackets that nobody writes around what is returned."""
-    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) > 1:
-        return f"return {', '.join(map(ast.unparse, node.value.elts))}"
-    return ast.unparse(node)
+    """The code as people write it: without brackets around several values, and with 1e-5 for 1e-05."""
+    several = node.value if isinstance(node, ast.Return) else node
+    code = ast.unparse(node)
+    if isinstance(several, ast.Tuple) and len(several.elts) > 1:
+        code = ("return " if several is not node else "") + ", ".join(map(ast.unparse, several.elts))
+    return re.sub(r"\b(\d(?:\.\d+)?)e-0(\d)\b", r"\1e-\2", code)
 
 
 def _tidied(node: ast.AST) -> ast.AST:

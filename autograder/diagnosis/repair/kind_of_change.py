@@ -35,27 +35,30 @@ def kind_of_change(before: ast.AST, after: ast.AST) -> Fact | None:
     >>> kind_of_change(ast.parse("q @ k"), ast.parse("q @ k.T")).key
     'mistake.transpose'
     """
-    found = _difference(_Difference(before, after))
-    return next(_kinds(found), None) if found is not None else None
+    return _kind(_Difference(before, after))
 
 
-def _difference(whole: _Difference) -> _Difference | None:
-    """The one smallest difference, or None where there are several in different places."""
+def _kind(whole: _Difference) -> Fact | None:
+    """The kind of the smallest difference; of several in different places, the one kind that all of them are of."""
     before, after = whole.before, whole.after
-    if type(before) is not type(after) or _number(before) is not None or before._fields != after._fields:
-        return whole
-    pairs = list(_parts(before, after))
-    if any(one is None for one in pairs):
-        return whole
-    apart = [(name, a, b) for name, a, b in filter(None, pairs) if _text(a) != _text(b)]
-    if len(apart) != 1:
-        return whole if apart or _text(before) != _text(after) else None
-    name, one, two = apart[0]
+    if _text(before) == _text(after):
+        return None
+    parts = list(_parts(before, after)) if type(before) is type(after) and _number(before) is None else [None]
+    apart = [part for part in parts if part is None or _text(part[1]) != _text(part[2])]
+    if len(apart) == 1 and apart[0] is not None:
+        return _kind(_inner(whole, *apart[0]))
+    if (found := next(_kinds(whole), None)) is not None:
+        return found
+    kinds = {_kind(_inner(whole, *part)) if part is not None else None for part in apart}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _inner(whole: _Difference, name: str, one: ast.AST, two: ast.AST) -> _Difference:
+    """The difference between two parts of what differs, with the call that they are an argument of."""
+    before = whole.before
     if isinstance(before, ast.Call) and name in ("args", "keywords"):
-        return _difference(_Difference(one, two, before, ""))
-    if isinstance(before, ast.keyword):
-        return _difference(_Difference(one, two, whole.call, before.arg))
-    return _difference(_Difference(one, two))
+        return _Difference(one, two, before, "")
+    return _Difference(one, two, whole.call, before.arg) if isinstance(before, ast.keyword) else _Difference(one, two)
 
 
 def _parts(before: ast.AST, after: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST] | None]:
