@@ -26,7 +26,8 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
         kept = results_without(exercise, results, parts)
         inner = _explained(*kept) if parts else None
         if inner is not None and inner.certain and not _has_rivals(*kept):
-            return _beside(results, inner, parts)
+            seen = [part for part in parts if part.places or not part.told_by(exercise, results, inner.known)]
+            return _beside(results, inner, seen)
     else:
         found = _beside(results, found, [part for part in parts if not part.told_by(exercise, results, found.known)])
     if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
@@ -39,10 +40,13 @@ def _has_rivals(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> bool
     return len(list(listed_matches(exercise, list(zip(exercise.cases, results, strict=True))))) > 1
 
 
+_ERRORS = ("exact.raised", "exact.stopped.known")
+
+
 def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[PartialFinding]) -> Diagnosis:
     """The name, and what it leaves unsaid: first the error that the shown case ends with, where Python says what it is."""
     beside = tuple(part.said for part in parts)
-    first = next((part.said for part in parts if part.said.key == "exact.stopped.known" and part.shown(results)), None)
+    first = next((part.said for part in parts if part.said.key in _ERRORS and part.shown(results)), None)
     findings: tuple[Finding, ...] = (*found.findings, *(Also(said) for said in beside if said is not first))
     if first is not None:
         findings = (Remark(first["sentence"]), Added(findings))  # type: ignore[arg-type]  # a fact

@@ -1,5 +1,6 @@
 """What panels say where a learner found one untrue, unclear or useless: each mechanism on a small exercise."""
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -507,3 +508,26 @@ def test_a_helper_that_is_left_at_its_default_is_named() -> None:
             return angles(pos, d)
     """)  # fmt: skip
     assert "`angles` is called without its `base`, so it uses the default value." in report.headline
+
+
+def test_an_error_that_is_plain_is_told_first_and_a_precision_not_twice() -> None:
+    report = released("03", "scaled_scores", """
+        import math
+        import torch
+
+        def scaled_scores(Q, K):
+            S = torch.zeros(len(Q), len(K))
+            for i in range(len(Q)):
+                for j in range(len(K)):
+                    S[i, j] = Q[i].dot(K[j])
+            return S / math.sqrt(Q.shape[-1])
+    """)  # fmt: skip
+    assert report.headline.startswith("`dot` takes two vectors")
+    assert report.headline.count("float32") == 1
+    assert "precision" not in report.headline
+
+
+def test_code_is_quoted_as_people_write_it() -> None:
+    tree = ast.parse("def f(x):\n    return x.var() + 1e-5, x @ y").body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    assert describe_change._text(tree.body[0]) == "return x.var() + 1e-5, x @ y"
