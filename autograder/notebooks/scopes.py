@@ -12,6 +12,8 @@ from typing import NamedTuple
 KEPT = 1000  # texts whose names are remembered
 MAX_STATEMENTS = 2000  # of a cell; those after it count as part of the last
 _told = threading.local()
+_WORD = re.compile(r"\w+")
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$|^([ \t]*)[\w.]+\?{1,2}[ \t]*$", re.MULTILINE)
 
 _HARMLESS = re.compile(
@@ -25,8 +27,8 @@ class Statement(NamedTuple):
     """A statement at the top of a cell, with the comments before it: lines `first` to `last`, and the names that it binds.
 
     `modules` are what it imports where it does nothing else, `calls` the names that it reads where it is one bare expression.
-    `changes` are global names whose objects it, or a function in it, may change; `alters` says whether such a function changes
-    what it is given.
+    `changes` are global names whose objects it, or a function in it, may change, `spelt` the words of its texts that its lines do
+    not hold as they are; `alters` says whether a function in it changes what it is given.
     """
 
     first: int
@@ -35,6 +37,7 @@ class Statement(NamedTuple):
     modules: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    spelt: tuple[str, ...] = ()
     alters: bool = False
 
 
@@ -46,8 +49,8 @@ def tell_statements(known: Mapping[str, Sequence[Sequence[object]] | None]) -> N
 
 def _statement(plain: Sequence[object]) -> Statement:
     first, last, *more, alters = plain
-    names, modules, calls, changes = (tuple(map(str, each)) for each in more if isinstance(each, list | tuple))
-    return Statement(int(str(first)), int(str(last)), names, modules, calls, changes, bool(alters))
+    names, modules, calls, changes, spelt = (tuple(map(str, each)) for each in more if isinstance(each, list | tuple))
+    return Statement(int(str(first)), int(str(last)), names, modules, calls, changes, spelt, bool(alters))
 
 
 def statements(source: str) -> list[Statement]:
@@ -68,20 +71,25 @@ def statements(source: str) -> list[Statement]:
         warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
         body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
     found: list[Statement] = []
-    bound: list[tuple[dict[str, None], dict[str, None]]] = []
+    bound: list[tuple[dict[str, None], ...]] = []
+    rows = source.split("\n")
     for node in body:
         names, (changes, alters) = dict.fromkeys(_bound(node)), changed_in(node)
+        spelt = dict.fromkeys(_spelt(node, rows))
         last = node.end_lineno or node.lineno
         if found and (node.lineno <= found[-1].last or len(found) == MAX_STATEMENTS):  # behind a semicolon, or one too many
             found[-1] = Statement(found[-1].first, max(last, found[-1].last), alters=alters or found[-1].alters)
-            bound[-1][0].update(names)
-            bound[-1][1].update(changes)
+            for before, more in zip(bound[-1], (names, changes, spelt), strict=True):
+                before.update(more)
         else:
             first = found[-1].last + 1 if found else 1
             found.append(Statement(first, last, (), _modules(node), _calls(node), alters=alters))
-            bound.append((names, changes))
-    found = [one._replace(names=tuple(names), changes=tuple(changes)) for one, (names, changes) in zip(found, bound, strict=True)]
-    lines = source.count("\n") + 1
+            bound.append((names, changes, spelt))
+    found = [
+        one._replace(names=tuple(names), changes=tuple(changes), spelt=tuple(spelt))
+        for one, (names, changes, spelt) in zip(found, bound, strict=True)
+    ]
+    lines = len(rows)
     if found and found[-1].last < lines:
         found[-1] = found[-1]._replace(last=lines)
     return found
@@ -118,11 +126,20 @@ def _bound(node: ast.stmt) -> tuple[str, ...]:
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             found[each.id] = None
-        elif isinstance(each, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(each, _NAMED) and each.name:
             found[each.name] = None
+        elif isinstance(each, ast.MatchMapping) and each.rest:
+            found[each.rest] = None
         elif isinstance(each, ast.alias):
             found[each.asname or each.name.partition(".")[0]] = None
     return tuple(found)
+
+
+def _spelt(node: ast.stmt, rows: Sequence[str]) -> set[str]:
+    """The words of the node's texts that its lines do not hold: in `"soft" "max"`, or with a letter by its number."""
+    texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str | bytes)]
+    words = {word for text in texts for word in _WORD.findall(text if isinstance(text, str) else text.decode("latin-1"))}
+    return words.difference(*(_WORD.findall(row) for row in rows[node.lineno - 1 : node.end_lineno])) if words else words
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

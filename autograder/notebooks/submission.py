@@ -173,7 +173,7 @@ def cell_of(item: Mapping[str, Any]) -> Cell:
     grader = about.get("nbgrader")
     name = grader.get("grade_id") if isinstance(grader, dict) else None
     kind, own = item.get("cell_type"), item.get("id", about.get("id"))  # Colab keeps it in the metadata
-    text = _whole(source) if isinstance(source, str) else ""
+    text = _whole(source).replace("\r\n", "\n").replace("\r", "\n") if isinstance(source, str) else ""  # as Python ends lines
     found = pictures.pasted(item) if kind != "code" else ()
     return Cell(
         kind if isinstance(kind, str) else "",

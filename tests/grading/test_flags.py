@@ -222,6 +222,38 @@ TRUE: dict[str, tuple[dict[str, str], str, str]] = {
         "tools = {}\ndef fill(d):\n    d['a'] = F.scaled_dot_product_attention\nfill(tools)",
         "sdpa names F.scaled",
     ),
+    "put together of two texts": ({"sdpa": BUILT_IN.format("getattr(F, 'scaled_dot' '_product_attention')")}, "", "sdpa names F.scaled"),
+    "with a letter by its number": ({"sdpa": BUILT_IN.format("getattr(F, 'scaled_dot_product_attentio\\x6e')")}, "", "sdpa names F.scaled"),
+    "with a letter by its number, and as it is in a test": (
+        {"sdpa": BUILT_IN.format("getattr(F, 'scaled_dot_product_attentio\\x6e')") + "\nprint(F.scaled_dot_product_attention(Q, K, V))"},
+        "",
+        "sdpa names F.scaled",
+    ),
+    "bound by a pattern": (
+        {"sdpa": BUILT_IN.format("quick")},
+        "match F:\n    case object(scaled_dot_product_attention=quick): pass",
+        "sdpa names F.scaled",
+    ),
+    "where lines end as on old Macs": (
+        {"sdpa": BUILT_IN.format("quick")},
+        "import torch.nn.functional as F\rquick = F.scaled_dot_product_attention",
+        "sdpa names F.scaled",
+    ),
+    "where IPython takes its prompt off the second line": (
+        {"sdpa": BUILT_IN.format("F.scaled_dot_product_attention").replace("\n", "\n   ...: ")},
+        "",
+        "sdpa names F.scaled",
+    ),
+    "where IPython takes off a prompt alone on its line": (
+        {"sdpa": ">>>\n>>> " + BUILT_IN.format("F.scaled_dot_product_attention").replace("\n", "\n... ")},
+        "",
+        "sdpa names F.scaled",
+    ),
+    "where IPython takes off its own prompt": (
+        {"sdpa": "[ins] In [1]: " + BUILT_IN.format("F.scaled_dot_product_attention").replace("\n", "\n   ...: ")},
+        "",
+        "sdpa names F.scaled",
+    ),
     "under a name made at run time": (
         {"sdpa": BUILT_IN.format("getattr(F, 'scaled_dot' + '_product_attention')")},
         "",

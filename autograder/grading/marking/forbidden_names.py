@@ -93,7 +93,11 @@ _OPENERS = frozenset({"", "builtins", "__builtins__", "io", "os", "codecs", "gzi
 _MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "pip", "pylab"})  # that run no text
 _OWNERS = frozenset({"autograd"})  # modules that an import from them names
 # in what is no Python, IPython may still run this
-_IPYTHON = re.compile(r"\A\s*(?:>>> |In \[)|=[ \t]*[!%]|^[ \t]*(?:[%!?]|[,;/][A-Za-z_]|[\w.*]+\?{1,2}[ \t]*$)", re.MULTILINE)
+_IPYTHON = re.compile(
+    r"\A\s*>>>(?:\s|\Z)|^[ \t]*(?:\.{3,}:|(?:\[\w+\][ \t]*)?In[ \t]*\[)"  # what it takes for a prompt
+    r"|=[ \t]*[!%]|^[ \t]*(?:[%!?]|[,;/][A-Za-z_]|[\w.*]+\?{1,2}[ \t]*$)",
+    re.MULTILINE,
+)
 _DEFINES = re.compile(r"\b(?:def|lambda)\b")
 _LIBRARIES = frozenset({"np", "numpy", "torch", "F", "nn", "math", "builtins", "check", "warnings"})  # as lessons call them
 _PATCHED = "=library"  # among the names of a text: it puts something in a library's place, or runs text
@@ -170,7 +174,7 @@ def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
     parts, aside = [], _LIBRARIES | _HARMLESS | {name for one in found if one.modules for name in one.names}
     for one, text in zip(found, texts_of(source, found), strict=True):
         words = set(re.findall(r"\w+", normalised("NFKC", text)))
-        words |= set(re.findall(r"\w+", re.sub(r"\\.", " ", text))) if "\\" in text else set()  # the name in b"\nsoftmax"
+        words.update(one.spelt)
         sets = frozenset(one.names).union(bound & words if "global" in words else ())
         reads = frozenset(word for word in words if word in read or word in attributes)
         changes = frozenset(one.changes).difference(aside)

@@ -41,6 +41,7 @@ from autograder.grading.marking.read_submission import (
     read_ahead,
     read_anew,
     show,
+    text_of,
     without_absent,
 )  # fmt: skip
 from autograder.grading.marking.scheme import MarkScheme
@@ -113,7 +114,7 @@ def _mark(
     budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
     reading = bounded.Seconds(bounded.READ_S, budget)
-    flags = read_ahead(cells, ours, [data.decode("utf-8", "replace") for data in files.values()], reading)
+    flags = read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
     drawn: dict[str, tuple[str, ...]] | None = None
 
     def cut() -> str:
@@ -288,7 +289,7 @@ def _run_and_mark(
     lacking = [name for name in marked.reports if name in stopped or name in fixed.lacking]
     short = [name for name in lacking if marked.reports[name].score < marked.reports[name].points]
     marked.notes += [_lacks(name, answers.get(name, ""), files) for name in short]
-    modules = [data.decode("utf-8", "replace") for data in files.values()]
+    modules = [text_of(data) for data in files.values()]
     lesson = {cell.source for cell in scheme.released.cells if grade_id(cell) is None}
     marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook, modules, lesson)
 

@@ -92,6 +92,11 @@ def read_anew(notebook: Any, seconds: bounded.Seconds | None = None) -> list[str
     return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], seconds)
 
 
+def text_of(module: bytes) -> str:
+    """A module as Python reads it: without a mark of its encoding, its lines ended in one way."""
+    return module.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def forget() -> None:
     """What was read: this thread parses by itself again."""
     scopes.only(None)
