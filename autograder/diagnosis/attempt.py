@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import importlib
 import inspect
 import itertools
 import re
@@ -28,6 +29,8 @@ from autograder.judging.values import EncodedValue
 from autograder.mutants.source import Source, plain_slip
 
 MAX_PARTS = 1000
+# what PyTorch imports at the first gradient: a deadline that passes meanwhile would leave half of it behind, for all later checks
+LATE = "torch.fx.experimental.symbolic_shapes"
 FAR, FAR_TIMES = 1 << 17, 8  # a result of more numbers, and of so many times those expected, is far too large
 EVERYWHERE = {
     "np",
@@ -55,6 +58,9 @@ def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) ->
     the answer's code that passes, where no mistake is certain without it."""
     if record.choices:
         return judge_choice(record, answer)
+    if any(case.probe.grad for case in record.cases):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(LATE)
     left = record.timeout_s
     observations: list[Observation] = []
     for case in record.cases:

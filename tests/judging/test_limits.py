@@ -126,3 +126,21 @@ def test_in_a_notebook_nothing_is_written_to_stderr() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
     assert (done.stdout.strip(), done.stderr) == ("MemoryError", "")
+
+
+def test_a_deadline_that_passes_at_the_first_gradient_spoils_no_later_check() -> None:
+    """PyTorch imports much of itself then, and half an import would stay for as long as the kernel runs."""
+    program = (
+        "import dataclasses\n"
+        "from autograder.authoring.course import course_root, find_lesson\n"
+        "from autograder.diagnosis.attempt import check_answer\n"
+        "from autograder.packs import pack_file\n"
+        "lesson = find_lesson('scaled_dot_product')\n"
+        "path = course_root() / 'release' / lesson.name / f'{lesson.slug}{pack_file.SUFFIX}'\n"
+        "record = pack_file.load(path).exercises['sdpa']\n"
+        "right = next(exercise.reference for exercise in lesson.exercises() if exercise.id == 'sdpa')\n"
+        "hurried = check_answer(dataclasses.replace(record, timeout_s=0.1), right)\n"
+        "print(check_answer(record, right).passed)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.strip() == "True", done.stderr
