@@ -112,6 +112,8 @@ def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosi
     renamed = dict(zip(asked, theirs, strict=False))
     if len(theirs) < len(asked) or any(name in asked and renamed.get(name) != name for name in theirs):
         return None  # which is which is not certain
+    if theirs[: len(asked)] == asked:
+        return None  # it is something else that is called with an argument which it does not take
 
     def by_place(**given: Any) -> Any:
         return answer(**{renamed[name]: value for name, value in given.items()})

@@ -98,6 +98,10 @@ def raised(failure: Failure) -> Slip | None:
         match = re.search(r"missing (\d+ required \S+ arguments?: .*)", failure.message)
         if match is not None:
             return Slip(fact("raised.missing_argument", what=match[1]), True)
+    if failure.type == "TypeError" and failure.line is not None:  # without a line, it is the call of the answer itself
+        match = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", failure.message)
+        if match is not None:
+            return Slip(fact("raised.other_argument", called=match[1], name=match[2]), True)
     if (rows := _rows_paired(failure) or _turned(failure)) is not None:
         return rows
     for kind, pattern, key, plain in _RAISED:

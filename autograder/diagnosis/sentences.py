@@ -508,6 +508,8 @@ ENGLISH: Mapping[str, str] = {
     "raised.unexpected_argument": "Your function does not take the argument `{a}`.",
     "raised.unexpected_argument.fix": "Keep the names of the parameters as the cell had them when you opened it, because"
     " the check calls them by name.",
+    "raised.other_argument": "You call `{called}` with the argument `{name}`, which it does not take.",
+    "raised.other_argument.fix": "Which arguments does `{called}` take? `help({called})` shows them.",
     "raised.self": "Something that takes {a} arguments is called with {b}.",
     "raised.self.fix": "In a class, is `self` the first parameter?",
     "raised.method_for_value": "A method is used as if it were a value, without being called.",

@@ -128,3 +128,11 @@ def test_where_nothing_is_known_of_the_case_that_is_shown_another_case_may_say_i
     calls: list[int] = []
     report = make_report(judged(SOFTMAX, answer))
     assert "returns nothing" in report.headline
+
+
+def test_an_argument_that_another_function_does_not_take_is_told_of_that_function_and_once(tmp_path: Path) -> None:
+    def softmax(x: Any) -> Any:
+        return x
+
+    report = make_report(_typed(tmp_path, "return softmax(Q @ K.mT, axis=1)", softmax=softmax))
+    assert report.headline == "You call `softmax` with the argument `axis`, which it does not take."
