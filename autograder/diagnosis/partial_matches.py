@@ -168,12 +168,15 @@ def _arrays(seen: Observation) -> list[Array] | None:
 def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | None:
     """Two mistakes that each change a factor (or a summand): together they change both."""
     rows = []
+    wide = Tolerance(10 * exercise.tolerance.rtol, 10 * exercise.tolerance.atol)
     for record, result in failing:
         want, got = _arrays(record.expected), _arrays(result.observation)
         if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
             return None
         if not any(a.any() for a in got):
             return None  # nothing but zeros is the sum, and the product, of many a thing
+        if _same(got, want, wide):
+            return None  # what is off by its rounding is the sum of any two mistakes that undo each other
         options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
         shapes = [a.shape for a in want]
         fitting = {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}
@@ -183,9 +186,7 @@ def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | 
         return None
     fits = []
     for one, two in itertools.combinations_with_replacement(common, 2):
-        if one is not two and (
-            _all(rows, one, two, np.multiply, exercise.tolerance) or _all(rows, one, two, np.add, exercise.tolerance)
-        ):
+        if one is not two and (_all(rows, one, two, np.multiply, wide) or _all(rows, one, two, np.add, wide)):
             fits.append((one, two))
     if len(fits) != 1:
         return None
@@ -204,12 +205,11 @@ def _all(
     join: np.ufunc,
     tolerance: Tolerance,
 ) -> bool:
-    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
     with np.errstate(all="ignore"):
         return all(
-            bool(close(join(a, b), join(g, w), wide).all())
+            bool(close(join(a, b), join(g, w), tolerance).all())
             and bool(np.isfinite(join(g, w)).all())
-            and not (join is np.add and _twice_the_same(w, a, b, wide))
+            and not (join is np.add and _twice_the_same(w, a, b, tolerance))
             for want, got, options in rows
             for w, g, a, b in zip(want, got, options[one.id], options[two.id], strict=True)
         )
