@@ -98,9 +98,9 @@ def raised(failure: Failure) -> Slip | None:
         match = re.search(r"missing (\d+ required \S+ arguments?: .*)", failure.message)
         if match is not None:
             return Slip(fact("raised.missing_argument", what=match[1]), True)
-    if failure.type == "TypeError" and failure.line is not None:  # without a line, it is the call of the answer itself
+    if failure.type == "TypeError" and failure.line is not None:  # a line without the name calls the answer itself
         match = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", failure.message)
-        if match is not None:
+        if match is not None and f"{match[1]}(" in failure.line[1]:
             return Slip(fact("raised.other_argument", called=match[1], name=match[2]), True)
     if (rows := _rows_paired(failure) or _turned(failure)) is not None:
         return rows
