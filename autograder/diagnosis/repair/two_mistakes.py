@@ -3,8 +3,11 @@
 In: the search for what mends an answer, and the changes that it tries. Out: pairs of changes worth trying, the likely first.
 """
 
+import ast
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from autograder.diagnosis.repair.answer_source import Written
 from autograder.diagnosis.repair.first_wrong_step import Step, departures
@@ -34,9 +37,21 @@ def edited(source: Written, made: Change) -> Written:
     """The program with a change made, as trees."""
     trees = dict(source.trees)
     for name in dict.fromkeys(edit.function for edit in made):
-        trees[name] = applied(source.trees[name], [edit for edit in made if edit.function == name])
+        trees[name] = _unshared(applied(source.trees[name], [edit for edit in made if edit.function == name]))
         vars(trees[name]).pop("parents", None)  # those of the tree before
     return replace(source, trees=trees)
+
+
+def _unshared(node: Any) -> Any:
+    """A copy in which no node is in two places: one change made at several puts the same node into each."""
+    if isinstance(node, list):
+        return [_unshared(part) for part in node]
+    if not isinstance(node, ast.AST):
+        return node
+    made = copy.copy(node)
+    for name, value in ast.iter_fields(node):
+        setattr(made, name, _unshared(value))
+    return made
 
 
 def pairs(
