@@ -30,9 +30,9 @@ GOLDEN = Path(__file__).parent / "golden"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
-# Programs that tests run: importing one puts the whole process on the pretend device. And a course of its own.
+# Programs that tests run: importing one puts the whole process on the pretend device. And a course of its own, and answers.
 ON_DEVICE = ("devices_script", "lessons_on_device", "package_on_device", "pretend_device")
-collect_ignore = ["sample_course", *(f"solutions/{name}.py" for name in ON_DEVICE)]
+collect_ignore = ["sample_course", "labelled", *(f"solutions/{name}.py" for name in ON_DEVICE)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -109,17 +109,19 @@ def _report(answer: Labelled, scheme: MarkScheme, sandbox: box.Sandbox, name: st
 
 
 def _told(answer: Labelled, report: Report) -> Told:
-    if report.score >= report.points:
-        outcome = "full marks"
-    elif report.known:
-        outcome = "named for certain"
-    elif report.hedged:
-        outcome = "named with a hedge"
-    elif report.unknown:
-        outcome = "no help"
-    else:
-        outcome = "told what is off"
+    outcome = outcome_of(report)
     return Told(answer, outcome, report.score, report.headline, report.advice, report.detail, report.recorded)
+
+
+def outcome_of(report: Report) -> str:
+    """Which of `OUTCOMES` a report is."""
+    if report.score >= report.points:
+        return "full marks"
+    if report.known:
+        return "named for certain"
+    if report.hedged:
+        return "named with a hedge"
+    return "no help" if report.unknown else "told what is off"
 
 
 def tally(told: Sequence[Told]) -> dict[str, Counter[str]]:

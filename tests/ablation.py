@@ -1,0 +1,217 @@
+"""`python -m tests.ablation [--each N] [--stage NAME …] [--save FILE]` measures what each stage of the diagnosis earns.
+
+In: the labelled answers (`tests.labelled_answers`). Out: a table of what `check` says of them with all stages, and then with one
+stage switched off at a time. A stage that found nothing in an answer has no part in what is said of it, so without that stage
+only the answers are checked again in which it found something.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from autograder.diagnosis import attempt, diagnose, explain, partial_matches
+from autograder.diagnosis.relations import simple
+from autograder.diagnosis.repair import first_wrong_step, search
+from autograder.grading.trials.blind import OUTCOMES
+from tests.labelled_answers import Answer, answers, checked
+
+ALL = ""  # stands for no stage: nothing is switched off
+UNTRUE = "untrue"  # among the outcomes: something is named for certain that nobody has found true
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One function of the diagnosis, as another module knows it; `given` are arguments with which it counts as this stage."""
+
+    name: str
+    module: ModuleType
+    function: str
+    given: tuple[tuple[str, object], ...] = ()
+    nothing: Callable[..., Any] = lambda *args, **kwargs: None
+
+    def switched(self, found: set[str], *, off: bool) -> Any:
+        """The module with the function switched off, or noting in `found` where it finds something."""
+        original = getattr(self.module, self.function)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not self.given or self.given == tuple(kwargs.items()):
+                return self.nothing(*args, **kwargs) if off else self._noted(original(*args, **kwargs), found)
+            return original(*args, **kwargs)
+
+        return patch.object(self.module, self.function, call)
+
+    def _noted(self, result: Any, found: set[str]) -> Any:
+        if isinstance(result, Iterator):
+            return self._each_noted(result, found)
+        if result and result != (None, []):
+            found.add(self.name)
+        return result
+
+    def _each_noted(self, results: Iterator[Any], found: set[str]) -> Iterator[Any]:
+        for result in results:
+            found.add(self.name)
+            yield result
+
+
+def _none(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def _only_operators(source: Any, inputs: Any) -> list[Any]:
+    """The changes without those that put something in."""
+    from autograder.mutants.operators import edits
+
+    return sorted(edits(source), key=lambda edit: edit.rank)
+
+
+STAGES = (
+    Stage("one known mistake", diagnose, "one"),
+    Stage("a slip near a right program", diagnose, "near", (("alone", True),)),
+    Stage("two known mistakes", diagnose, "composed"),
+    Stage("one mistake here, one there", diagnose, "here_and_there"),
+    Stage("two slips near a right program", diagnose, "near", (("alone", False),)),
+    Stage("two factors or summands", diagnose, "two_terms"),
+    Stage("a mistake for each output", diagnose, "by_output", ()),
+    Stage("a known mistake and a relation", diagnose, "mistake_and_relation"),
+    Stage("most of what fails", diagnose, "most"),
+    Stage("what is said beside a name", diagnose, "aside", nothing=_none),
+    Stage("what the checks prove", diagnose, "exact"),
+    Stage("a wrong wrapping", diagnose, "unwrapped"),
+    Stage("renamed parameters", attempt, "_beside_the_names"),
+    Stage("names that the learner cannot see", attempt, "_unseen"),
+    Stage("one change for two slips", attempt, "_is_a_story"),
+    Stage("repair", attempt, "mend"),
+    Stage("repair: what puts something in", search, "changes", nothing=_only_operators),
+    Stage("repair: the first wrong step", search, "first_departures", nothing=lambda *args: (None, [])),
+    Stage("repair: two places in turn", search, "pairs", nothing=_none),
+    Stage("repair: a mistake that is left", search, "_left"),
+    Stage("the learner's own raise", attempt, "refused"),
+    Stage("a part that says so for itself", attempt, "partly"),
+    Stage("the first wrong line", attempt, "departure"),
+    Stage("an error inside a given function", attempt, "stopped_inside"),
+    Stage("relations", partial_matches, "relations", nothing=_none),
+    Stage("relations: factors", simple, "factors", nothing=_none),
+    Stage("relations: functions", simple, "_functions", nothing=_none),
+    Stage("relations: moved", simple, "moved", nothing=_none),
+    Stage("relations: rearranged", simple, "rearranged", nothing=_none),
+    Stage("relations: reduced", simple, "reduced", nothing=_none),
+    Stage("relations: rows", simple, "_by_rows", nothing=_none),
+    Stage("relations: degenerate", simple, "_degenerate", nothing=_none),
+    Stage("facts about any wrong answer", explain, "described"),
+    Stage("where the wrong entries are", explain, "where_wrong"),
+    Stage("how far off a number is", explain, "off"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was said of one answer while the stage `without` was switched off, and in which stages something was found."""
+
+    id: str
+    right: bool
+    without: str
+    outcome: str
+    names: tuple[str, ...]
+    seconds: float
+    found: tuple[str, ...]
+
+
+def measure(answer: Answer, without: str = ALL, *, watch: bool = True) -> Row:
+    """Check one answer, with one stage switched off or, for `ALL`, with all stages watched."""
+    found = set[str]()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.object(search, "PATIENCE", math.inf))  # other work on the machine stretches the clock's time
+        for module in (search, first_wrong_step):
+            stack.enter_context(patch.object(module, "LONGEST", 10 * module.LONGEST))
+        for stage in STAGES:
+            if stage.name == without or (without == ALL and watch):
+                stack.enter_context(stage.switched(found, off=stage.name == without))
+        seen = checked(answer.labelled)
+    outcome = UNTRUE if not set(seen.names) <= answer.true else seen.outcome
+    return Row(answer.id, answer.labelled.right, without, outcome, seen.names, seen.seconds, tuple(sorted(found)))
+
+
+def rows(chosen: Sequence[Answer], stages: Sequence[str], save: Path | None = None) -> list[Row]:
+    """What is said with all stages, and of the answers in question without each of `stages`; `save` keeps what was measured."""
+    kept = {(row.without, row.id): row for row in _read(save)}
+
+    def measured(answer: Answer, without: str) -> Row:
+        if (row := kept.get((without, answer.id))) is None:
+            row = kept[without, answer.id] = measure(answer, without)
+            if save is not None:
+                with save.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(row)) + "\n")
+        return row
+
+    base = [measured(answer, ALL) for answer in chosen]
+    again = [
+        measured(answer, stage)
+        for stage in stages
+        for answer, row in zip(chosen, base, strict=True)
+        if not answer.labelled.right and stage in row.found
+    ]
+    return [*base, *again]
+
+
+def _read(save: Path | None) -> Iterator[Row]:
+    if save is not None and save.exists():
+        for line in save.read_text(encoding="utf-8").splitlines():
+            stored = json.loads(line)
+            yield Row(**{**stored, "names": tuple(stored["names"]), "found": tuple(stored["found"])})
+
+
+def table(measured: Iterable[Row]) -> str:
+    """The outcomes of the wrong answers with all stages, and how they change without each one, as a Markdown table."""
+    measured = list(measured)
+    base = {row.id: row for row in measured if row.without == ALL}
+    wrong = [row for row in base.values() if not row.right]
+    refused = sum(row.outcome != "full marks" for row in base.values() if row.right)
+    seconds = [row.seconds for row in base.values()]
+    columns = (*OUTCOMES[1:], UNTRUE, OUTCOMES[0])
+    lines = [
+        f"| stage switched off | found something | {' | '.join(columns)} |",
+        f"|---|---:|{'---:|' * len(columns)}",
+        f"| none: all {len(wrong)} wrong answers | | {' | '.join(_shares(wrong, columns))} |",
+    ]
+    for stage in dict.fromkeys(row.without for row in measured if row.without != ALL):
+        without = {row.id: row for row in measured if row.without == stage}
+        changed = [(base[name], row) for name, row in without.items()]
+        cells = [_points(changed, column, len(wrong)) for column in columns]
+        lines.append(f"| {stage} | {len(without)} | {' | '.join(cells)} |")
+    middle, most = np.percentile(seconds, [50, 90])
+    took = f"{middle:.2f} s of the processor in the median, {most:.2f} s at the 90th percentile, and {max(seconds):.2f} s at most"
+    lines += ["", f"Of {len(base) - len(wrong)} right answers {refused} are refused. A check takes {took}."]
+    return "\n".join(lines)
+
+
+def _shares(wrong: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    return [f"{100 * sum(row.outcome == column for row in wrong) / len(wrong):.1f} %" for column in columns]
+
+
+def _points(changed: Sequence[tuple[Row, Row]], column: str, of: int) -> str:
+    """The change of a share, in points."""
+    more = sum((after.outcome == column) - (before.outcome == column) for before, after in changed)
+    return f"{100 * more / of:+.1f}" if more else "0"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--each", type=int, default=1, help="check every Nth answer only")
+    parser.add_argument("--stage", action="append", choices=[stage.name for stage in STAGES], help="default: each in turn")
+    parser.add_argument("--save", type=Path, help="keep what was measured in this file, and go on from it")
+    options = parser.parse_args()
+    chosen = list(answers())[:: options.each]
+    print(table(rows(chosen, options.stage or [stage.name for stage in STAGES], options.save)))
+
+
+if __name__ == "__main__":
+    main()
