@@ -35,6 +35,7 @@ def told(before: str, after: str) -> str:
         ("start", "start.clone()", "`start` is the caller's own array"),
         ("x[0] + k", "x[1] + k", "0 is not the number that belongs there"),
         ("range(64)", "range(n)", "64 is a fixed number"),
+        ("np.sqrt(d)", "np.sqrt(Q.shape[-1])", "`d` is not the variable that belongs there"),
         ("K @ q", "V @ q", "`K` is not the variable that belongs there"),
         ("i < n", "i <= n", "the comparison is not the right one"),
         ("a + b", "a - b", "the operation is not the right one"),

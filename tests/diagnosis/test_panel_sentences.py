@@ -531,3 +531,16 @@ def test_code_is_quoted_as_people_write_it() -> None:
     tree = ast.parse("def f(x):\n    return x.var() + 1e-5, x @ y").body[0]
     assert isinstance(tree, ast.FunctionDef)
     assert describe_change._text(tree.body[0]) == "return x.var() + 1e-5, x @ y"
+
+
+def test_a_size_that_is_fixed_is_told_as_such() -> None:
+    report = said(ATTEND, """
+        def attend(Q, K, V):
+            S = Q @ K.T
+            E = np.exp(S / np.sqrt(64))
+            return E / E.sum(axis=-1, keepdims=True) @ V
+    """)  # fmt: skip
+    assert report.headline == (
+        "The mistake is in line 3, in `np.exp(S / np.sqrt(64))`: 64 is a fixed number, but what belongs there depends on the"
+        " inputs."
+    )

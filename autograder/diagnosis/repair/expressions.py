@@ -30,6 +30,10 @@ class Names:
         last = [expression(f"{name}.shape[-1]") for name in self.arrays[:5]]
         return last + [ast.Name(name, ast.Load()) for name in (*self.numbers[:4], *self.stored[:8])]
 
+    def stored_widths(self) -> list[ast.expr]:
+        """The last lengths of what the function stores."""
+        return [expression(f"{name}.shape[-1]") for name in self.stored[:5]]
+
 
 def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
     """The names of one function; parameters that are no inputs of the case count as arrays."""

@@ -66,6 +66,9 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
             for one in range(len(node.elts) - 1):
                 yield 2, lambda n, one=one: exchanged(n, one, one + 1)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        if isinstance(above, ast.Call) and called(above) == "sqrt":
+            for width in (*names.widths(), *names.stored_widths()):
+                yield 2, lambda n, width=width: width
         if abs(node.value) > 2 or isinstance(above, ast.BinOp | ast.Call):
             for number in names.numbers:
                 yield 2 if node.value >= 1000 else 6, lambda n, number=number: ast.Name(number, ast.Load())

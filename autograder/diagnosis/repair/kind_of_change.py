@@ -98,7 +98,7 @@ def _kinds(found: _Difference) -> Iterator[Fact]:
         yield fact(f"mistake.surplus.{_OPERATIONS[type(before.op)]}", code=quote(before.right))
     if isinstance(after, ast.Subscript) and _text(after.value) == _text(before) and "None" in _text(after.slice):
         yield fact("mistake.no_axis", code=quote(before))
-    if isinstance(before, ast.Name) and isinstance(after, ast.Name):
+    if isinstance(before, ast.Name) and (isinstance(after, ast.Name) or ".shape[" in _text(after)):
         yield fact("mistake.name", code=before.id)
     if (wrong := _number(before)) is not None:
         right = _number(after)

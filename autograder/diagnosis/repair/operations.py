@@ -44,7 +44,7 @@ def of_operand(node: ast.expr, above: ast.AST, names: Names) -> Iterator[Put]:
         yield 4, lambda n: filled("x[..., None] * x", x=n)
     called = above.func if isinstance(above, ast.Call) else None
     if isinstance(called, ast.Attribute | ast.Name) and ast.unparse(called).endswith("sqrt"):
-        for width in names.widths():
+        for width in (*names.widths(), *names.stored_widths()):
             yield 2, lambda n, width=width: width
     if isinstance(node, ast.Name) and isinstance(above, ast.Call) and node in above.args:
         yield 3, lambda n: ast.UnaryOp(ast.Invert(), n)
