@@ -285,7 +285,7 @@ def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
         return (W @ U) / root, root[:, None] * U.mT
     """
     report = make_report(check_answer(record, cell("output_factors", text)))
-    assert "`(W @ U, U.mT)`" in report.change
+    assert "`W @ U, U.mT`" in report.change
     assert report.change.count("replace") == 1
 
 
