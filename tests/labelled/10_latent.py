@@ -124,7 +124,7 @@ def gqa_as_mla(W_K, W_V, H):
         W_UV[h, G * d + g * d_v : G * d + (g + 1) * d_v] = torch.eye(d_v)
     return W_DKV, W_UK, W_UV
 
-# %% latent.gqa_as_mla wrong single: lays the latent out group by group, [K0 | V0 | K1 | V1]
+# %% latent.gqa_as_mla right: lays the latent out group by group, [K0 | V0 | K1 | V1]
 def gqa_as_mla(W_K, W_V, H):
     G, d_model, d = W_K.shape
     d_v = W_V.shape[-1]
@@ -165,7 +165,7 @@ def gqa_as_mla(W_K, W_V, H):
         W_UV[h, g * d_v:(g + 1) * d_v] = torch.eye(d_v)
     return W_DKV, W_UK, W_UV
 
-# %% latent.gqa_as_mla wrong double: h mod G, and the latent laid out group by group
+# %% latent.gqa_as_mla wrong single: h mod G; the latent laid out group by group
 # true: group_by_remainder
 def gqa_as_mla(W_K, W_V, H):
     G, _, d = W_K.shape
