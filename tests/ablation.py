@@ -1,4 +1,4 @@
-"""`python -m tests.ablation [--each N] [--stage NAME …] [--save FILE]` measures what each stage of the diagnosis earns.
+"""`python -m tests.ablation [--each N] [--stage NAME …] [--found] [--save FILE]` measures what each stage of the diagnosis earns.
 
 In: the labelled answers (`tests.labelled_answers`). Out: a table of what `check` says of them with all stages, and then with one
 stage switched off at a time. A stage that found nothing in an answer has no part in what is said of it, so without that stage
@@ -25,6 +25,7 @@ from autograder.grading.trials.blind import OUTCOMES
 from tests.labelled_answers import Answer, answers, checked
 
 ALL = ""  # stands for no stage: nothing is switched off
+PASSED, NAMED, *HELPED = OUTCOMES
 UNTRUE = "untrue"  # among the outcomes: something is named for certain that nobody has found true
 
 
@@ -74,17 +75,17 @@ def _only_operators(source: Any, inputs: Any) -> list[Any]:
 
 
 STAGES = (
-    Stage("one known mistake", diagnose, "one"),
-    Stage("a slip near a right program", diagnose, "near", (("alone", True),)),
+    Stage("one known mistake", diagnose, "match_listed"),
+    Stage("a slip near a right program", diagnose, "match_unlisted", (("single", True),)),
     Stage("two known mistakes", diagnose, "composed"),
     Stage("one mistake here, one there", diagnose, "here_and_there"),
-    Stage("two slips near a right program", diagnose, "near", (("alone", False),)),
+    Stage("two slips near a right program", diagnose, "match_unlisted", (("single", False),)),
     Stage("two factors or summands", diagnose, "two_terms"),
     Stage("a mistake for each output", diagnose, "by_output", ()),
     Stage("a known mistake and a relation", diagnose, "mistake_and_relation"),
-    Stage("most of what fails", diagnose, "most"),
-    Stage("what is said beside a name", diagnose, "aside", nothing=_none),
-    Stage("what the checks prove", diagnose, "exact"),
+    Stage("most of what fails", diagnose, "match_most"),
+    Stage("what is said beside a name", diagnose, "partial_findings", nothing=_none),
+    Stage("what the checks prove", diagnose, "diagnose_from_checks"),
     Stage("a wrong wrapping", diagnose, "unwrapped"),
     Stage("renamed parameters", attempt, "_beside_the_names"),
     Stage("names that the learner cannot see", attempt, "_unseen"),
@@ -110,6 +111,9 @@ STAGES = (
     Stage("where the wrong entries are", explain, "where_wrong"),
     Stage("how far off a number is", explain, "off"),
 )
+
+
+NAMES = tuple(stage.name for stage in STAGES)
 
 
 @dataclass(frozen=True)
@@ -169,24 +173,28 @@ def _read(save: Path | None) -> Iterator[Row]:
             yield Row(**{**stored, "names": tuple(stored["names"]), "found": tuple(stored["found"])})
 
 
-def table(measured: Iterable[Row]) -> str:
-    """The outcomes of the wrong answers with all stages, and how they change without each one, as a Markdown table."""
+def table(measured: Iterable[Row], stages: Sequence[str]) -> str:
+    """The outcomes of the wrong answers with all stages, and how they change without each one, as Markdown.
+
+    The first two numbers of a stage bound what it wins: the answers in which it found something, and those of them that are
+    named for certain. The others are the changes of the shares in points, empty where they were not measured.
+    """
     measured = list(measured)
     base = {row.id: row for row in measured if row.without == ALL}
     wrong = [row for row in base.values() if not row.right]
-    refused = sum(row.outcome != "full marks" for row in base.values() if row.right)
-    seconds = [row.seconds for row in base.values()]
-    columns = (*OUTCOMES[1:], UNTRUE, OUTCOMES[0])
+    refused = sum(row.outcome != PASSED for row in base.values() if row.right)
+    columns = (NAMED, *HELPED, UNTRUE, PASSED)
     lines = [
-        f"| stage switched off | found something | {' | '.join(columns)} |",
-        f"|---|---:|{'---:|' * len(columns)}",
-        f"| none: all {len(wrong)} wrong answers | | {' | '.join(_shares(wrong, columns))} |",
+        f"| stage switched off | found something | named there | {' | '.join(columns)} |",
+        f"|---|---:|---:|{'---:|' * len(columns)}",
+        f"| none: all {len(wrong)} wrong answers | | | {' | '.join(_shares(wrong, columns))} |",
     ]
-    for stage in dict.fromkeys(row.without for row in measured if row.without != ALL):
-        without = {row.id: row for row in measured if row.without == stage}
-        changed = [(base[name], row) for name, row in without.items()]
-        cells = [_points(changed, column, len(wrong)) for column in columns]
-        lines.append(f"| {stage} | {len(without)} | {' | '.join(cells)} |")
+    for stage in stages:
+        found = [row for row in wrong if stage in row.found]
+        changed = [(base[row.id], row) for row in measured if row.without == stage]
+        cells = [_points(changed, column, len(wrong)) if len(changed) == len(found) else "" for column in columns]
+        lines.append(f"| {stage} | {len(found)} | {sum(row.outcome == NAMED for row in found)} | {' | '.join(cells)} |")
+    seconds = [row.seconds for row in base.values()]
     middle, most = np.percentile(seconds, [50, 90])
     took = f"{middle:.2f} s of the processor in the median, {most:.2f} s at the 90th percentile, and {max(seconds):.2f} s at most"
     lines += ["", f"Of {len(base) - len(wrong)} right answers {refused} are refused. A check takes {took}."]
@@ -203,14 +211,15 @@ def _points(changed: Sequence[tuple[Row, Row]], column: str, of: int) -> str:
     return f"{100 * more / of:+.1f}" if more else "0"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=1, help="check every Nth answer only")
-    parser.add_argument("--stage", action="append", choices=[stage.name for stage in STAGES], help="default: each in turn")
+    parser.add_argument("--stage", action="append", choices=NAMES, help="switch off this one; default: each in turn")
+    parser.add_argument("--found", action="store_true", help="switch off none, and say only what each stage finds")
     parser.add_argument("--save", type=Path, help="keep what was measured in this file, and go on from it")
-    options = parser.parse_args()
-    chosen = list(answers())[:: options.each]
-    print(table(rows(chosen, options.stage or [stage.name for stage in STAGES], options.save)))
+    options = parser.parse_args(arguments)
+    stages = options.stage or NAMES
+    print(table(rows(list(answers())[:: options.each], [] if options.found else stages, options.save), stages))
 
 
 if __name__ == "__main__":
