@@ -134,8 +134,8 @@ def measure(answer: Answer, without: str = ALL, *, watch: bool = True) -> Row:
     found = set[str]()
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.object(search, "PATIENCE", math.inf))  # other work on the machine stretches the clock's time
-        for module in (search, first_wrong_step):
-            stack.enter_context(patch.object(module, "LONGEST", 10 * module.LONGEST))
+        stack.enter_context(patch.object(search, "LONGEST", 10 * search.LONGEST))
+        stack.enter_context(patch.object(first_wrong_step, "WATCHED", 10 * first_wrong_step.WATCHED))
         for stage in STAGES:
             if stage.name == without or (without == ALL and watch):
                 stack.enter_context(stage.switched(found, off=stage.name == without))

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
+from autograder.diagnosis.thresholds import WATCHED
 from autograder.judging.observe import observe_within
 from autograder.judging.records import CaseResult, ExerciseRecord
 from autograder.judging.values import Code
 
-SECONDS = 1.0
 _CALLED_WRONGLY = re.compile(r"argument|is not callable")  # the call itself is refused, before anything inside it runs
 
 
@@ -45,7 +45,7 @@ def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
     def again(**inputs: Any) -> Any:
         return answer(**{name: watched(name, value) if name in given else value for name, value in inputs.items()})
 
-    seen = observe_within(SECONDS, again, record.probe).failure
+    seen = observe_within(WATCHED, again, record.probe).failure
     if seen is None or not stops or (seen.type, seen.message) != (failure.type, failure.message):
         return None
     name, kind, message, shapes = stops[-1]

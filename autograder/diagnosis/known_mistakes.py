@@ -16,6 +16,7 @@ import numpy as np
 from autograder.diagnosis import python_errors
 from autograder.diagnosis.finding import Diagnosis, Manner, Matched
 from autograder.diagnosis.outcome import Case, reason, same_in, same_value, values
+from autograder.diagnosis.thresholds import LIKELY, MOST_OTHERS, NEARLY, NUMBER, SURE
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
 from autograder.judging.observation import Failure
@@ -23,11 +24,6 @@ from autograder.judging.records import UNLISTED, CaseResult, ExerciseRecord, Kno
 from autograder.judging.values import Array
 from autograder.mutants.source import plain_slip
 from autograder.packs.pack_file import PAIR
-
-NEARLY = Tolerance(1e-4, 1e-6)
-MOST_OTHERS = 3
-NUMBER = Tolerance(1e-4, 1e-9)  # how near a number has to be to what a mistake gives
-LIKELY, SURE = 4.0, 8.0  # bits that must be left over when a name is said at all, and for certain
 
 
 def match_listed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:

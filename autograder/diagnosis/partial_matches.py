@@ -11,19 +11,18 @@ import numpy as np
 
 from autograder.diagnosis.calls import call_at
 from autograder.diagnosis.finding import Beyond, Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched, fact
-from autograder.diagnosis.known_mistakes import SURE, evidence, manner_of, named, worth
+from autograder.diagnosis.known_mistakes import evidence, manner_of, named, worth
 from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
 from autograder.diagnosis.relations.same_array import sizes
 from autograder.diagnosis.relations.simple import relations
+from autograder.diagnosis.thresholds import ENOUGH, RELATIONS, SURE
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array
 
-ENOUGH = 4  # that many entries cannot agree by chance
 PLACES = {"relation.transposed", "relation.backwards", "relation.rolled", "relation.only.first", "relation.only.last"}
-RELATIONS = 60  # so many are tried, about
 VAGUE = {  # these say little: where a name is looked for they do not count
     "relation.one_factor", "relation.one_summand", "relation.elsewhere", "relation.factor_each", "relation.summand_each",
     "relation.one_number", "relation.same",

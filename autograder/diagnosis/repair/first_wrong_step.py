@@ -17,6 +17,7 @@ import numpy as np
 from autograder.diagnosis.finding import Departed, Diagnosis, Fact, fact
 from autograder.diagnosis.relations.facts import facts
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
+from autograder.diagnosis.thresholds import WATCHED
 from autograder.judging.observation import Probe
 from autograder.judging.observe import bare, observe_within
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
@@ -26,7 +27,6 @@ from autograder.mutants.source import Source
 from autograder.mutants.value_trace import Trail, given, inner, known, parents_of, walked
 
 RIGHT, FREE, OFF, NONE = "right", "free", "off", ""  # FREE: made of no input, so that it says nothing; NONE: no array
-LONGEST = 1.0  # seconds
 LITTLE = {"beside.written", "beside.mixed"}  # what is said of numbers that are to be seen anyway
 LONGER = 76  # of a longer line the beginning is quoted
 
@@ -74,7 +74,7 @@ def departures(record: CaseRecord, source: Written) -> list[Step]:
     right = np.concatenate([record.trail, *(row[None] for row in given(record.probe.inputs))])
 
     def run(program: object) -> None:
-        observe_within(LONGEST, program, Probe(record.probe.inputs), how=bare)
+        observe_within(WATCHED, program, Probe(record.probe.inputs), how=bare)
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")

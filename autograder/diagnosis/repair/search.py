@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.finding import Diagnosis
-from autograder.diagnosis.known_mistakes import SURE, asked_for, evidence, match_listed, match_unlisted, one_number
+from autograder.diagnosis.known_mistakes import asked_for, evidence, match_listed, match_unlisted, one_number
 from autograder.diagnosis.outcome import values
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.diagnosis.repair.describe_change import told
 from autograder.diagnosis.repair.first_wrong_step import first_departures
 from autograder.diagnosis.repair.insertions import changes
 from autograder.diagnosis.repair.two_mistakes import pairs, within
+from autograder.diagnosis.thresholds import ASKED, ASKED_AGAIN, GUIDED, HELPING, LITTLE, LONGEST, PATIENCE, SECONDS, SURE
 from autograder.judging.behaviour import shown
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
 from autograder.judging.judge import close, judge, mismatch
@@ -37,13 +38,7 @@ from autograder.judging.values import Array, EncodedValue
 from autograder.mutants.source import Edit
 from autograder.packs.pack_file import PAIR
 
-ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps
-HELPING = 8
 HEALS = -2.0  # how a change is ranked with which all is right in the first case that fails, or in more of them
-LITTLE = 2.0  # bits that must be left over where one change of what is written is said
-GUIDED = 0.75  # the share of the time after which pairs are looked for otherwise
-LONGEST = 0.3  # seconds for one program that might not end
-SECONDS, PATIENCE = 2.5, 4.0  # of the processor for all of it, and of the clock
 
 Change = tuple[Edit, ...]  # one small change, made wherever the same is written
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from autograder.diagnosis.repair.answer_source import Written
 from autograder.diagnosis.repair.first_wrong_step import Step, departures
+from autograder.diagnosis.thresholds import MOST_FIRST, MOST_HEALING, MOST_SECOND
 from autograder.judging.records import CaseRecord
 from autograder.mutants.source import Edit, applied
 
 Change = tuple[Edit, ...]
-MOST_FIRST, MOST_HEALING = 120, 6  # changes of the first place that are tried, and of those that mend it
-MOST_SECOND = 160  # changes of the next place, and of what comes after it
 
 
 def within(changes: Sequence[Change], steps: Sequence[Step]) -> list[Change]:
