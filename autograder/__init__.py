@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from autograder.judging.exercise import (
         After,
         Before,
-        Call,
         Case,
         Code,
         Draw,
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
         Misconception,
         Of,
         Property,
-        Script,
         Tolerance,
         Variant,
     )
+    from autograder.judging.script import Call, Construct, Keeps, Read, Script
     from autograder.workspace.export import bring
     from autograder.workspace.in_cells.check import Score, check
     from autograder.workspace.in_cells.hint_status_solution import hint, solution, status
@@ -35,6 +34,7 @@ __version__ = "0.2.0"
 
 _HOME = {  # all others are in `judging.exercise`
     "bring": "autograder.workspace.export",
+    **dict.fromkeys(("Call", "Construct", "Keeps", "Read", "Script"), "autograder.judging.script"),
     **dict.fromkeys(("Score", "check"), "autograder.workspace.in_cells.check"),
     **dict.fromkeys(("hint", "solution", "status"), "autograder.workspace.in_cells.hint_status_solution"),
 }
@@ -45,13 +45,16 @@ __all__ = [
     "Call",
     "Case",
     "Code",
+    "Construct",
     "Draw",
     "Exercise",
     "Instead",
+    "Keeps",
     "Made",
     "Misconception",
     "Of",
     "Property",
+    "Read",
     "Score",
     "Script",
     "Tolerance",

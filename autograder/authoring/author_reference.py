@@ -10,7 +10,7 @@ import autograder
 GROUPS = {
     "Exercises and their cases": ("Exercise", "Case", "Draw", "Tolerance", "Property", "Variant"),
     "Mistakes": ("Misconception", "Instead", "Of", "Made", "Before", "After"),
-    "Exercises that ask for a class": ("Script", "Call", "Code"),
+    "Exercises that ask for a class": ("Script", "Call", "Read", "Construct", "Keeps", "Code"),
     "What a cell calls": ("check", "hint", "solution", "status", "bring", "Score"),
 }
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])")

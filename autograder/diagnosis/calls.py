@@ -4,40 +4,34 @@ In: the inputs of a case, and the path of a part of its result, `[1][0]`. Out: f
 """
 
 import re
-from collections.abc import Sequence
 
 from autograder.diagnosis.finding import Fact, fact
+from autograder.judging.script import AnyCall, Call, Construct, Keeps, Read, encoded_script
 from autograder.judging.values import EncodedValue
 
 _PATH = re.compile(r"\[(\d+)\](.*)", re.DOTALL)
 
 
-def is_script(inputs: EncodedValue) -> bool:
-    """Whether the inputs of a case are a `Script` for a class."""
-    return set(inputs.items()) == {"init", "weights", "calls"}
-
-
-def calls_of(inputs: EncodedValue) -> list[Sequence[EncodedValue]]:
-    """The calls of a case for a class, each with its method, its arguments and whether it is an attribute that is read."""
-    return [call.entries or () for call in inputs.items()["calls"].entries or ()] if is_script(inputs) else []
-
-
-def written_call(call: Sequence[EncodedValue]) -> Fact:
+def written_call(call: AnyCall) -> Fact:
     """How a call is written."""
-    method, arguments, attribute = str(call[0].content), call[1].items(), call[2].content
-    if method == "__kept__":
-        return fact("call.kept")
-    if attribute:
-        return fact("call.attribute", name=method)
-    return fact("call.method", name="obj" if method == "__call__" else method, arguments=", ".join(arguments))
+    match call:
+        case Keeps():
+            return fact("call.kept")
+        case Read():
+            return fact("call.attribute", name=call.attribute)
+        case Construct():
+            return fact("call.method", name="__class__", arguments=", ".join(call.arguments))
+        case Call():
+            name = "obj" if call.method == "__call__" else call.method
+            return fact("call.method", name=name, arguments=", ".join(call.arguments))
 
 
 def call_at(inputs: EncodedValue, path: str) -> tuple[int, Fact, str] | None:
     """The number of the call that a path leads to, how it is written, and the rest of the path; None where there is no call."""
-    found, calls = _PATH.fullmatch(path), calls_of(inputs)
-    if found is None or int(found[1]) >= len(calls):
+    found, script = _PATH.fullmatch(path), encoded_script(inputs)
+    if found is None or script is None or int(found[1]) >= len(script.calls):
         return None
-    return int(found[1]) + 1, written_call(calls[int(found[1])]), found[2]
+    return int(found[1]) + 1, written_call(script.calls[int(found[1])]), found[2]
 
 
 def place(inputs: EncodedValue, path: str) -> Fact | str:

@@ -17,6 +17,7 @@ from autograder.judging.judge import imprecise
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import NOTHING_RAISED
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.script import PARTS, Read, encoded_script
 
 _ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)")  # how names of exceptions end
 _A_METHOD = fact("kind.python", name="method")
@@ -173,13 +174,10 @@ def _diagnosis_of(said: Fact) -> Diagnosis:
 
 def _changed(failing: Sequence[CaseResult]) -> Fact:
     names = dict.fromkeys(name for result in failing for name in result.observation.mutated)
-    told = tuple(fact(f"changed.{name}") if name in _OF_A_SCRIPT else fact("changed.input", name=name) for name in names)
+    told = tuple(fact(f"changed.{name}") if name in PARTS else fact("changed.input", name=name) for name in names)
     given = [result.observation.value for result in failing if result.observation.value is not None]
     tensors = any(leaf.kind == "tensor" for value in given for leaf in value.flat())
     return fact("exact.changed", what=told, copy="x.clone()" if tensors else "x.copy()")
-
-
-_OF_A_SCRIPT = ("init", "weights", "calls")  # the parts of a sequence of calls
 
 
 def _is_in_place(result: CaseResult) -> bool:
@@ -215,13 +213,10 @@ def _listed(text: str, words: str) -> tuple[str, ...]:
 
 
 def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Fact | None:
-    read = set()
+    read: set[str] = set()
     for record in exercise.cases:
-        calls = record.probe.inputs.items().get("calls")
-        for call in (calls and calls.entries) or ():
-            method, _, attribute, *_ = call.entries or ()
-            if attribute.content:
-                read.add(method.content)
+        script = encoded_script(record.probe.inputs)
+        read |= {call.attribute for call in (script.calls if script else ()) if isinstance(call, Read)}
     if len(read) != 1:
         return None
     (name,) = read

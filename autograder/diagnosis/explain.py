@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from autograder.diagnosis import python_errors
-from autograder.diagnosis.calls import is_script, place
+from autograder.diagnosis.calls import place
 from autograder.diagnosis.failing_input import snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Quoted, Remark, fact
 from autograder.diagnosis.known_mistakes import one_number
@@ -23,6 +23,7 @@ from autograder.judging.exercise import Exercise
 from autograder.judging.judge import CHECKS
 from autograder.judging.observation import RUNNING
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
+from autograder.judging.script import is_script
 from autograder.judging.values import Array
 
 MAX_SIDE = 16

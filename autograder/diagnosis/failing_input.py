@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from autograder.diagnosis.calls import is_script
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import say
-from autograder.judging.values import ArrayNode, EncodedValue, PlainNode, decode, show
+from autograder.judging.script import AnyCall, Call, Construct, Keeps, Read, encoded_script
+from autograder.judging.values import ArrayNode, EncodedValue, decode, show
 from autograder.packs import pack_file
 
 MOST_LINES, WIDTH = 12, 110
@@ -43,23 +43,26 @@ def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
 
 
 def _lines(name: str, inputs: EncodedValue, *, compact: bool) -> list[str]:
-    items = inputs.items()
-    if not is_script(inputs):
+    items, script = inputs.items(), encoded_script(inputs)
+    if script is None:
         return [*(_fitted(f"{key} = ", value, compact=compact) for key, value in items.items()), _call(name, items)]
     lines = [f"obj = {name}(**{show(items['init'])})"]
-    if not isinstance(items["weights"], PlainNode):
+    if script.weights is not None:
         lines.append(say(fact("snippet.weights")))
-    for call in items["calls"].entries or ():
-        method, arguments, attribute, *wanted = call.entries or ()
-        if method.content == "__kept__":
-            lines.append(say(fact("snippet.kept", count=show(arguments.items()["numbers"]))))
-            continue
-        target = "obj" if method.content == "__call__" else f"obj.{method.content}"
-        given = ", ".join(_fitted(f"{key}=", value, compact=compact) for key, value in arguments.items().items())
-        lines.append(target if attribute.content else f"{target}({given})")
-        if wanted and wanted[0].content:
-            lines[-1] += say(fact("snippet.raises", type=wanted[0].content))
-    return lines
+    return [*lines, *(_line(call, compact=compact) for call in script.calls)]
+
+
+def _line(call: AnyCall, *, compact: bool) -> str:
+    """One call of a script as code."""
+    if isinstance(call, Keeps):
+        return say(fact("snippet.kept", count=str(call.numbers)))
+    if isinstance(call, Read):
+        return f"obj.{call.attribute}"
+    given = ", ".join(_fitted(f"{key}=", value, compact=compact) for key, value in call.arguments.items())
+    if isinstance(call, Construct):
+        return f"obj.__class__({given})"
+    line = f"obj({given})" if call.method == "__call__" else f"obj.{call.method}({given})"
+    return line if call.raises is None else line + say(fact("snippet.raises", type=call.raises.__name__))
 
 
 def _call(name: str, items: dict[str, EncodedValue]) -> str:
@@ -79,9 +82,8 @@ def _summary(name: str, case: str, inputs: EncodedValue) -> Iterator[str]:
     items = inputs.items()
     yield say(fact("snippet.long", case=case))
     read = f"case_inputs({name!r}, {case!r})"
-    script = is_script(inputs)
-    calls = items["calls"].entries or () if script else ()
-    parts = [_called(call) for call in calls] if script else [f"{key}: {_shape(value)}" for key, value in items.items()]
+    script = encoded_script(inputs)
+    parts = list(map(_part, script.calls)) if script else [f"{key}: {_shape(value)}" for key, value in items.items()]
     room = MOST_LINES - (6 if script else 4)
     yield from (say(fact("snippet.part", text=part)) for part in parts[:room])
     if len(parts) > room:
@@ -95,9 +97,18 @@ def _summary(name: str, case: str, inputs: EncodedValue) -> Iterator[str]:
         yield f"{name}(**{read})"
 
 
-def _called(call: EncodedValue) -> str:
-    method, arguments, *_ = call.entries or ()
-    return f"{method.content}({', '.join(f'{key}: {_shape(value)}' for key, value in arguments.items().items())})"
+def _part(call: AnyCall) -> str:
+    """What one call of a script is made of."""
+    match call:
+        case Keeps():
+            return say(fact("call.kept"))
+        case Read():
+            return call.attribute
+        case Construct():
+            name = "__class__"
+        case Call():
+            name = call.method
+    return f"{name}({', '.join(f'{key}: {_shape(value)}' for key, value in call.arguments.items())})"
 
 
 def _shape(value: EncodedValue) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from autograder.judging.script import Script
 from autograder.judging.values import Array
 from autograder.judging.values import Code as Code  # to be declared with
 
@@ -51,33 +52,6 @@ class Draw:
     def choice(self, options: Sequence[Any]) -> Any:
         """One of `options`."""
         return options[int(self.rng.integers(len(options)))]
-
-
-@dataclass(frozen=True)
-class Call:
-    """One step of a `Script`: `obj.method(**arguments)`, `obj(**arguments)` for `__call__`, or an attribute read.
-
-    `raises` is the exception that a right answer raises here; the script goes on behind it, so that it shows what is left.
-    `__class__` makes another object from the arguments, which is not used: what it shares with the first one shows later.
-    `__kept__` says whether the object's arrays and tensors hold at most so many `numbers`, those that it was made from left out.
-    """
-
-    method: str = "__call__"
-    arguments: dict[str, Any] = field(default_factory=dict)
-    attribute: bool = False
-    raises: type[Exception] | None = None
-
-
-@dataclass(frozen=True)
-class Script:
-    """The input of a case for a class: construct with `init`, load `weights` (`load_state_dict`), run `calls`.
-
-    The observed value is the tuple of the calls' results.
-    """
-
-    init: dict[str, Any] = field(default_factory=dict)
-    weights: dict[str, Any] | None = None
-    calls: tuple[Call, ...] = (Call(),)
 
 
 @dataclass(frozen=True)

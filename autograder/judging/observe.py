@@ -4,7 +4,6 @@ This is the only module that calls learner code. It runs in the learner's own pr
 the sandbox when grading; what it returns (`Observation`) is plain data, and `judge` never needs the object.
 """
 
-import builtins
 import contextlib
 import ctypes
 import inspect
@@ -20,32 +19,15 @@ from types import FrameType
 from typing import Any
 
 from autograder.judging import limits
-from autograder.judging.exercise import Call, Script
 from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
+from autograder.judging.script import PARTS, Call, Construct, Keeps, Read, script_from_data
 from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, ObjectNode, as_array, decode, encode
 
 MAX_NOTES = 5
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
 _OWN = (__file__, limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
-
-
-def script_to_data(script: Script) -> dict[str, Any]:
-    """A `Script` as nested plain values (for a pack or the wire)."""
-    calls = [[call.method, call.arguments, call.attribute, call.raises and call.raises.__name__] for call in script.calls]
-    return {"init": script.init, "weights": script.weights, "calls": calls}
-
-
-def script_from_data(data: dict[str, Any]) -> Script:
-    """The inverse of `script_to_data`."""
-    calls = tuple(Call(call[0], call[1], call[2], _exception(call[3] if call[3:] else None)) for call in data["calls"])
-    return Script(data["init"], data["weights"], calls)
-
-
-def _exception(name: str | None) -> type[Exception] | None:
-    found = getattr(builtins, name or "", None)
-    return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
 def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
@@ -164,7 +146,7 @@ class _UnusableError(Exception):
 
 
 def _run(answer: Any, values: Any) -> Any:
-    if not (isinstance(values, dict) and set(values) == {"init", "weights", "calls"}):
+    if not (isinstance(values, dict) and values.keys() == PARTS):
         return _called(answer, values)
     script = script_from_data(values)
     obj = answer(**script.init)
@@ -176,18 +158,22 @@ def _run(answer: Any, values: Any) -> Any:
     results: list[Any] = []
     beside = []  # other objects of the class: kept, for what they share might go with them
     for call in script.calls:
-        if call.method == "__kept__":
-            results.append(limits.kept(obj, script.init) <= call.arguments["numbers"])
-            continue
-        member = obj if call.method == "__call__" else getattr(obj, call.method)
-        if call.method == "__class__":
-            beside.append(member(**call.arguments))
-            results.append(None)
-        elif call.raises is not None:
-            results.append(_raised(member, call.arguments, call.raises))
-        else:
-            results.append(_frozen(member if call.attribute else member(**call.arguments)))
+        match call:
+            case Keeps():
+                results.append(limits.kept(obj, script.init) <= call.numbers)
+            case Construct():
+                beside.append(type(obj)(**call.arguments))
+                results.append(None)
+            case Read():
+                results.append(_frozen(getattr(obj, call.attribute)))
+            case Call():
+                results.append(_called_on(obj, call))
     return tuple(results)
+
+
+def _called_on(obj: Any, call: Call) -> Any:
+    member = obj if call.method == "__call__" else getattr(obj, call.method)
+    return _frozen(member(**call.arguments)) if call.raises is None else _raised(member, call.arguments, call.raises)
 
 
 def _called(answer: Any, values: dict[str, Any]) -> Any:

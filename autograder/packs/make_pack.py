@@ -13,13 +13,14 @@ import numpy as np
 
 from autograder.judging.behaviour import find, shown
 from autograder.judging.compose import answer_of, pairs
-from autograder.judging.exercise import Case, Draw, Exercise, Script, Tolerance
+from autograder.judging.exercise import Case, Draw, Exercise, Tolerance
 from autograder.judging.filled_memory import filled_memory
 from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.judge import is_kind_of, judge
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.observe import observe, script_to_data
+from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known, NearSlip
+from autograder.judging.script import Script, script_to_data
 from autograder.judging.values import ArrayNode, EncodedValue, encode
 from autograder.mutants import generate as nearby
 from autograder.mutants import value_trace

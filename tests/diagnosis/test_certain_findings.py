@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script
+from autograder import Call, Case, Draw, Exercise, Misconception, Read, Script
 from autograder.authoring.verify import grade
 from autograder.diagnosis import python_errors
 from autograder.diagnosis.explain import UNKNOWN, Report, make_report
@@ -111,7 +111,7 @@ STORE = Exercise(
     points=1,
     reference=Store,
     cases=(
-        Case("two", lambda draw: Script({"size": 5}, None, (Call("add", {"n": 2}), Call("length", attribute=True)))),
+        Case("two", lambda draw: Script({"size": 5}, None, (Call("add", {"n": 2}), Read("length")))),
         Case("full", lambda draw: Script({"size": 5}, None, (Call("add", {"n": 2}), Call("add", {"n": 4}, raises=ValueError)))),
     ),
     hints=("a", "b", "c"),
@@ -164,7 +164,7 @@ LAYER = Exercise(
     title="Layer",
     points=1,
     reference=Layer,
-    cases=(Case("one", lambda draw: Script({}, {"W": draw.normal(2)}, (Call("__call__", {"x": draw.normal(3, 2)}),))),),
+    cases=(Case("one", lambda draw: Script({}, {"W": draw.normal(2)}, (Call(arguments={"x": draw.normal(3, 2)}),))),),
     hints=("a", "b", "c"),
     tensors=True,
 )

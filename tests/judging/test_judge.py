@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Property, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Misconception, Property, Read, Script, Tolerance, Variant
 from autograder.authoring.verify import blank, grade, verify_exercise
 from autograder.diagnosis.explain import effort, make_report
 from autograder.diagnosis.finding import Fact, fact
@@ -214,7 +214,7 @@ class Stale(Counter):
 def test_stateful_objects_are_driven_by_a_script_of_calls() -> None:
     def script(draw: Draw) -> Script:
         calls = tuple(Call("add", {"x": draw.normal(2)}) for _ in range(3))
-        return Script({"start": 1}, None, (*calls, Call("length", attribute=True)))
+        return Script({"start": 1}, None, (*calls, Read("length")))
 
     exercise = _exercise(
         id="Counter",

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import Case, Draw, Exercise, Misconception
+from autograder import Case, Draw, Exercise, Keeps, Misconception
 from autograder.authoring.verify import grade
 from autograder.judging import limits
-from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Probe
-from autograder.judging.observe import observe, script_to_data
+from autograder.judging.observe import observe
+from autograder.judging.script import Script, script_to_data
 from autograder.judging.values import decode, encode
 from autograder.packs import make_pack
 from autograder.packs.record_json import from_json, to_json
@@ -96,7 +96,7 @@ def test_what_an_object_keeps_is_counted_once_and_not_what_it_was_given(table: A
 
 @pytest.mark.parametrize("numbers", [4, 5])
 def test_a_script_may_ask_whether_little_is_kept(numbers: int) -> None:
-    script = Script({"table": torch.ones(3, 5)}, None, (Call("__kept__", {"numbers": numbers}),))
+    script = Script({"table": torch.ones(3, 5)}, None, (Keeps(numbers),))
     seen = observe(_Keeps, Probe(encode(script_to_data(script)))).value
     assert seen is not None
     assert decode(seen) == (numbers == 5,)

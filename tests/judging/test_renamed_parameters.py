@@ -9,9 +9,10 @@ from autograder import sandbox as box
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
 from autograder.grading.marking import verdicts
-from autograder.judging.exercise import Call, Case, Exercise, Script
+from autograder.judging.exercise import Case, Exercise
 from autograder.judging.judge import judge_choice
 from autograder.judging.records import ExerciseRecord
+from autograder.judging.script import Call, Script
 from autograder.packs import make_pack
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Misconception, Script
+from autograder import Call, Case, Draw, Exercise, Misconception, Read, Script
 from autograder.authoring.course import lessons
 from autograder.authoring.verify import grade, verify_exercise
 from autograder.judging.observe import NOTHING_RAISED
@@ -222,7 +222,7 @@ class _OpenPurse(_Purse):
 
 
 def test_what_is_left_behind_an_error_is_seen() -> None:
-    calls = (Call("put", {"n": 2}), Call("put", {"n": 9}, raises=ValueError), Call("held", attribute=True))
+    calls = (Call("put", {"n": 2}), Call("put", {"n": 9}, raises=ValueError), Read("held"))
     asked = Exercise(
         "purse", "Purse", 1, _Purse, (Case("full", lambda draw: Script({"room": 5}, None, calls)),), hints=("a", "b", "c")
     )

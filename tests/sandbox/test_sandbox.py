@@ -21,9 +21,8 @@ import torch
 
 import autograder.sandbox as box
 from autograder.authoring.course import course_root
-from autograder.judging.exercise import Call, Script
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.observe import script_to_data
+from autograder.judging.script import Call, Script, script_to_data
 from autograder.judging.values import Code, encode
 from autograder.sandbox import Cell, Limits, Sandbox, SandboxUnavailable, codec, launch, process, refusals, untrusted
 from autograder.sandbox.inside import confine

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autograder.diagnosis.calls import is_script
 from autograder.diagnosis.finding import Fact, fact
 from autograder.judging.records import CaseRecord, CaseResult
-from autograder.judging.values import Array, ArrayNode, EncodedValue, PlainNode
+from autograder.judging.script import Call, Script, encoded_script
+from autograder.judging.values import Array, ArrayNode, PlainNode
 
 
 def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Fact | None:
@@ -49,11 +49,11 @@ def _listed(records: Sequence[CaseRecord]) -> Fact:
 def _features(record: CaseRecord) -> dict[Fact, None]:
     """What can be said of the inputs of a case."""
     found: dict[Fact, None] = {}
-    given = record.probe.inputs.items()
-    if is_script(record.probe.inputs):
-        return _of_script(given)
+    script = encoded_script(record.probe.inputs)
+    if script is not None:
+        return _of_script(script)
     arrays: dict[str, Array] = {}
-    for name, node in given.items():
+    for name, node in record.probe.inputs.items().items():
         if isinstance(node, ArrayNode):
             array = arrays[name] = node.content
             found[fact("feature.axis" if array.ndim == 1 else "feature.axes", name=name, number=array.ndim)] = None
@@ -112,17 +112,16 @@ def _of_lengths(arrays: dict[str, Array]) -> dict[Fact, None]:
     return found
 
 
-def _of_script(given: dict[str, EncodedValue]) -> dict[Fact, None]:
+def _of_script(script: Script) -> dict[Fact, None]:
     """What can be said of a sequence of calls."""
     found: dict[Fact, None] = {}
-    calls = [call.entries or () for call in given["calls"].entries or ()]
-    methods = [str(call[0].content) for call in calls if not call[2].content and call[0].content != "__kept__"]
+    methods = [call.method for call in script.calls if isinstance(call, Call)]
     for method in dict.fromkeys(methods):
         if method != "__call__":
             found[fact("feature.called", name=method)] = None
         if methods.count(method) > 1:
             found[fact("feature.often.object") if method == "__call__" else fact("feature.often.method", name=method)] = None
-    for name, node in given["init"].items().items():
+    for name, node in script.init.items():
         if node.is_number:
             found[fact("feature.number", name=name, number=float(node.content))] = None
             if float(node.content) > 1:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from autograder.diagnosis.calls import calls_of, written_call
+from autograder.diagnosis.calls import written_call
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
 from autograder.diagnosis.outcome import right_outputs, same_value, values
 from autograder.diagnosis.relations.contrast import contrast
 from autograder.judging.behaviour import find
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.script import encoded_script
 from autograder.judging.values import Array
 
 BY_HAND, STEP_BY_STEP = fact("advice.by_hand"), fact("advice.step_by_step")
@@ -69,23 +70,23 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]
 
 def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Fact | None:
     """Which call of a class is the first that returns something wrong; None where it is no class, or the very first."""
-    calls = calls_of(record.probe.inputs)
-    if not calls:
+    script = encoded_script(record.probe.inputs)
+    if script is None:
         return None
     want, got = values(record.expected), values(result.observation)
     wrong = {
         path.split("]")[0].strip("[") for path in want if path not in got or not same_value(want[path], got[path], tolerance)
     }
     places = sorted(int(place) for place in wrong if place.isdigit())
-    if not places or places[0] >= min(len(calls), MOST_CALLS):
+    if not places or places[0] >= min(len(script.calls), MOST_CALLS):
         return None
     first = places[0]
-    told = [written_call(call) for call in calls[: first + 1]]
+    told = [written_call(call) for call in script.calls[: first + 1]]
     before = told[:-1]
     if not before:
-        if len(calls) == 1:
+        if len(script.calls) == 1:
             return None
-        key = "fact.calls.all" if len(places) == len(calls) else "fact.calls.some"
+        key = "fact.calls.all" if len(places) == len(script.calls) else "fact.calls.some"
         return fact(key, case=record.name, call=told[0])
     return fact("fact.calls.later", case=record.name, before=tuple(dict.fromkeys(before)), number=first + 1, call=told[-1])
 

@@ -9,6 +9,7 @@ import numpy as np
 from autograder.diagnosis.finding import Fact, fact
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close
+from autograder.judging.script import PARTS
 from autograder.judging.values import Array, ArrayNode, EncodedValue
 
 
@@ -36,7 +37,7 @@ def sizes(inputs: EncodedValue) -> tuple[Size, ...]:
 
 def _name(path: str) -> str:
     words = [part.strip("'\"") for part in path.strip("[]").split("][")]
-    named = [word for word in words if not word.isdigit() and word not in ("init", "weights", "calls")]
+    named = [word for word in words if not word.isdigit() and word not in PARTS]
     return named[-1] if named else path
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Read, Script, Tolerance, Variant
 from course.exercises.kv_cache.toys import make_ids, make_model
 from solutions import kv_cache as ref
 
@@ -17,7 +17,7 @@ def _step(draw: Draw, batch):
     return Call("decode_step", {"token": make_ids(draw, batch, 1)[:, 0]})
 
 
-LENGTH = Call("length", attribute=True)
+LENGTH = Read("length")
 
 
 def _one_head(draw: Draw):

@@ -2,10 +2,10 @@
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
+from autograder import Call, Case, Construct, Draw, Exercise, Instead, Made, Misconception, Read, Script, Variant
 from solutions import kv_cache as ref
 
-LENGTH = Call("length", attribute=True)
+LENGTH = Read("length")
 
 
 def _append(draw: Draw, *lead, n, d_k, d_v):
@@ -67,7 +67,7 @@ def _another_batch(draw: Draw):
 def _another_cache(draw: Draw):
     """Each layer has a cache: a second one is made while the first is in use."""
     first, second = (_append(draw, 1, 2, n=n, d_k=3, d_v=5) for n in (3, 1))
-    return Script({"capacity": 6}, None, (first, Call("__class__", {"capacity": 8}), second, LENGTH))
+    return Script({"capacity": 6}, None, (first, Construct({"capacity": 8}), second, LENGTH))
 
 
 class _Cat:

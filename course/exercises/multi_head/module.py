@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Read, Script, Variant
 from course.exercises.multi_head.heads import merge_by_reshape, merge_interleaved, split_by_reshape, split_interleaved
 from course.exercises.multi_head.shared import BUILTIN, FLOAT32, attend, attend_masked_late
 from solutions import multi_head as ref
@@ -25,7 +25,7 @@ def _call(Xq, Xkv, keep=None):
 
 def _made(draw: Draw):
     """Nothing is called, so only `__init__` and the loading of weights can go wrong."""
-    return _script(draw, 4, 2, 5, 3, Call("training", attribute=True))
+    return _script(draw, 4, 2, 5, 3, Read("training"))
 
 
 def _self(draw: Draw):

@@ -4,20 +4,20 @@ import math
 
 import torch
 
-from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Script, Tolerance, Variant
+from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Read, Script, Tolerance, Variant
 from course.exercises.real_model import probes
 from solutions import real_model as ref
 from solutions.positions import apply_rope, rotate_half_rope
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=2e-5)  # four products, a softmax and a rotation in float32; mistakes are 1e-2 and more
-LENGTH = Call("length", attribute=True)
+LENGTH = Read("length")
 
 
 def script(draw: Draw, chunks, *, batch=1, again=None, d_model=5, H=6, G=3, d=4):
     """A text in chunks; with `again`, a reset and another text."""
 
     def x(n):
-        return Call("__call__", {"x": draw.normal(batch, n, d_model).round(2)})
+        return Call(arguments={"x": draw.normal(batch, n, d_model).round(2)})
 
     calls = [x(n) for n in chunks]
     calls += [] if again is None else [Call("reset"), LENGTH, *(x(n) for n in again)]
