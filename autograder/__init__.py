@@ -2,7 +2,8 @@
 in the process that marks. The whole public API is here; it knows nothing about what is taught.
 
 In a notebook: `from autograder import check`, then `check("normalize")`; `hint`, `status` and `solution` help on;
-`bring` fetches answers of earlier lessons. To declare exercises: `Exercise`, `Case`, `Misconception`, `Variant`.
+`bring` fetches answers of earlier lessons. To declare exercises: `Exercise`, `Case`, `Misconception`, `Variant`,
+and `Prediction` for a question with choices.
 Everything is imported on first use, so `import autograder` is quick and light.
 """
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         Made,
         Misconception,
         Of,
+        Prediction,
         Property,
         Tolerance,
         Variant,
@@ -53,6 +55,7 @@ __all__ = [
     "Made",
     "Misconception",
     "Of",
+    "Prediction",
     "Property",
     "Read",
     "Score",

@@ -126,10 +126,9 @@ def in_answers(body: str) -> Callable[[Any, Lesson], None]:
     body = re.sub(r"(\battack(\.on|\.after)?\(\")", r"\1answer: ", body)
 
     def change(notebook: Any, lesson: Lesson) -> None:
-        for exercise in lesson.exercises():
-            if not exercise.choices:
-                inner = "\n".join("    " + line for line in body.strip().splitlines())
-                demo.set_answer(notebook, exercise.id, f"def {exercise.id}(*given, **named):\n{inner}\n    return 0")
+        for exercise in lesson.in_code():
+            inner = "\n".join("    " + line for line in body.strip().splitlines())
+            demo.set_answer(notebook, exercise.id, f"def {exercise.id}(*given, **named):\n{inner}\n    return 0")
 
     return change
 

@@ -8,7 +8,7 @@ from typing import Any
 import autograder
 
 GROUPS = {
-    "Exercises and their cases": ("Exercise", "Case", "Draw", "Tolerance", "Property", "Variant"),
+    "Exercises and their cases": ("Exercise", "Case", "Draw", "Tolerance", "Property", "Variant", "Prediction"),
     "Mistakes": ("Misconception", "Instead", "Of", "Made", "Before", "After"),
     "Exercises that ask for a class": ("Script", "Call", "Read", "Construct", "Keeps", "Code"),
     "What a cell calls": ("check", "hint", "solution", "status", "bring", "Score"),

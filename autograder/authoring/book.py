@@ -29,7 +29,7 @@ from autograder.authoring.course import CourseError, Lesson, course_root, lesson
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.authoring.workload import COMPARE
 from autograder.diagnosis.panel import HINT
-from autograder.judging.records import ExerciseRecord
+from autograder.judging.records import AnyRecord, hints_of
 from autograder.notebooks import lesson_names
 from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
 from autograder.packs import pack_file
@@ -340,7 +340,7 @@ def _filled(released: str, shown: dict[str, list[Any]]) -> str:
 
 def _cell(
     cell: Any,
-    records: dict[str, ExerciseRecord],
+    records: dict[str, AnyRecord],
     around: Callable[[Any, Sequence[str]], str],
     beside: Callable[[Any, Sequence[str]], str],
     *,
@@ -359,7 +359,8 @@ def _cell(
     if is_answer(cell):
         record = records.get(str(name))
         hints = [
-            _folded(f"Hint {i}: {HINT[i - 1].lower()}", hint, "hint") for i, hint in enumerate(record.hints if record else (), 1)
+            _folded(f"Hint {i}: {HINT[i - 1].lower()}", hint, "hint")
+            for i, hint in enumerate(hints_of(record) if record else (), 1)
         ]
         if not solved:
             return around(cell, [_code(cell.source), *hints])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder.authoring import shares
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import LessonName
 from autograder.notebooks.roles import CHECK
@@ -119,7 +119,7 @@ class Lesson:
         """The exercises that its check cells name, in order."""
         return list(dict.fromkeys(_CHECK_CELL.findall(self.path.read_text(encoding="utf-8"))))
 
-    def exercises(self) -> tuple[Exercise, ...]:
+    def exercises(self) -> tuple[AnyExercise, ...]:
         """The exercises of this notebook: all of its own module, or those of its chapter that its check cells name."""
         declared = self.declared_exercises()
         if self.shares_exercises:
@@ -127,6 +127,10 @@ class Lesson:
             declared = tuple(known[name] for name in self.checked if name in known)
         points = settings().points
         return shares.with_points(self.parts, declared, points) if points else declared
+
+    def in_code(self) -> tuple[Exercise, ...]:
+        """Those of its exercises that are answered by code: all but the predictions."""
+        return tuple(each for each in self.exercises() if isinstance(each, Exercise))
 
     def shares(self) -> dict[str, dict[str, float]]:
         """What wrong answers keep of the points, by exercise and by mistake, slip or output.
@@ -140,7 +144,7 @@ class Lesson:
             raise CourseError(f"{course_root() / FILE}: {error}") from None
         return shares.shares_of(self.parts, declared, own.keeps)
 
-    def declared_exercises(self) -> tuple[Exercise, ...]:
+    def declared_exercises(self) -> tuple[AnyExercise, ...]:
         """`EXERCISES` of `exercises/<slug>.py` in the course folder, or of a package of that name."""
         root, slug = course_root(), self.exercises_slug
         adopt(root)
@@ -153,7 +157,7 @@ class Lesson:
             raise CourseError(
                 f"lesson {self.name}: expected {root / 'exercises' / slug}.py, found none. Create it: see `attn new-lesson`."
             ) from None
-        exercises: Sequence[Exercise] = module.EXERCISES
+        exercises: Sequence[AnyExercise] = module.EXERCISES
         return tuple(exercises)
 
     def pack(self, *, seed: int = make_pack.VISIBLE_SEED, naming: make_pack.Naming | None = None) -> pack_file.Pack:

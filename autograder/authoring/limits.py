@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from autograder.authoring import prose, workload
 from autograder.authoring.course import Lesson
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise, Prediction
 
 CLAIM = "Common claim, tested"
 MIN_EXERCISES, MAX_CLAIMS = 2, 1
@@ -54,17 +54,17 @@ def misses(lesson: Lesson) -> Iterator[Miss]:
         yield Miss("limit", title, f"a {about.kind} has at most {limits.words} words of prose, this one has {words}")
     if minutes > limits.minutes:
         yield Miss("limit", title, f"a {about.kind} takes at most {limits.minutes} minutes, this one takes {minutes}")
-    asked = [exercise for exercise in exercises if not exercise.choices]
+    asked = lesson.in_code()
     if len(asked) < MIN_EXERCISES:
         yield Miss("limit", title, f"expected at least {MIN_EXERCISES} exercises besides predictions, got {len(asked)}")
     yield from _claims(text, exercises)
 
 
-def _claims(text: str, exercises: Sequence[Exercise]) -> Iterator[Miss]:
+def _claims(text: str, exercises: Sequence[AnyExercise]) -> Iterator[Miss]:
     boxes = list(_CLAIM.finditer(text))
     for box in boxes[MAX_CLAIMS:]:
         yield Miss("limit", _line(text, box.start()), f"a notebook has at most {MAX_CLAIMS} box `{CLAIM}`")
-    predictions = {exercise.id for exercise in exercises if exercise.choices}
+    predictions = {exercise.id for exercise in exercises if isinstance(exercise, Prediction)}
     for box in boxes:
         after = _SECTION.search(text, box.end())
         section = text[box.end() : after.start() if after else len(text)]

@@ -241,8 +241,8 @@ def unstated(lesson: Lesson) -> list[str]:
     return [
         f"course/exercises/{lesson.exercises_slug}: `{exercise.id}`: expected minutes and difficulty, got none. "
         "Add them where it is declared, for example `difficulty=2, minutes=8`."
-        for exercise in lesson.exercises()
-        if not exercise.stated and not exercise.choices
+        for exercise in lesson.in_code()
+        if not exercise.stated
     ]
 
 

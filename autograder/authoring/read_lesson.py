@@ -8,7 +8,7 @@ import nbformat
 from autograder.authoring.course import CourseError, Lesson, did_you_mean
 from autograder.authoring.lesson_links import to_notebooks
 from autograder.authoring.workload import announce
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise
 from autograder.notebooks.roles import CHECK, exercise_of, grade_id, is_figure
 
 _DEFAULTS = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
@@ -51,7 +51,7 @@ def read_lesson(lesson: Lesson) -> Any:
     return notebook
 
 
-def _complete(cell: Any, exercises: Mapping[str, Exercise], where: str) -> None:
+def _complete(cell: Any, exercises: Mapping[str, AnyExercise], where: str) -> None:
     given = dict(cell.metadata["nbgrader"])
     if "grade_id" not in given:
         raise CourseError(f"{where}: expected nbgrader metadata with a grade_id, got {given}.")

@@ -55,7 +55,8 @@ def syllabus_table(lessons: Sequence[Lesson]) -> str:
 def _counts(lesson: Lesson) -> tuple[int, float, int]:
     """The checks of a lesson, their points, the mistakes that they name."""
     exercises = lesson.exercises()
-    return len(exercises), sum(each.points for each in exercises), sum(len(each.misconceptions) for each in exercises)
+    mistakes = sum(len(each.misconceptions) for each in lesson.in_code())
+    return len(exercises), sum(each.points for each in exercises), mistakes
 
 
 def term_table(lessons: Sequence[Lesson]) -> str:

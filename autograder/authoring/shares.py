@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.notebooks.lesson_names import LessonName
 
 AS_LIST = "as_list"  # the right numbers in a list where an array is asked for
@@ -45,20 +45,21 @@ class SharesError(Exception):
     """A name in `[points]` or `[keeps]` that is not in the course; the message says what was expected."""
 
 
-def with_points(lesson: LessonName, exercises: Sequence[Exercise], points: Mapping[str, float]) -> tuple[Exercise, ...]:
+def with_points(lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float]) -> tuple[AnyExercise, ...]:
     """`exercises` of `lesson` with the points that the course sets for them."""
     own = {match["exercise"]: value for match, value in _of(lesson, points)}
     return tuple(replace(each, points=own[each.id]) if each.id in own else each for each in exercises)
 
 
-def shares_of(lesson: LessonName, exercises: Sequence[Exercise], keeps: Mapping[str, float]) -> dict[str, dict[str, float]]:
+def shares_of(lesson: LessonName, exercises: Sequence[AnyExercise], keeps: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """For each exercise the shares by the name of a mistake, a slip or an output: the authors' own, then the course's."""
     everywhere = SLIPS | {name: share for name, share in keeps.items() if name in SLIPS}
     found = {}
     for exercise in exercises:
         shares = dict(everywhere)
-        shares |= {mistake.id: mistake.keeps for mistake in exercise.misconceptions if mistake.keeps is not None}
-        shares |= {f"[{place}]": share for place, share in enumerate(exercise.outputs)}
+        if isinstance(exercise, Exercise):
+            shares |= {mistake.id: mistake.keeps for mistake in exercise.misconceptions if mistake.keeps is not None}
+            shares |= {f"[{place}]": share for place, share in enumerate(exercise.outputs)}
         found[exercise.id] = shares
     for match, share in _of(lesson, keeps):
         if match["exercise"] in found and (name := match["name"] or match["output"]):
@@ -73,7 +74,7 @@ def _of(lesson: LessonName, table: Mapping[str, float]) -> list[tuple[re.Match[s
 
 
 def check_names(
-    lesson: LessonName, exercises: Sequence[Exercise], points: Mapping[str, float], keeps: Mapping[str, float]
+    lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float], keeps: Mapping[str, float]
 ) -> None:
     """Raises SharesError where one of the tables names something that `lesson` does not have, or has a key of no known form."""
     for table, entries in (("points", points), ("keeps", keeps)):
@@ -91,7 +92,9 @@ def check_names(
                 )
             if table == "points" and (match["name"] or match["output"]):
                 raise SharesError(f'[points]: expected a name like "{lesson.label}.{match["exercise"]}", got {match[0]!r}.')
-            names = [mistake.id for mistake in known[match["exercise"]].misconceptions] + list(SLIPS)
+            exercise = known[match["exercise"]]
+            names = [mistake.id for mistake in exercise.misconceptions] if isinstance(exercise, Exercise) else []
+            names += SLIPS
             if table == "keeps" and match["output"] is None and match["name"] not in names:
                 raise SharesError(
                     f"[keeps]: expected a mistake, a slip or an output of {match['exercise']}, got {match['name']!r}."

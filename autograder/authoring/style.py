@@ -22,6 +22,7 @@ from pathlib import Path
 from autograder.authoring import limits
 from autograder.authoring.course import Lesson, course_root, settings
 from autograder.authoring.workload import HEADING
+from autograder.judging.exercise import Prediction
 
 MAX_WORDS = 40
 QUOTED_WORDS, BLOCK_WORDS = 8, 12
@@ -146,7 +147,7 @@ def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
                         wanted = f"{lesson.label}.{count}"
                         yield Finding(lesson.path, heading, "exercise", f"expected number {wanted}, got {own[1]}.{own[2]}")
         exercise = declared.get(part.answer)
-        if not part.answer or (exercise is not None and exercise.choices):
+        if not part.answer or isinstance(exercise, Prediction):
             continue
         if not heading:
             says = f"`{part.answer}` stands below no heading `### Exercise {lesson.label}.k: Title`"

@@ -16,7 +16,7 @@ from autograder.diagnosis.attempt import judged
 from autograder.diagnosis.finding import Diagnosis
 from autograder.diagnosis.phrase import say
 from autograder.judging.compose import answer_of
-from autograder.judging.exercise import Exercise, Instead, Misconception
+from autograder.judging.exercise import AnyExercise, Instead, Misconception, Prediction
 from autograder.judging.judge import judge_choice
 from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, ExerciseRecord, Result
@@ -60,10 +60,10 @@ def verify_lesson(lesson: Lesson, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -
     return [verify_exercise(lesson.slug, exercise, seeds=seeds) for exercise in lesson.exercises()]
 
 
-def verify_exercise(lesson: str, exercise: Exercise, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> Verdict:
+def verify_exercise(lesson: str, exercise: AnyExercise, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> Verdict:
     """Grade the reference, the blank, every misconception and every variant on the packs of all `seeds`."""
-    if exercise.choices:
-        return _verify_choice(lesson, exercise)
+    if isinstance(exercise, Prediction):
+        return _verify_prediction(lesson, exercise)
     verdict = Verdict(lesson, exercise.id, len(exercise.misconceptions), 0, len(exercise.variants), 0, True)
     programs = [(mistake, name, answer) for mistake in exercise.misconceptions for name, answer in mistake.answers().items()]
     caught = {m.id: True for m in exercise.misconceptions}
@@ -127,10 +127,9 @@ def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:
     return said.certain or all(seen.failure is not None for seen in stored)
 
 
-def _verify_choice(lesson: str, exercise: Exercise) -> Verdict:
-    record = make_pack.make_record(lesson, exercise, make_pack.VISIBLE_SEED)
-    verdict = Verdict(lesson, exercise.id, 0, 0, 0, 0, blank_zero=judge_choice(record, None).score == 0)
-    if not all(judge_choice(record, choice).passed for choice in exercise.choices):
+def _verify_prediction(lesson: str, prediction: Prediction) -> Verdict:
+    verdict = Verdict(lesson, prediction.id, 0, 0, 0, 0, blank_zero=judge_choice(prediction, None).score == 0)
+    if not all(judge_choice(prediction, choice).passed for choice in prediction.choices):
         verdict.problems.append("a valid choice does not get full marks")
     return verdict
 

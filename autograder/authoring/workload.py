@@ -6,7 +6,7 @@ from typing import Any
 
 from autograder.authoring.course import Lesson
 from autograder.diagnosis.explain import effort
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_figure, is_grade
 
 # With these the sums come within about a tenth of what those wrote down who solved the lessons.
@@ -21,7 +21,7 @@ _STOP = re.compile(rf"^(?={re.escape(STOP)})", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 
 
-def announce(notebook: Any, exercises: Mapping[str, Exercise]) -> None:
+def announce(notebook: Any, exercises: Mapping[str, AnyExercise]) -> None:
     """Under the title how long the lesson takes, under each exercise's heading what its answer cells ask for. In place."""
     spent = sittings(notebook, exercises)
     at: tuple[Any, int] | None = None
@@ -44,7 +44,7 @@ def _insert(cell: Any, end: int, line: str) -> None:
     cell.source = f"{cell.source[:end]}\n\n{line}{cell.source[end:]}"
 
 
-def _line(answers: Sequence[Any], exercises: Mapping[str, Exercise]) -> str:
+def _line(answers: Sequence[Any], exercises: Mapping[str, AnyExercise]) -> str:
     """Of one answer, or of several under one heading: the sum of the points, and the effort of each."""
     declared = [exercises[name] for cell in answers if (name := str(grade_id(cell))) in exercises]
     written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
@@ -78,7 +78,7 @@ def minutes(lesson: Lesson) -> int:
     return _round(sum(sittings(jupytext.read(lesson.path), exercises)))
 
 
-def sittings(notebook: Any, exercises: Mapping[str, Exercise]) -> list[float]:
+def sittings(notebook: Any, exercises: Mapping[str, AnyExercise]) -> list[float]:
     """The minutes of the lesson up to where a paragraph begins with `STOP`, and those after it (up to the next, and so on);
     without one, of all of it."""
     spent, left = [0.0], dict(exercises)

@@ -21,7 +21,7 @@ from autograder.diagnosis.own_code import in_own_code
 from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.repair.first_wrong_step import departure
 from autograder.diagnosis.repair.search import mend
-from autograder.judging.judge import judge, judge_choice
+from autograder.judging.judge import judge
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.observe import observe_within
 from autograder.judging.records import ExerciseRecord, NearSlip, Result
@@ -56,8 +56,6 @@ EVERYWHERE = {
 def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) -> Result:
     """`answer` on every case of `record`, within the exercise's time limit; `repair` says whether to search for a change of
     the answer's code that passes, where no mistake is certain without it."""
-    if record.choices:
-        return judge_choice(record, answer)
     if any(case.probe.grad for case in record.cases):
         with contextlib.suppress(ImportError):
             importlib.import_module(LATE)
@@ -79,7 +77,7 @@ def with_repair(result: Result, answer: Any) -> Result:
 
     Runs small changes of the answer, for a second or two.
     """
-    if result.passed or not result.exercise.mends or result.exercise.choices:
+    if result.passed or not result.exercise.mends:
         return result
     with courtesy():
         found, source = _diagnosis_with_repair(result, answer), written(answer)
@@ -195,8 +193,6 @@ def _search(result: Result, answer: Any) -> Diagnosis | None:
 
 def judge_missing(record: ExerciseRecord) -> Result:
     """The verdict where the name was never defined."""
-    if record.choices:
-        return judge_choice(record, None)
     return judged(record, [Observation(failure=Failure("missing"))] * len(record.cases))
 
 

@@ -19,10 +19,19 @@ from autograder.diagnosis.relations.facts import BY_HAND, described, meaning
 from autograder.diagnosis.relations.places import where_wrong
 from autograder.diagnosis.relations.simple import is_few
 from autograder.diagnosis.single_numbers import off, precision
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise, Prediction
 from autograder.judging.judge import CHECKS
 from autograder.judging.observation import RUNNING
-from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
+from autograder.judging.records import (
+    AnyRecord,
+    AnyResult,
+    CaseRecord,
+    CaseResult,
+    ExerciseRecord,
+    Mismatch,
+    PredictionResult,
+    Result,
+)
 from autograder.judging.script import is_script
 from autograder.judging.values import Array
 
@@ -76,14 +85,14 @@ class Report:
         return "+".join(known.id for known in self.known) or None
 
 
-def effort(exercise: Exercise | ExerciseRecord) -> str:
+def effort(exercise: AnyExercise | AnyRecord) -> str:
     """How hard an exercise is, how long it takes and of which kind it is.
 
-    >>> effort(Exercise("p", "Guess", 1, choices={"a": "so"}))
+    >>> effort(Prediction("p", "Guess", 1, {"a": "so"}))
     'about 1 minute · prediction'
     """
     minutes = fact("effort.minutes", count=exercise.minutes)
-    if exercise.choices:
+    if isinstance(exercise, Prediction):
         return say(fact("effort.prediction", minutes=minutes))
     estimated = exercise.kind == "estimate"
     kind = fact(f"effort.{exercise.kind}", **{"precision": precision(exercise)} if estimated else {})
@@ -91,16 +100,16 @@ def effort(exercise: Exercise | ExerciseRecord) -> str:
     return say(fact("effort", dots=dots, minutes=minutes, kind=kind))
 
 
-def make_report(result: Result) -> Report:
+def make_report(result: AnyResult) -> Report:
     """The report of `result`, whose probes the learner may see."""
     return replace(_made(result), effort=effort(result.exercise))
 
 
 @np.errstate(all="ignore")  # learners' numbers overflow where they like
-def _made(result: Result) -> Report:
+def _made(result: AnyResult) -> Report:
+    if isinstance(result, PredictionResult):
+        return _prediction_report(result)
     exercise = result.exercise
-    if exercise.choices:
-        return _choice_report(result)
     if result.passed:
         return _report(result, "pass", say(fact("report.correct")), hints=())
     if result.failure is not None and result.failure.kind in ("blank", "missing"):
@@ -166,7 +175,7 @@ def _not_started(result: Result) -> Report:
     )
 
 
-def _choice_report(result: Result) -> Report:
+def _prediction_report(result: PredictionResult) -> Report:
     exercise = result.exercise
     if result.chosen is None:
         got = result.failure.message if result.failure else ""

@@ -32,7 +32,7 @@ def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
     Out: the arguments of a function by name. For a class, what it is made from (`init`), its `weights`, and its `calls`.
     """
     for path in sorted(Path(folder).glob(f"*{pack_file.SUFFIX}")):
-        record = pack_file.load(path).exercises.get(name)
+        record = pack_file.load(path).in_code.get(name)
         for found in record.cases if record is not None else ():
             if found.name == case:
                 return decode(found.probe.inputs)

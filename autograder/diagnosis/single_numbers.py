@@ -10,7 +10,7 @@ from autograder.judging.records import ExerciseRecord
 def precision(exercise: Exercise | ExerciseRecord) -> Fact:
     """How near an estimate has to come.
 
-    >>> precision(Exercise("e", "Estimate", 1, choices={"a": "so"})).key
+    >>> precision(ExerciseRecord("e", "Estimate", 1, [], (), ())).key
     'precision.exact'
     """
     percent = 100 * exercise.tolerance.rtol

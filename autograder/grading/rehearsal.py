@@ -14,6 +14,7 @@ from autograder.authoring.course import FILE, CourseError
 from autograder.grading import ledger
 from autograder.grading.marking.mark import mark
 from autograder.grading.marking.scheme import MarkScheme
+from autograder.judging.exercise import Prediction
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import grade_id, is_answer
 
@@ -23,7 +24,8 @@ _LACKS = "from importlib.util import find_spec\nprint(*[n for n in {!r} if find_
 
 def answered(scheme: MarkScheme) -> bytes:
     """The release with every exercise answered by its reference, as a learner would hand it in."""
-    choices = {e.id: f'{e.id} = "{next(iter(e.choices))}"' for e in scheme.visible.exercises.values() if e.choices}
+    asked = scheme.visible.exercises.values()
+    choices = {each.id: f'{each.id} = "{next(iter(each.choices))}"' for each in asked if isinstance(each, Prediction)}
     notebook: Any = nbformat.reads(nbformat.writes(scheme.released), as_version=4)
     for cell in notebook.cells:
         if is_answer(cell):

@@ -1,13 +1,13 @@
 """What is asked: the plain dataclasses in which `course/exercises/slug.py` declares its exercises.
 
 Nothing here knows about attention. An `Exercise` names the reference that answers it, draws its probe inputs,
-and lists the mistakes it can recognise and the right answers that must pass.
+and lists the mistakes it can recognise and the right answers that must pass. A `Prediction` lists choices.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -174,20 +174,59 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Exercise:
-    """One autograded exercise; its `id` is the name the learner defines.
+class Prediction:
+    """A question with `choices`, asked before its answer is shown; its `id` is the name to which the learner assigns a choice.
+
+    It is graded for being made, not for being right: any of the choices is full marks. `holds` is the choice that is true, and
+    `reveal` is what the panel says once the prediction is made. Leave out `holds` where no choice is the right one.
+
+    >>> Prediction("predict_sum", "Even or odd?", 0.5, {"a": "even", "b": "odd"}, holds="a", reveal="Two odd numbers.").holds
+    'a'
+    """
+
+    id: str
+    title: str
+    points: float
+    choices: dict[str, str]
+    holds: str = ""
+    reveal: str = ""
+    difficulty: int = 2
+    minutes: float = 1.0
+
+    def __post_init__(self) -> None:
+        where = f"prediction {self.id!r}"
+        _check_common(where, self)
+        if not self.choices:
+            raise ValueError(f"{where}: expected choices, got none.")
+        if self.holds and self.holds not in self.choices:
+            raise ValueError(f"{where}: expected `holds` to be one of {', '.join(self.choices)}, got {self.holds!r}.")
+
+
+class _WithoutChoices:
+    """The base of `Exercise`, which refuses what a prediction was declared by before it had a class of its own."""
+
+    def __new__(cls, *values: Any, **settings: Any) -> Self:
+        if given := [name for name in ("choices", "holds", "reveal") if name in settings]:
+            name = settings.get("id", *values[:1])
+            raise TypeError(
+                f"exercise {name!r}: expected Prediction(...) for a question with choices, got Exercise(..., {given[0]}=...). "
+                "Write Prediction instead of Exercise, and import it from autograder."
+            )
+        return super().__new__(cls)
+
+
+@dataclass(frozen=True)
+class Exercise(_WithoutChoices):
+    """One autograded exercise that is answered by code; its `id` is the name the learner defines.
 
     Floating inputs are drawn in NumPy; `tensors=True` hands them to the learner as float32 torch tensors. The reference
     and the misconceptions always run in float64.
-
-    `choices` makes it a prediction instead of a function: any of the choices is full marks (it is graded for being
-    made, not for being right), `holds` is the one that is so, and `reveal` is what the panel then says about it.
 
     `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
     It takes them beside the inputs, or before them where it is `Made` by a factory, as a class must be.
     `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
     something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
-    (an evening), `minutes` how long it takes somebody who has read the text before it (not said: 7, and 1 for a prediction).
+    (an evening), `minutes` how long it takes somebody who has read the text before it (not said: 7).
 
     `behaviour` names a given function, "package.module:function", for exercises with many right answers: what it returns for
     `(output, **inputs)` is compared, and not the output. See `autograder.judging.behaviour`.
@@ -210,9 +249,6 @@ class Exercise:
     properties: tuple[Property, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
     tensors: bool = False
-    choices: dict[str, str] = field(default_factory=dict)
-    holds: str = ""
-    reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
     recipe: Any = None
@@ -226,26 +262,17 @@ class Exercise:
 
     def __post_init__(self) -> None:
         where = f"exercise {self.id!r}"
-        if not self.id.isidentifier():
-            raise ValueError(f"{where}: expected an identifier (it is the name the learner defines), got {self.id!r}.")
         object.__setattr__(self, "stated", self.minutes > 0)
-        object.__setattr__(self, "minutes", self.minutes or (1.0 if self.choices else 7.0))
-        if not 1 <= self.difficulty <= 5 or self.minutes < 0:
-            raise ValueError(f"{where}: expected difficulty 1 to 5 and minutes > 0, got {self.difficulty}, {self.minutes}.")
+        object.__setattr__(self, "minutes", self.minutes or 7.0)
+        _check_common(where, self)
         if not 0 <= self.search <= 1:
             raise ValueError(f"{where}: expected search between 0 and 1, got {self.search}.")
         if any(share < 0 for share in self.outputs) or sum(self.outputs) > 1:
             raise ValueError(f"{where}: expected shares of outputs from 0 that sum to at most 1, got {self.outputs}.")
-        if self.points <= 0:
-            raise ValueError(f"{where}: expected points > 0, got {self.points}.")
-        if self.choices:
-            if self.holds and self.holds not in self.choices:
-                raise ValueError(f"{where}: expected `holds` to be one of {', '.join(self.choices)}, got {self.holds!r}.")
-            return
         if self.behaviour:
             self._check_behaviour(where)
         if self.reference is None or not self.cases:
-            raise ValueError(f"{where}: expected a reference and at least one case, or choices.")
+            raise ValueError(f"{where}: expected a reference and at least one case.")
         if not any(case.edge == 0 and case.raises is None for case in self.cases):
             raise ValueError(
                 f"{where}: expected at least one core case (edge=0) with a value; every case is an edge case or raises."
@@ -270,3 +297,15 @@ class Exercise:
             raise ValueError(f"{where}: expected behaviour='package.module:function', got {self.behaviour!r}.")
         if any(case.grad for case in self.cases):
             raise ValueError(f"{where}: expected no `grad` beside `behaviour`: the gradients are of what was returned.")
+
+
+AnyExercise = Exercise | Prediction
+
+
+def _check_common(where: str, exercise: AnyExercise) -> None:
+    if not exercise.id.isidentifier():
+        raise ValueError(f"{where}: expected an identifier (it is the name the learner defines), got {exercise.id!r}.")
+    if not 1 <= exercise.difficulty <= 5 or exercise.minutes <= 0:
+        raise ValueError(f"{where}: expected difficulty 1 to 5 and minutes > 0, got {exercise.difficulty}, {exercise.minutes}.")
+    if exercise.points <= 0:
+        raise ValueError(f"{where}: expected points > 0, got {exercise.points}.")

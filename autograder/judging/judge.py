@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from autograder.judging.behaviour import UNFIT, shown
-from autograder.judging.exercise import Property, Tolerance
+from autograder.judging.exercise import Prediction, Property, Tolerance
 from autograder.judging.fact import Fact, fact
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, Result
+from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, PredictionResult, Result
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, ObjectNode, PlainNode
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
@@ -68,17 +68,16 @@ def in_double(record: CaseRecord) -> bool:
     return any(leaf.kind == "tensor" and leaf.content.dtype == np.float64 for leaf in record.probe.inputs.flat())
 
 
-def judge_choice(exercise: ExerciseRecord, value: Any) -> Result:
+def judge_choice(prediction: Prediction, value: Any) -> PredictionResult:
     """Score a prediction: full marks for any of the choices, in capitals or small letters, none for anything else."""
     if isinstance(value, list | tuple | set) and len(value) == 1:  # ["b"]
         (value,) = value
     text = value.strip(" \t\n.,:;()[]'\"`").lower() if isinstance(value, str) else None  # "b)"
-    chosen = next((choice for choice in exercise.choices if choice.lower() == text), None)
-    result = Result(exercise, exercise.points if chosen is not None else 0.0, [], chosen=chosen)
-    if chosen is None:
-        text, kind = (repr(value[:40]), "text") if isinstance(value, str) else (type(value).__name__, "value")
-        result.failure = Failure("blank", kind, "" if value is None else text)
-    return result
+    chosen = next((choice for choice in prediction.choices if choice.lower() == text), None)
+    if chosen is not None:
+        return PredictionResult(prediction, chosen)
+    got, kind = (repr(value[:40]), "text") if isinstance(value, str) else (type(value).__name__, "value")
+    return PredictionResult(prediction, failure=Failure("blank", kind, "" if value is None else got))
 
 
 def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autograder.judging.exercise import Kind, Property, Tolerance
+from autograder.judging.exercise import Kind, Prediction, Property, Tolerance
 from autograder.judging.fact import Fact
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
@@ -49,7 +49,10 @@ class CaseRecord:
 
 @dataclass
 class ExerciseRecord:
-    """An exercise as data: all that `check` and the grader need, without references, misconceptions' code or variants."""
+    """An exercise as data: all that `check` and the grader need, without references, misconceptions' code or variants.
+
+    A `Prediction` is data as it is declared, and needs no record of its own.
+    """
 
     id: str
     title: str
@@ -59,9 +62,6 @@ class ExerciseRecord:
     hints: tuple[str, ...]
     properties: tuple[Property, ...] = ()
     tolerance: Tolerance = field(default_factory=Tolerance)
-    choices: dict[str, str] = field(default_factory=dict)
-    holds: str = ""
-    reveal: str = ""
     forbid: tuple[str, ...] = ()
     timeout_s: float = 5.0
     kind: Kind = "write"
@@ -70,6 +70,14 @@ class ExerciseRecord:
     behaviour: str = ""
     near: tuple[NearSlip, ...] = ()  # the small slips that `CaseRecord.near` is made of
     mends: bool = True  # whether `check` may look into a learner's code for what is wrong
+
+
+AnyRecord = ExerciseRecord | Prediction
+
+
+def hints_of(record: AnyRecord) -> tuple[str, ...]:
+    """The hints of an exercise; a prediction has none."""
+    return record.hints if isinstance(record, ExerciseRecord) else ()
 
 
 @dataclass(frozen=True)
@@ -108,14 +116,13 @@ class CaseResult:
 
 @dataclass
 class Result:
-    """The verdict on an exercise: points, the named misconception if the outputs match one, the cases."""
+    """The verdict on an answer in code: points, the named misconception if the outputs match one, the cases."""
 
     exercise: ExerciseRecord
     score: float
     cases: list[CaseResult]
     diagnosis: "Diagnosis | None" = None
     failure: Failure | None = None
-    chosen: str | None = None
     below: str | None = None  # another exercise that the answer calls and that fails its own check
 
     @property
@@ -130,3 +137,24 @@ class Result:
             return None
         index = min(failing)[-1]
         return self.exercise.cases[index], self.cases[index]
+
+
+@dataclass(frozen=True)
+class PredictionResult:
+    """The verdict on a prediction: the choice that was made, or why none could be read."""
+
+    exercise: Prediction
+    chosen: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.chosen is not None
+
+    @property
+    def score(self) -> float:
+        """All points for any choice."""
+        return self.exercise.points if self.passed else 0.0
+
+
+AnyResult = Result | PredictionResult

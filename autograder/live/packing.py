@@ -170,7 +170,7 @@ def _imports(lessons: Sequence[Lesson]) -> list[str]:
     """The modules that the notebooks' cells import, and those whose functions judge a design."""
     found = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
     packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
-    judges = {record.behaviour.partition(":")[0] for path in packs for record in pack_file.load(path).exercises.values()}
+    judges = {record.behaviour.partition(":")[0] for path in packs for record in pack_file.load(path).in_code.values()}
     return [*found, *sorted(judges - {""})]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from autograder.judging.behaviour import find, shown
 from autograder.judging.compose import answer_of, pairs
-from autograder.judging.exercise import Case, Draw, Exercise, Tolerance
+from autograder.judging.exercise import AnyExercise, Case, Draw, Exercise, Prediction, Tolerance
 from autograder.judging.filled_memory import filled_memory
 from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.judge import is_kind_of, judge
@@ -36,9 +36,14 @@ def seed_from(secret: str, lesson: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{secret}\0{lesson}".encode()).digest()[:8], "big")
 
 
-def make(lesson: str, title: str, exercises: Sequence[Exercise], *, seed: int = VISIBLE_SEED, naming: Naming = "pairs") -> Pack:
+def make(
+    lesson: str, title: str, exercises: Sequence[AnyExercise], *, seed: int = VISIBLE_SEED, naming: Naming = "pairs"
+) -> Pack:
     """The pack of a lesson for `seed`. Raises ValueError where a reference fails on its own probe."""
-    return Pack(lesson, title, {exercise.id: make_record(lesson, exercise, seed, naming=naming) for exercise in exercises})
+    records = {
+        each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming) for each in exercises
+    }
+    return Pack(lesson, title, records)
 
 
 def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs") -> ExerciseRecord:
@@ -72,9 +77,6 @@ def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming) -> 
         hints=exercise.hints,
         properties=exercise.properties,
         tolerance=exercise.tolerance,
-        choices=exercise.choices,
-        holds=exercise.holds,
-        reveal=exercise.reveal,
         forbid=exercise.forbid,
         timeout_s=exercise.timeout_s,
         kind=exercise.kind,

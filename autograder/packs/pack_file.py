@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.judging.records import ExerciseRecord
+from autograder.judging.records import AnyRecord, ExerciseRecord
 from autograder.judging.values import Array
 from autograder.packs.record_json import from_json, nearly, to_json
 
@@ -33,21 +33,30 @@ class Pack:
 
     lesson: str
     title: str
-    exercises: dict[str, ExerciseRecord]
+    exercises: dict[str, AnyRecord]
 
     @property
     def points(self) -> float:
         return sum(exercise.points for exercise in self.exercises.values())
 
+    @functools.cached_property
+    def in_code(self) -> dict[str, ExerciseRecord]:
+        """The exercises that are answered by code: all but the predictions."""
+        return {name: each for name, each in self.exercises.items() if isinstance(each, ExerciseRecord)}
+
     @property
     def without_mending(self) -> "Pack":
         """The same for a course in which `check` looks for nothing in a learner's code."""
-        return replace(self, exercises={name: replace(each, mends=False) for name, each in self.exercises.items()})
+        return self.with_records({name: replace(each, mends=False) for name, each in self.in_code.items()})
+
+    def with_records(self, records: Mapping[str, ExerciseRecord]) -> "Pack":
+        """The same with other `records` of these names."""
+        return replace(self, exercises={**self.exercises, **records})
 
     @property
     def near_counts(self) -> dict[str, int]:
         """Count, for each exercise, the programs with unlisted mistakes that it recognises."""
-        return {name: len({near for case in each.cases for near in case.near}) for name, each in self.exercises.items()}
+        return {name: len({near for case in each.cases for near in case.near}) for name, each in self.in_code.items()}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -137,12 +146,13 @@ def differences(one: Pack, two: Pack) -> list[str]:
 
 
 def _has_near(held: Pack) -> bool:
-    return any(case.near for exercise in held.exercises.values() for case in exercise.cases)
+    return any(case.near for exercise in held.in_code.values() for case in exercise.cases)
 
 
 def _without_near(held: Pack) -> Pack:
-    exercises = {
-        name: replace(exercise, near=(), cases=[replace(case, near={}, trail=case.trail[:0]) for case in exercise.cases])
-        for name, exercise in held.exercises.items()
-    }
-    return replace(held, exercises=exercises)
+    return held.with_records(
+        {
+            name: replace(exercise, near=(), cases=[replace(case, near={}, trail=case.trail[:0]) for case in exercise.cases])
+            for name, exercise in held.in_code.items()
+        }
+    )

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judging.exercise import Property, Tolerance
+from autograder.judging.exercise import Prediction, Property, Tolerance
 from autograder.judging.fact import Fact, fact
 from autograder.judging.fingerprint import LENGTH
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.records import UNLISTED, CaseRecord, ExerciseRecord, Known, NearSlip
+from autograder.judging.records import UNLISTED, AnyRecord, CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.values import Array, ArrayNode, fetch, store
 
 
@@ -65,8 +65,18 @@ def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observa
     return Observation(fetch(item["value"], arrays), grads, tuple(item["mutated"]), failure)
 
 
-def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
-    """`exercise` as JSON-able data over `arrays`, to which its own are appended."""
+def to_json(record: AnyRecord, arrays: list[Array]) -> dict[str, Any]:
+    """`record` as JSON-able data over `arrays`, to which its own are appended."""
+    return _prediction_to_json(record) if isinstance(record, Prediction) else _exercise_to_json(record, arrays)
+
+
+def _prediction_to_json(made: Prediction) -> dict[str, Any]:
+    """The entry of an exercise without cases, in which only a prediction's has choices: format 3 knows one kind of entry."""
+    bare = ExerciseRecord(made.id, made.title, made.points, [], (), (), difficulty=made.difficulty, minutes=made.minutes)
+    return {**_exercise_to_json(bare, []), "choices": made.choices, "holds": made.holds, "reveal": made.reveal}
+
+
+def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
     pairs, near = _programs(exercise.cases)
     cases = [
         {
@@ -93,9 +103,9 @@ def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
         "hints": list(exercise.hints),
         "properties": [asdict(law) for law in exercise.properties],
         "tolerance": [exercise.tolerance.rtol, exercise.tolerance.atol],
-        "choices": exercise.choices,
-        "holds": exercise.holds,
-        "reveal": exercise.reveal,
+        "choices": {},
+        "holds": "",
+        "reveal": "",
         "forbid": list(exercise.forbid),
         "timeout_s": exercise.timeout_s,
         "kind": exercise.kind,
@@ -109,8 +119,17 @@ def to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
     }
 
 
-def from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
+def from_json(item: dict[str, Any], arrays: list[Array]) -> AnyRecord:
     """The inverse of `to_json`."""
+    return _prediction_from_json(item) if item["choices"] else _exercise_from_json(item, arrays)
+
+
+def _prediction_from_json(item: dict[str, Any]) -> Prediction:
+    names = ("id", "title", "points", "choices", "holds", "reveal", "difficulty", "minutes")
+    return Prediction(**{name: item[name] for name in names if name in item})
+
+
+def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
     cases = []
     programs = item.get("programs", [])
     paired = item["pairs"] if "pairs" in item else _first_near(programs)
@@ -137,9 +156,6 @@ def from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
         hints=tuple(item["hints"]),
         properties=tuple(Property(**law) for law in item["properties"]),
         tolerance=Tolerance(*item["tolerance"]),
-        choices=dict(item["choices"]),
-        holds=item.get("holds", ""),
-        reveal=item["reveal"],
         forbid=tuple(item["forbid"]),
         timeout_s=item["timeout_s"],
         **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "mends") if name in item},

@@ -32,9 +32,10 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         from autograder.authoring.course import find_lesson
+        from autograder.judging.exercise import Prediction
 
         notebook = resources["nbgrader"]["notebook"]
-        choices = {e.id: e.choices for e in find_lesson(notebook).exercises() if e.choices}
+        choices = {each.id: each.choices for each in find_lesson(notebook).exercises() if isinstance(each, Prediction)}
         for cell in nb.cells:
             name = cell.metadata.get("nbgrader", {}).get("grade_id")
             if is_answer(cell) and name in choices:

@@ -43,7 +43,7 @@ def export(folder: Path) -> list[Exported]:
 
 def export_lesson(folder: Path, name: str) -> list[Exported]:
     """Write the module of one lesson, anew; it has none where nothing is written yet."""
-    asked = [exercise.id for exercise in workspace.load_pack(folder, name).exercises.values() if not exercise.choices]
+    asked = list(workspace.load_pack(folder, name).in_code)
     try:
         source, problems = module_source(read(workspace.notebook(folder, name)), asked)
     except UnreadableError as error:
@@ -203,7 +203,7 @@ def _asked_in(folder: Path, lesson: str, name: str) -> tuple[str, ExerciseRecord
     beside = [] if is_workshop(lesson) else workshops_beside(workspace.names(folder), lesson)
     known = []
     for notebook in (lesson, *beside):
-        records = workspace.load_pack(folder, notebook).exercises
+        records = workspace.load_pack(folder, notebook).in_code
         if name in records:
             return notebook, records[name]
         known += list(records)

@@ -19,7 +19,7 @@ from autograder.authoring.course import CourseError
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import SYMBOL, to_text
 from autograder.diagnosis.phrase import next_step, say
-from autograder.judging.records import ExerciseRecord
+from autograder.judging.records import AnyRecord
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_figure
 from autograder.workspace import folder as workspace
 from autograder.workspace import lab
@@ -160,7 +160,7 @@ def _interruptible(work: Coroutine[Any, Any, Any]) -> None:
             raise
 
 
-def _verdict(lesson: str, record: ExerciseRecord, cell: Any, trouble: str) -> Checked:
+def _verdict(lesson: str, record: AnyRecord, cell: Any, trouble: str) -> Checked:
     for output in cell.outputs:
         if output.output_type == "display_data" and _MIME in output.data:
             return Checked(lesson, record.id, **output.data[_MIME])

@@ -11,6 +11,7 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.phrase import clauses
+from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import is_workshop
 from autograder.notebooks.roles import grade_id, grader, is_answer
@@ -31,7 +32,8 @@ def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, An
         for exercise in lesson.exercises.values():
             entry = done.get((name, exercise.id), nothing)
             held = (entry.misconception or "").split("+")
-            says = clauses([known for known in exercise.known if known.id in held]) or None
+            listed = exercise.known if isinstance(exercise, ExerciseRecord) else ()
+            says = clauses([known for known in listed if known.id in held]) or None
             row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
             exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
         asked = questions(home, name)

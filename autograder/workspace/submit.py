@@ -15,8 +15,8 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import open_words
+from autograder.judging.exercise import Prediction
 from autograder.judging.judge import judge_choice
-from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import submission
 from autograder.notebooks.lesson_names import label_of
 from autograder.notebooks.roles import grade_id, grader, is_answer
@@ -99,17 +99,17 @@ def _no_choice(folder: Path, lesson: str, cells: list[submission.Cell]) -> set[s
     """The predictions that no check takes: what is written there is none of the choices."""
     records = workspace.load_pack(folder, lesson).exercises
     sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id in records}
-    return {name for name, source in sources.items() if records[name].choices and _refused(source, records[name])}
+    return {name for name, source in sources.items() if isinstance(made := records[name], Prediction) and _refused(source, made)}
 
 
-def _refused(source: str, record: ExerciseRecord) -> bool:
+def _refused(source: str, prediction: Prediction) -> bool:
     """Whether the cell does not compile, or gives the prediction a constant that is no choice. What it computes is not known."""
     try:
         lines = ast.parse(source).body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return True
-    given = [line.value for line in lines if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == record.id]
-    return bool(given) and isinstance(given[-1], ast.Constant) and not judge_choice(record, given[-1].value).passed
+    given = [line.value for line in lines if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == prediction.id]
+    return bool(given) and isinstance(given[-1], ast.Constant) and not judge_choice(prediction, given[-1].value).passed
 
 
 def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells: list[submission.Cell]) -> list[str]:

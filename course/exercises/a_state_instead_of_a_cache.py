@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from solutions import a_state_instead_of_a_cache as ref
 
 
@@ -515,7 +515,7 @@ DELTA_CHUNK = Exercise(
     variants=(Variant("with_an_inverse", _with_an_inverse), Variant("token_after_token", _token_after_token)),
 )
 
-PREDICT_OVERWRITING = Exercise(
+PREDICT_OVERWRITING = Prediction(
     "predict_overwriting",
     title="Predict: the last value counts",
     points=0.5,

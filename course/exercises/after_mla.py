@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from attention_course.language_model.sparse import rotate
 
-from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from solutions import after_mla as ref
 
-PREDICT_READ = Exercise(
+PREDICT_READ = Prediction(
     "predict_read",
     title="Predict: what does a step read?",
     points=0.5,
@@ -364,7 +364,7 @@ TIED_ATTENTION = Exercise(
     variants=(Variant("complex_numbers", _rows_by_complex_numbers),),
 )
 
-PREDICT_KEPT = Exercise(
+PREDICT_KEPT = Prediction(
     "predict_kept",
     title="Predict: what does a window miss?",
     points=0.5,

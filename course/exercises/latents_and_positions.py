@@ -4,13 +4,13 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from course.exercises.latent.positions import MLA_DECOUPLED
 from course.exercises.latent.probes import top_left_weights
 from solutions import latents_and_positions as ref
 from solutions.latent import apply_rope, causal_weights
 
-PREDICT_ROTATION = Exercise(
+PREDICT_ROTATION = Prediction(
     "predict_rotation",
     title="Predict: the best single matrix",
     points=0.5,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from solutions import long_context as ref
 
 TURN = 2 * math.pi
@@ -549,7 +549,7 @@ BY_PARTS = Exercise(
 )
 
 
-PREDICT_SHORT = Exercise(
+PREDICT_SHORT = Prediction(
     "predict_short",
     title="Predict: the price of a short text",
     points=0.5,

@@ -1,6 +1,6 @@
 """Workshop 10d: the latent cache on several GPUs, and in a sparse prompt."""
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from course.exercises.latent.costs import CACHE_PER_GPU
 from solutions import many_gpus as ref
 
@@ -247,7 +247,7 @@ SPARSE_GAIN = Exercise(
     variants=(Variant("a_whole_number", lambda: 54.0),),
 )
 
-PREDICT_SAVING = Exercise(
+PREDICT_SAVING = Prediction(
     "predict_saving",
     title="Predict: a saving",
     points=0.5,

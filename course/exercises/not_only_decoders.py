@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from autograder import After, Case, Draw, Exercise, Misconception, Tolerance, Variant
+from autograder import After, Case, Draw, Exercise, Misconception, Prediction, Tolerance, Variant
 from solutions import not_only_decoders as ref
 
 KNOWN, ONE_IN_FOUR, ONE_IN_EIGHT = 1.0, 1 / 4, 1 / 8
@@ -307,7 +307,7 @@ PATCHES = Exercise(
     ),
 )
 
-PREDICT_SHUFFLED = Exercise(
+PREDICT_SHUFFLED = Prediction(
     "predict_shuffled",
     title="Predict: the patches in random order",
     points=0.5,

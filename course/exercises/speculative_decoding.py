@@ -2,10 +2,10 @@
 
 import torch
 
-from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Variant
 from solutions import speculative_decoding as ref
 
-PREDICT_NINE = Exercise(
+PREDICT_NINE = Prediction(
     "predict_nine",
     title="Predict: nine tokens in one step",
     points=0.5,
@@ -487,7 +487,7 @@ JUDGE = Exercise(
     ),
 )
 
-PREDICT_THREE_TASKS = Exercise(
+PREDICT_THREE_TASKS = Prediction(
     "predict_three_tasks",
     title="Predict: three tasks",
     points=0.5,

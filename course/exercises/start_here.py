@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Misconception, Prediction, Variant
 from solutions import start_here as ref
 
 
@@ -29,7 +29,7 @@ def _in_place(V):
 
 
 EXERCISES = (
-    Exercise(
+    Prediction(
         "predict_shape",
         title="Predict the shape of an average",
         points=0.5,

@@ -44,7 +44,7 @@ from autograder.grading.grade import StudentRow
 from autograder.grading.marking.needed_cells import supporting
 from autograder.grading.marking.scheme import SECRET_FILE
 from autograder.grading.trials import twin
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import Exercise, Prediction
 from autograder.judging.observation import Observation, Probe
 from autograder.judging.records import ExerciseRecord
 from autograder.judging.values import encode
@@ -83,7 +83,7 @@ def _course_of(lesson: str) -> AbstractContextManager[object]:
 @functools.cache
 def _exercises(lesson: str) -> tuple[Exercise, ...]:
     with _course_of(lesson):
-        return find_lesson(lesson).exercises()
+        return find_lesson(lesson).in_code()
 
 
 def _lesson(attack: ModuleType) -> str:
@@ -233,7 +233,7 @@ def _honest(lesson: str) -> dict[str, str]:
     for exercise in found.exercises():
         text = (
             f'{exercise.id} = "{min(exercise.choices)}"'
-            if exercise.choices
+            if isinstance(exercise, Prediction)
             else solution_source(found.exercises_slug, exercise.id)
         )
         answers[exercise.id] = f"{text}\n# {HONEST}"
@@ -300,7 +300,7 @@ def _hidden_numbers(root: Path, lesson: str) -> set[str]:
     visible = pack_file.load(root / "release" / lesson / f"{taught.slug}{pack_file.SUFFIX}")
 
     def digits(packed: pack_file.Pack) -> set[str]:
-        cases = [case for exercise in packed.exercises.values() for case in exercise.cases]
+        cases = [case for exercise in packed.in_code.values() for case in exercise.cases]
         arrays = [a for c in cases for a in c.probe.inputs.arrays + (c.expected.value.arrays if c.expected.value else [])]
         numbers = np.abs(np.concatenate([np.ravel(a).astype(float) for a in arrays]))
         plain = [x for x in numbers if 0.01 < x < 10 and f"{x:.8f}"[4:7] not in ("000", "999")]
@@ -313,7 +313,7 @@ def _hidden_numbers(root: Path, lesson: str) -> set[str]:
 @functools.cache
 def _solution_lines(lesson: str) -> list[str]:
     """The telling lines of the reference solutions, but those that the hints say anyway."""
-    asked = [exercise for exercise in _exercises(lesson) if not exercise.choices]
+    asked = _exercises(lesson)
     said = "\n".join(text for e in asked for text in (*e.hints, *(m.fix for m in e.misconceptions)))
     with _course_of(lesson):
         module = find_lesson(lesson).exercises_slug

@@ -172,7 +172,7 @@ def test_the_grader_itself_parses_no_text_of_a_learner(monkeypatch: pytest.Monke
     release = nbformat.read(course_root() / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
     ours = {cell.source for cell in release.cells}
     locked = next(cell for cell in release.cells if cell.cell_type == "code" and grade_id(cell) and not is_answer(cell))
-    first, second = [one.id for one in lesson.exercises() if not one.choices][:2]
+    first, second = [one.id for one in lesson.in_code()][:2]
     cells = [
         Cell("code", "%foo\n" + slow_symbols(300) + "\nextra = 1", grade_id(locked), None),
         Cell("code", f"draft = 1\ndef {first}(x):\n    return x", None, None),

@@ -278,7 +278,7 @@ BUILT_IN = "from torch.nn.functional import scaled_dot_product_attention as quic
 def test_a_built_in_that_a_module_beside_the_notebook_calls_is_flagged() -> None:
     found = Handed(b"{}", files={"helper.py": BUILT_IN.encode(), "strange.py": b"# coding: utf_7\nx = 1\n", "a.py": b"#\nx = 1"})
     assert list(found.modules()) == ["a.py", "helper.py"]
-    records = find_lesson("03_scaled_dot_product").pack(seed=1).exercises
+    records = find_lesson("03_scaled_dot_product").pack(seed=1).in_code
     record = next(record for record in records.values() if "scaled_dot_product_attention" in record.forbid)
     cell = nbformat.v4.new_code_cell("def f(Q, K, V):\n    return quick(Q, K, V)")
     cell.metadata["nbgrader"] = {"grade_id": record.id, "solution": True}

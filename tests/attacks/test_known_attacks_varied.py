@@ -272,7 +272,7 @@ LONG_KEY = "\U0001f600" + "a" * 100_000
 
 def test_a_long_key_above_thousands_of_parts_fills_no_memory(isolated: Sandbox, sample_course: Path) -> None:
     """Each part's path holds the key: ten thousand of them were four gigabytes of the grader's."""
-    record = next(one for one in sample.lesson().pack(seed=1, naming="listed").exercises.values() if not one.choices)
+    record = next(iter(sample.lesson().pack(seed=1, naming="listed").in_code.values()))
     source = f"def {record.id}(**_): return {{{LONG_KEY!r}: [1] * 9_900}}"
     with isolated.submission([Cell("a", source)]) as submitted:
         seen = submitted.observe_all([verdicts.question(record)])[record.id]

@@ -21,6 +21,7 @@ from autograder.authoring.course import CourseError, course_root, find_lesson, l
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import BEGIN, END, solution_source
 from autograder.authoring.scaffold import new_lesson
+from autograder.judging.exercise import Prediction
 from autograder.judging.observe import same
 from autograder.judging.values import EncodedValue
 from autograder.notebooks.roles import INSTALL, exercise_of, is_answer, is_grade
@@ -61,7 +62,7 @@ def _body_lines(lesson: course.Lesson) -> set[str]:
     """The telling lines of the reference answers: long enough that they are nobody's by chance."""
     lines: set[str] = set()
     found = re.findall(r"^from solutions\.(\w+) import (\w+)$", lesson.path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert {name for _, name in found} == {exercise.id for exercise in lesson.exercises() if not exercise.choices}
+    assert {name for _, name in found} == {exercise.id for exercise in lesson.in_code()}
     for module, name in found:
         marked = solution_source(module, name).split(BEGIN)
         for part in marked[1:]:
@@ -74,7 +75,7 @@ def _drawn(lesson: course.Lesson, seed: int) -> dict[str, list[EncodedValue]]:
     """The inputs of each exercise's cases, as drawn from `seed`."""
     return {
         exercise.id: [make_pack.drawn_inputs(exercise, case, index, seed)[1] for index, case in enumerate(exercise.cases)]
-        for exercise in lesson.exercises()
+        for exercise in lesson.in_code()
     }
 
 
@@ -120,7 +121,7 @@ def test_stubs_keep_signature_and_docstring(lesson: course.Lesson) -> None:
     stubs = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if is_answer(c) and c.cell_type == "code"}
     for exercise in lesson.exercises():
         stub = stubs[exercise.id]
-        if exercise.choices:
+        if isinstance(exercise, Prediction):
             assert stub.startswith(f"{exercise.id} = None")
             continue
         node = ast.parse(stub).body[-1]

@@ -28,7 +28,7 @@ def test_afterwards_the_real_course_and_its_packages_are_back() -> None:
     folder, path, real = Path.cwd(), list(sys.path), course_root()
     module = importlib.import_module("course.exercises.start_here")
     with sample.in_use():
-        reference = next(each.reference for each in find_lesson(sample.LESSON).exercises() if not each.choices)
+        reference = find_lesson(sample.LESSON).in_code()[0].reference
         assert reference is not None
         assert reference.__module__ == "answers.soft_lookup"
         with pytest.raises(ModuleNotFoundError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from autograder import Exercise
+from autograder import Exercise, Prediction
 from autograder.authoring.course import Lesson, lessons
 from autograder.authoring.prose import measure
 from autograder.authoring.style import findings
@@ -47,7 +47,7 @@ class _Lesson(Lesson):
 def _lesson(folder: Path, body: str, **changes: object) -> _Lesson:
     path = folder / "07_small.md"
     path.write_text(HEAD + body, encoding="utf-8")
-    guess = Exercise("guess", "Guess", 1, choices={"a": "so"})
+    guess = Prediction("guess", "Guess", 1, choices={"a": "so"})
     return _Lesson(7, "small", path, declared=(_exercise(**{"minutes": 8, "difficulty": 3, **changes}), guess))
 
 
@@ -137,7 +137,7 @@ def _edition(folder: Path, body: str, *, kind: str = "core", **changes: object) 
     front = f"---\nkind: {kind}\n"
     path.write_text(HEAD.replace("---\n", front, 1) + body, encoding="utf-8")
     two = tuple(_exercise(**{"minutes": 8, "difficulty": 3, "id": name, **changes}) for name in ("weigh", "mix"))
-    guess = Exercise("guess", "Guess", 1, choices={"a": "so"})
+    guess = Prediction("guess", "Guess", 1, choices={"a": "so"})
     lesson = _Lesson(7, "small", path, workshop, declared=(*two, guess))
     return [(one.rule, one.says) for one in findings(lesson)]
 

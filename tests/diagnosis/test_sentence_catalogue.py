@@ -203,7 +203,7 @@ EXERCISES = (("01", "attention_pool"), ("03", "sdpa"), ("04b", "masked_sdpa"))
 
 @functools.cache
 def _lesson(name: str) -> Mapping[str, Exercise]:
-    return {exercise.id: exercise for exercise in find_lesson(name).exercises()}
+    return {exercise.id: exercise for exercise in find_lesson(name).in_code()}
 
 
 def _wrong(exercise: Exercise, many: int) -> Iterator[Any]:

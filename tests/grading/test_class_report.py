@@ -30,7 +30,7 @@ EVIL = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pw
 
 def asked() -> list[Exercise]:
     """The lesson's exercises that have misconceptions."""
-    return [exercise for exercise in LESSON.exercises() if exercise.misconceptions]
+    return [exercise for exercise in LESSON.in_code() if exercise.misconceptions]
 
 
 def row(student: str, wrong: dict[str, str | None] | None = None, **named: Any) -> StudentRow:

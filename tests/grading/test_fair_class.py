@@ -48,9 +48,7 @@ class Answer:
 def draw(lesson: Lesson, references: dict[str, str], seed: int) -> dict[str, Answer]:
     """The answers of the student with this seed."""
     chance, found = random.Random(f"{lesson.slug} {seed}"), {}
-    for exercise in lesson.exercises():
-        if exercise.choices:
-            continue
+    for exercise in lesson.in_code():
         mistakes = [text for known in exercise.misconceptions if (text := demo.as_source(exercise, known))]
         mistakes = mistakes or [re.sub(r"return [^\n]+(?![\s\S]*return )", "return None", references[exercise.id])]
         (kind,) = chance.choices(KINDS, SHARES)
@@ -62,7 +60,7 @@ def draw(lesson: Lesson, references: dict[str, str], seed: int) -> dict[str, Ans
 def deserved(root: Path, lesson: Lesson, references: dict[str, str], notebook: Any) -> Any:
     """A function that says what an answer is worth beside the reference's other answers."""
     seed = make_pack.seed_from(secret(root), lesson.slug)
-    records = {each.id: make_pack.make_record(lesson.slug, each, seed) for each in lesson.exercises() if not each.choices}
+    records = {each.id: make_pack.make_record(lesson.slug, each, seed) for each in lesson.in_code()}
     known: dict[tuple[str, str], float] = {}
 
     def worth(name: str, answer: Answer) -> float:

@@ -164,7 +164,7 @@ def test_a_page_that_cannot_be_made_costs_its_student_no_mark_and_nobody_else_an
 
 def test_answers_asked_together_are_blamed_only_for_what_they_do_alone() -> None:
     scheme = make_mark_scheme(course_root(), LESSON)
-    probe: Any = next(e for e in scheme.visible.exercises.values() if e.cases).cases[0].probe
+    probe: Any = next(iter(scheme.visible.in_code.values())).cases[0].probe
     from autograder.sandbox import Cell
 
     source = """

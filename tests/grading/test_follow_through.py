@@ -194,7 +194,7 @@ def test_an_answer_that_takes_too_long_to_read_earns_nothing_by_the_reference() 
 def test_every_reference_is_more_than_a_call() -> None:
     """So a right answer to any exercise of the course, written as the reference is, is followed through."""
     for lesson in lessons():
-        asked = [each for each in lesson.exercises() if not each.choices]
+        asked = lesson.in_code()
         answers = [each.id for each in asked]
         for place, (name, each) in enumerate(zip(answers, asked, strict=True)):
             package, _, module = each.reference.__module__.rpartition(".")

@@ -27,6 +27,7 @@ from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.marking.mark import ATTEMPTS, mark
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
 from autograder.grading.trials import demo
+from autograder.judging.exercise import Prediction
 from autograder.notebooks.submission import UnreadableError, read, rebuild
 from autograder.packs import make_pack, pack_file
 from autograder.sandbox import Sandbox, available_tiers
@@ -53,7 +54,9 @@ def _answer_all(path: Path, lesson: str, set_answer: Callable[[Path, str, str], 
     }
     for exercise in found.exercises():
         text = (
-            f'{exercise.id} = "{min(exercise.choices)}"' if exercise.choices else solution_source(homes[exercise.id], exercise.id)
+            f'{exercise.id} = "{min(exercise.choices)}"'
+            if isinstance(exercise, Prediction)
+            else solution_source(homes[exercise.id], exercise.id)
         )
         set_answer(path, exercise.id, text)
 
@@ -192,7 +195,7 @@ def _numbers_in(text: str) -> set[str]:
 
 
 def _numbers_of(found: pack_file.Pack) -> set[str]:
-    cases = [case for exercise in found.exercises.values() for case in exercise.cases]
+    cases = [case for exercise in found.in_code.values() for case in exercise.cases]
     arrays = [array for case in cases for array in case.probe.inputs.arrays]
     arrays += [array for case in cases if case.expected.value for array in case.expected.value.arrays]
     return _telling(np.concatenate([np.ravel(array).astype(float) for array in arrays]))
@@ -227,10 +230,9 @@ def _nothing_hidden_in(pages: dict[str, str], root: Path) -> None:
         assert all(exercise.title in panels for exercise in lesson.exercises()), student
         assert not telling & _numbers_in(panels), student
     blank = html.unescape(re.sub(r"<[^>]+>", "", pages["blank"]))
-    for exercise in lesson.exercises():
-        if not exercise.choices:
-            body = solution_source(lesson.slug, exercise.id).split(BEGIN)[1]
-            assert not [line for line in body.splitlines() if len(line.strip()) > 24 and line.strip() in blank]
+    for exercise in lesson.in_code():
+        body = solution_source(lesson.slug, exercise.id).split(BEGIN)[1]
+        assert not [line for line in body.splitlines() if len(line.strip()) > 24 and line.strip() in blank]
 
 
 @in_sample_course
@@ -264,7 +266,7 @@ def test_a_forbidden_name_is_flagged_for_a_person_and_costs_nothing_by_itself(
     lesson = "03_scaled_dot_product"
     path = _submission(scratch_course, "quick", lesson)
     _answer_all(path, lesson, set_answer)
-    record = next(e for e in find_lesson(lesson).exercises() if e.forbid)
+    record = next(e for e in find_lesson(lesson).in_code() if e.forbid)
     quick = f"quick = getattr(torch.nn.functional, {record.forbid[0].rpartition('.')[2]!r})"
     again = f"ours = {record.id}\ndef {record.id}(Q, K, V):\n    assert quick\n    return ours(Q, K, V)"
     set_answer(path, record.id, solution_source("scaled_dot_product", record.id) + f"\n\n{quick}\n{again}")

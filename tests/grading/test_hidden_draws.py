@@ -29,7 +29,7 @@ LESSON = "01_soft_lookup"
 
 
 def drawer(lesson: Lesson, secret: str = SECRET) -> HiddenDraws:
-    exercises = [replace(exercise, misconceptions=()) for exercise in lesson.exercises()]
+    exercises = [replace(exercise, misconceptions=()) for exercise in lesson.in_code()]
     common = make_pack.make(lesson.slug, lesson.title, exercises, seed=make_pack.seed_from(secret, lesson.slug), naming="listed")
     return HiddenDraws(lesson.slug, exercises, secret, common)
 
@@ -49,7 +49,7 @@ def test_students_are_asked_different_inputs_and_one_student_the_same_again() ->
     ada, bob = by_case(draws.of("ada")), by_case(draws.of("bob"))
     assert by_case(drawer(lesson).of("ada")) == ada
     assert by_case(drawer(lesson, "t" * 64).of("ada")) != ada
-    common = by_case(draws._common.exercises)
+    common = by_case(draws._common.in_code)
     drawn = [key for key in ada if ada[key] != common[key]]  # some cases are fixed numbers by their author's will
     assert len(drawn) > len(ada) / 2
     assert not [key for key in drawn if ada[key] == bob[key]]
@@ -74,7 +74,7 @@ def test_inputs_of_a_slow_reference_come_from_a_pool_and_are_mixed_anew_for_each
 def test_right_answers_are_right_on_the_inputs_of_any_student(lesson: Lesson, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hidden_draws, "POOL", 2)
     draws = drawer(lesson)
-    declared = {exercise.id: exercise for exercise in lesson.exercises()}
+    declared = {exercise.id: exercise for exercise in lesson.in_code()}
     for student in ("ada", "a student with a long name"):
         for name, record in draws.of(student).items():
             programs = [

@@ -7,13 +7,14 @@ from autograder.diagnosis.explain import Report
 from autograder.grading.marking import misspelt_names
 from autograder.grading.marking.mark import Marked, _name_draws
 from autograder.grading.marking.misspelt_names import as_meant
+from autograder.judging.exercise import Prediction
 from autograder.judging.records import ExerciseRecord
 
 CHOICES = {"a": "more", "b": "less"}
 EXERCISES = {
     "softmax_jacobian": ExerciseRecord("softmax_jacobian", "J", 2.0, [], (), ()),
     "scaled_scores": ExerciseRecord("scaled_scores", "S", 1.0, [], (), ()),
-    "predict": ExerciseRecord("predict", "P", 0.5, [], (), (), choices=CHOICES),
+    "predict": Prediction("predict", "P", 0.5, CHOICES),
 }
 WHOLE = "def scaled_scores(Q, K):\n    return Q @ K.mT"
 

@@ -43,7 +43,7 @@ def make_course(root: Path) -> Path:
     lesson = find_lesson(LESSON)
     twin.make(root, [lesson])
     (root / ".secret").write_text("7" * 64)
-    (exercise,) = [each for each in lesson.exercises() if not each.choices]
+    (exercise,) = lesson.in_code()
     for number in range(STUDENTS):
         notebook = demo.perfect(root, lesson)
         demo.set_answer(notebook, "written_average", f"An answer for a person to read, by {number}.")

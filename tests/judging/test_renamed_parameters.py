@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from autograder import Prediction
 from autograder import sandbox as box
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
@@ -94,7 +95,7 @@ def test_the_grade_agrees_and_says_so(record: ExerciseRecord, sandbox: box.Sandb
 
 @pytest.mark.parametrize("written", ["b", " b)", "(b)", "b.", '"b"', ["b"], ("b",), {"b"}])
 def test_a_prediction_is_read_however_its_letter_is_wrapped(written: object) -> None:
-    guess = make_pack.make_record("lesson", Exercise("guess", "Guess", 0.5, choices={"a": "one", "b": "two"}), 1)
+    guess = Prediction("guess", "Guess", 0.5, choices={"a": "one", "b": "two"})
     assert judge_choice(guess, written).chosen == "b"
     for unclear in ("ab", "", ["a", "b"], None, "c"):
         assert judge_choice(guess, unclear).chosen is None

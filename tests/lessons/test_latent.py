@@ -387,7 +387,7 @@ def test_the_costs_by_hand_are_32_flop_and_28_bytes_and_made_again_272_and_24() 
 
 def exercises() -> list[Exercise]:
     """The exercises of all notebooks of the chapter."""
-    return [exercise for lesson in course.find_lessons("10*") for exercise in lesson.exercises()]
+    return [exercise for lesson in course.find_lessons("10*") for exercise in lesson.in_code()]
 
 
 def cost_case(way: str) -> Any:

@@ -220,7 +220,7 @@ def test_moved_by_500_tokens_the_output_changes_by_rounding_alone_and_without_th
 
 
 def test_the_misconceptions_that_the_syllabus_names_are_known() -> None:
-    known = {(e.id, m.id) for e in course.find_lesson("10c").exercises() for m in e.misconceptions}
+    known = {(e.id, m.id) for e in course.find_lesson("10c").in_code() for m in e.misconceptions}
     named = {
         ("mla_decoupled", "latents_copied_for_each_head"),
         ("mla_decoupled", "keys_and_values_made"),

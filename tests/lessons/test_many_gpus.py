@@ -81,7 +81,7 @@ def test_93_3_percent_is_82_2_at_equal_precision() -> None:
 
 
 def test_the_misconceptions_that_the_syllabus_names_are_known() -> None:
-    known = {(e.id, m.id) for e in course.find_lesson("10d").exercises() for m in e.misconceptions}
+    known = {(e.id, m.id) for e in course.find_lesson("10d").in_code() for m in e.misconceptions}
     named = {
         ("cache_per_gpu", "group_cut_in_pieces"),
         ("cache_per_gpu", "latent_split"),

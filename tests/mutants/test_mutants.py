@@ -77,7 +77,7 @@ COUNT = Exercise(
 
 @functools.cache
 def records() -> dict[str, ExerciseRecord]:
-    return dict(make_pack.make("a_lesson", "A lesson", (ATTEND, COUNT), naming="near").exercises)
+    return make_pack.make("a_lesson", "A lesson", (ATTEND, COUNT), naming="near").in_code
 
 
 def said(exercise: Exercise, answer: Callable[..., Any]) -> Diagnosis | None:

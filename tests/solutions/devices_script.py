@@ -57,8 +57,8 @@ def problem(reference: Any, values: dict[str, Any]) -> str:
 
 def main() -> None:
     for lesson in lessons():
-        for exercise in lesson.exercises():
-            if not exercise.tensors or exercise.choices:
+        for exercise in lesson.in_code():
+            if not exercise.tensors:
                 continue
             record = make_pack.make_record(lesson.slug, replace(exercise, misconceptions=(), variants=()), 0)
             # what counts memory by data pointers is looked through: the device has none

@@ -38,10 +38,9 @@ def work(tmp_path: Path) -> Path:
 def write_all(work: Path, lesson: str, set_answer: Set, **other: str) -> Path:
     """The reference's answers in the learner's notebook, but for those in `other`."""
     path = work / lesson / f"{lesson}.ipynb"
-    for exercise in find_lesson(lesson).exercises():
-        if not exercise.choices:
-            module = exercise.reference.__module__.rpartition(".")[2]
-            set_answer(path, exercise.id, other.get(exercise.id) or solution_source(module, exercise.id))
+    for exercise in find_lesson(lesson).in_code():
+        module = exercise.reference.__module__.rpartition(".")[2]
+        set_answer(path, exercise.id, other.get(exercise.id) or solution_source(module, exercise.id))
     return path
 
 
@@ -74,7 +73,7 @@ def test_an_exported_module_can_be_imported_alone_and_has_every_answer(work: Pat
     slug = lesson.partition("_")[2]
     assert {name for name, problem in problems(work).items() if problem} == set()
     module = imported(work, slug)
-    asked = [exercise.id for exercise in find_lesson(lesson).exercises() if not exercise.choices]
+    asked = [exercise.id for exercise in find_lesson(lesson).in_code()]
     assert all(callable(getattr(module, name)) for name in asked)
     source = (work / "answers" / f"{slug}.py").read_text()
     assert "matplotlib" not in source  # what no answer needs stays behind

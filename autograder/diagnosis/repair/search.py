@@ -148,7 +148,7 @@ class _Search:
 
 def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
     """The change, or the two changes, that make a wrong answer right."""
-    if exercise.choices or one_number(exercise):
+    if one_number(exercise):
         return None
     failures = [result.observation.failure for result in results if result.observation.failure is not None]
     if any(failure.kind not in ("raised", "unfit") for failure in failures):

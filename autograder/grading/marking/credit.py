@@ -47,7 +47,7 @@ def credit_for(result: Result, shares: Shares) -> Credit | None:
 
     A share that is set for the named mistake decides alone, so a teacher can also set it to 0.
     """
-    if result.passed or not shares or not result.cases or result.exercise.choices:
+    if result.passed or not shares or not result.cases:
         return None
     found = _named_share(result, shares)
     share, reason = found or max(_slip_share(result, shares), _outputs_share(result, shares), key=_share_of)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.judging.records import CaseRecord, ExerciseRecord
 from autograder.packs import make_pack, pack_file
 
@@ -27,16 +27,17 @@ class HiddenDraws:
     """
 
     def __init__(
-        self, lesson: str, exercises: Sequence[Exercise], secret: str, common: pack_file.Pack, shares: Shares | None = None
+        self, lesson: str, exercises: Sequence[AnyExercise], secret: str, common: pack_file.Pack, shares: Shares | None = None
     ):
         self._lesson, self._secret, self._common = lesson, secret, common
         # what a draw needs of them: without most mistakes, which take most of the time
-        self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in exercises if each.cases]
+        in_code = [each for each in exercises if isinstance(each, Exercise)]
+        self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in in_code]
         self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
 
     def of(self, student: str) -> dict[str, ExerciseRecord]:
         """The records by which `student` is marked."""
-        return {each.id: replace(self._common.exercises[each.id], cases=self._cases(each, student)) for each in self._exercises}
+        return {each.id: replace(self._common.in_code[each.id], cases=self._cases(each, student)) for each in self._exercises}
 
     def _cases(self, exercise: Exercise, student: str) -> list[CaseRecord]:
         if exercise.search >= SLOW:
@@ -57,7 +58,7 @@ class HiddenDraws:
                 return make_pack.make_record(self._lesson, exercise, seed, naming="listed").cases
             except ValueError:  # the reference cannot answer it: `attn build` would have refused this seed
                 continue
-        return self._common.exercises[exercise.id].cases
+        return self._common.in_code[exercise.id].cases
 
 
 def _with_mistakes(exercise: Exercise, kept: Collection[str]) -> Exercise:

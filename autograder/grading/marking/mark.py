@@ -47,7 +47,7 @@ from autograder.grading.marking.read_submission import (
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging import fingerprint
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import Result
+from autograder.judging.records import AnyResult, PredictionResult
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.notebooks.submission import rebuild
 
@@ -180,7 +180,7 @@ class Fixed:
     """
 
     shown: dict[str, tuple[list[Any], str]] | None = None  # the outputs of each cell, by its id, and how it ended
-    visible: Mapping[str, Result] = field(default_factory=dict)
+    visible: Mapping[str, AnyResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # answers that ask for a module that is not there
     found: Mapping[str, verdicts.Verdict] | None = None
@@ -206,7 +206,9 @@ class Fixed:
         return replace(self, visible={}, found={}, reports={name: self.own(name) for name in [*self.reports, *self.found]})
 
 
-def _small(result: Result) -> Result:
+def _small(result: AnyResult) -> AnyResult:
+    if isinstance(result, PredictionResult):
+        return result
     if result.passed:  # then it is not shown
         return replace(result, cases=[])
     if sum(case.observation.nbytes for case in result.cases) <= MAX_KEPT:
@@ -283,15 +285,16 @@ def _run_and_mark(
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
-    passed = [name for name, report in marked.reports.items() if report.score > 0 and name in answers]
-    marked.notes += [said for name in passed if (said := verdicts.renamed(scheme.hidden.exercises[name], answers[name]))]
+    in_code = scheme.hidden.in_code
+    passed = [name for name, report in marked.reports.items() if report.score > 0 and name in answers and name in in_code]
+    marked.notes += [said for name in passed if (said := verdicts.renamed(in_code[name], answers[name]))]
     stopped = {str(grade_id(cell)) for cell in run if is_answer(cell) and _error(cell).startswith("ModuleNotFoundError")}
     lacking = [name for name in marked.reports if name in stopped or name in fixed.lacking]
     short = [name for name in lacking if marked.reports[name].score < marked.reports[name].points]
     marked.notes += [_lacks(name, answers.get(name, ""), files) for name in short]
     modules = [text_of(data) for data in files.values()]
     lesson = {cell.source for cell in scheme.released.cells if grade_id(cell) is None}
-    marked.flags += forbidden_names.flags(scheme.hidden.exercises, notebook, modules, lesson)
+    marked.flags += forbidden_names.flags(in_code, notebook, modules, lesson)
 
 
 def _error(cell: Any) -> str:
@@ -347,13 +350,11 @@ def _follow_through(
     of earlier ones only, and what is fixed is not asked again.
     """
     assert fixed.found is not None
-    records, reports = scheme.hidden.exercises, {name: fixed.brief(name) for name in [*fixed.reports, *fixed.found]}
+    records, reports = scheme.hidden.in_code, {name: fixed.brief(name) for name in [*fixed.reports, *fixed.found]}
     leaning, imports = Bindings(cell.source for cell in run), Imports(files)
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
-    failing = [
-        name for name in records if name in reports and reports[name].score < reports[name].points and not records[name].choices
-    ]
-    order = list(records)
+    failing = [name for name in records if name in reports and reports[name].score < reports[name].points]
+    order = list(scheme.hidden.exercises)
     asked = {
         name: below
         for name in failing

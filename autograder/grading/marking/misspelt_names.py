@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from autograder.grading import bounded
-from autograder.judging.records import ExerciseRecord
+from autograder.judging.exercise import Prediction
+from autograder.judging.records import AnyRecord
 from autograder.notebooks import scopes
 
 NEARLY = 0.75  # how near a name has to be: `softmax_jac` to `softmax_jacobian`, `gausian` to `gaussian`
@@ -23,7 +24,7 @@ _MERGED = re.compile(r"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
 def as_meant(
     answers: Mapping[str, str],
-    exercises: Mapping[str, ExerciseRecord],
+    exercises: Mapping[str, AnyRecord],
     elsewhere: Collection[str],
     seconds: bounded.Seconds | None = None,
 ) -> tuple[dict[str, str], list[str]]:
@@ -31,12 +32,13 @@ def as_meant(
     texts, notes = dict[str, str](), list[str]()
     others = {name for text in elsewhere for name in set_names(text)}
     asked = {name: source for name, source in answers.items() if name in exercises}
-    cuts = {name: _cuts(name, source) for name, source in asked.items() if not exercises[name].choices}
+    cuts = {name: _cuts(name, source) for name, source in asked.items() if not isinstance(exercises[name], Prediction)}
     # of all answers together: each reading may take its seconds in vain
     parsed = bounded.read([bounded.Task("statements", text) for each in cuts.values() for _, text in each], seconds)
     for name, source in asked.items():
-        if choices := exercises[name].choices:
-            found = _quoted(name, source, choices)
+        record = exercises[name]
+        if isinstance(record, Prediction):
+            found = _quoted(name, source, record.choices)
         else:
             found = _finished(name, cuts[name], parsed) or (None if name in others else _renamed(name, source, exercises))
         if found is not None:

@@ -11,23 +11,25 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
 from autograder.grading.marking.credit import Credit, credit_for, said
 from autograder.grading.marking.scheme import MarkScheme
+from autograder.judging.exercise import Prediction
 from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import ExerciseRecord, Result
+from autograder.judging.records import AnyResult, ExerciseRecord, PredictionResult, Result
 from autograder.judging.values import EncodedValue
 from autograder.sandbox import untrusted
 
 REPLY_TIMES = 8  # the arrays of the largest right answer, and of a wrong one as much
 
 
-def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, Result]:
+def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, AnyResult]:
     """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
     records = {name: scheme.visible.exercises[name] for name in names}
-    asked = [name for name, record in records.items() if not record.choices]
-    chosen = submission.values([name for name in names if name not in asked])
-    seen = submission.observe_all([question(records[name]) for name in asked])
+    chosen = submission.values([name for name, record in records.items() if isinstance(record, Prediction)])
+    seen = submission.observe_all([question(record) for record in records.values() if isinstance(record, ExerciseRecord)])
     return {
-        name: judge_choice(record, _plain_text(chosen[name])) if record.choices else judged_from(record, seen[name])
+        name: judge_choice(record, _plain_text(chosen[name]))
+        if isinstance(record, Prediction)
+        else judged_from(record, seen[name])
         for name, record in records.items()
     }
 
@@ -36,7 +38,7 @@ def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[s
 class Verdict:
     """What an answer gets, and the probes that are shown for it: hidden ones only where all visible ones pass."""
 
-    result: Result
+    result: AnyResult
     hidden: bool = False
     credit: Credit | None = None
     common: Result | None = None  # on the hidden probes of the class, where those of the student's own fail
@@ -48,17 +50,19 @@ class Verdict:
 
     def report(self, *, explain: bool = True) -> Report:
         """The report; without `explain` it leaves out which mistake it was, which takes longest to find."""
-        made = self._report(explain=explain)
+        if isinstance(self.result, PredictionResult):
+            return make_report(self.result)
+        made = self._report(self.result, explain=explain)
         if self.credit is None or self.credit.points <= made.score:
-            if not 0 < made.score < made.points or self.result.exercise.behaviour or self.result.exercise.choices:
+            if not 0 < made.score < made.points or self.result.exercise.behaviour:
                 return made
             kept = Credit(made.score, fact("credit.edges"))
             return replace(made, advice=f"{made.advice} {said(kept, made.points)}".strip())
         advice = f"{made.advice} {said(self.credit, made.points)}".strip()
         return replace(made, status="part", score=self.credit.points, advice=advice)
 
-    def _report(self, *, explain: bool) -> Report:
-        result = explained(self.result) if explain and self.common is None else self.result
+    def _report(self, result: Result, *, explain: bool) -> Report:
+        result = explained(result) if explain and self.common is None else result
         if not self.hidden:
             return make_report(result)
         found = hidden.findings(result)
@@ -68,27 +72,28 @@ class Verdict:
 
 
 def on_hidden(
-    scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, Result], own: Mapping[str, ExerciseRecord]
+    scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, AnyResult], own: Mapping[str, ExerciseRecord]
 ) -> dict[str, Verdict]:
     """The verdict on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown.
 
     The score comes from `own`, the student's. An answer that fails there alone is also asked what the whole class is asked,
     because only for those inputs it is known what each listed mistake gives.
     """
-    asked = {name: own.get(name, scheme.hidden.exercises[name]) for name, result in visible.items() if not _settled(result)}
+    unsettled = {name: result for name, result in visible.items() if isinstance(result, Result) and not _settled(result)}
+    asked = {name: own.get(name, scheme.hidden.in_code[name]) for name in unsettled}
     seen = submission.observe_all([question(record) for record in asked.values()], apart=True)
     found = {name: Verdict(result) for name, result in visible.items()}
     results = {name: judged_hidden(record, seen[name]) for name, record in asked.items()}
-    unexplained = [name for name, result in results.items() if name in own and visible[name].passed and not _explained(result)]
-    common = {name: scheme.hidden.exercises[name] for name in unexplained if not submission.budget.spent}
+    unexplained = [name for name, result in results.items() if name in own and unsettled[name].passed and not _explained(result)]
+    common = {name: scheme.hidden.in_code[name] for name in unexplained if not submission.budget.spent}
     seen = submission.observe_all([question(record) for record in common.values()], apart=True)
     for name, result in results.items():
         credit = credit_for(result, scheme.shares.get(name, {}))
-        if result.passed or visible[name].passed:
+        if result.passed or unsettled[name].passed:
             shared = judged_hidden(common[name], seen[name]) if name in common else None
             found[name] = Verdict(result, hidden=True, credit=credit, common=shared)
         else:
-            found[name] = Verdict(replace(visible[name], score=result.score), credit=credit)
+            found[name] = Verdict(replace(unsettled[name], score=result.score), credit=credit)
     return found
 
 
@@ -112,16 +117,16 @@ def renamed(record: ExerciseRecord, source: str) -> str | None:
     return f"{record.id} was called by position, since its parameters are {theirs_said} where the lesson has {ours_said}"
 
 
-def lacks_module(visible: Result) -> bool:
+def lacks_module(visible: AnyResult) -> bool:
     """Whether an answer failed because it asked for a module that is not installed here."""
-    seen = [case.observation.failure for case in visible.cases if not case.passed]
+    seen = [case.observation.failure for case in visible.cases if not case.passed] if isinstance(visible, Result) else []
     return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in seen)
 
 
 def _settled(visible: Result) -> bool:
     """Whether the hidden probes would only say the same as the visible ones, and take as long."""
     ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
-    return bool(visible.exercise.choices) or (ended and visible.score == 0)
+    return ended and visible.score == 0
 
 
 def _explained(result: Result) -> bool:

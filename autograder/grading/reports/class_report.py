@@ -19,7 +19,7 @@ from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.reports.across import Across, across
 from autograder.grading.roster import read
-from autograder.judging.exercise import Exercise
+from autograder.judging.exercise import AnyExercise, Exercise
 
 FEW = 0.5  # below this share of the points a student needs a person
 SLOWEST = 5
@@ -111,7 +111,7 @@ class View:
 def view(
     graded: ClassReport,
     title: str = "",
-    exercises: Sequence[Exercise] = (),
+    exercises: Sequence[AnyExercise] = (),
     facts: Mapping[str, Facts] | None = None,
     comes_back: Sequence[Across] = (),
 ) -> View:
@@ -164,7 +164,7 @@ def to_json(shown: View) -> dict[str, Any]:
     return asdict(shown)
 
 
-def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tuple[list[Held], list[Held], list[Held]]:
+def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> tuple[list[Held], list[Held], list[Held]]:
     """Misconceptions, wrong answers that none explains, and what an earlier answer spoiled; each the most frequent first."""
     who: dict[tuple[str, str | None], list[str]] = {}
     spoiled: dict[str, list[str]] = {}
@@ -179,7 +179,8 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> tupl
     found = []
     for (name, known), students in who.items():
         exercise = exercises.get(name)
-        mistake = next((m for m in exercise.misconceptions if m.id == known), None) if exercise else None
+        listed = exercise.misconceptions if isinstance(exercise, Exercise) else ()
+        mistake = next((each for each in listed if each.id == known), None)
         says = mistake.says if mistake else (known or "").replace("_", " ")
         found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
     found.sort(key=lambda each: (-len(each.students), each.exercise, each.id or ""))
@@ -234,7 +235,7 @@ def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
     return sorted(found, key=lambda each: (each.rank, score[each.student], each.student))
 
 
-def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping[str, Exercise]) -> list[Passed]:
+def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> list[Passed]:
     found = []
     for name in names:
         states = [row.exercises[name] for row in rows if name in row.exercises]

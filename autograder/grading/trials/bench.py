@@ -92,7 +92,7 @@ def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     outcome = api.generate_assignment(lesson.name, force=True, create=True)
     if not outcome["success"]:
         raise CourseError(f"{lesson.name}: nbgrader generate_assignment failed.\n{outcome.get('log')}")
-    exercises = [exercise for exercise in lesson.exercises() if not exercise.choices]
+    exercises = lesson.in_code()
     kinds = [_notebook(root, lesson, exercises, number) for number in range(min(students, 4 * len(exercises)))]
     for number in range(students):
         notebook = read_release(root, lesson.name) if number % 20 == 19 else kinds[number % len(kinds)]

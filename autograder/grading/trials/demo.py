@@ -11,7 +11,7 @@ import inspect
 import io
 import tempfile
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from autograder.grading.marking.follow_through import SHARE
 from autograder.grading.marking.needed_cells import to_run
 from autograder.grading.marking.scheme import read_release, secret
 from autograder.grading.trials import twin
-from autograder.judging.exercise import Exercise, Misconception
+from autograder.judging.exercise import Exercise, Misconception, Prediction
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.packs import make_pack
 
@@ -61,7 +61,7 @@ def _lesson() -> Lesson:
     """The lesson that course.toml names, or the first that has more than predictions."""
     if named := settings().demo:
         return find_lesson(named)
-    found = next((lesson for lesson in lessons() if any(not exercise.choices for exercise in lesson.exercises())), None)
+    found = next((lesson for lesson in lessons() if lesson.in_code()), None)
     if found is None:
         raise CourseError("expected a lesson with an exercise, found none. `attn new-lesson` makes one.")
     return found
@@ -69,7 +69,7 @@ def _lesson() -> Lesson:
 
 def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
     """Write eight submissions below `root/submitted`; what each deserves, by student."""
-    exercises = [e for e in lesson.exercises() if not e.choices]
+    exercises = lesson.in_code()
     total = round(sum(e.points for e in lesson.exercises()), 2)
     last = exercises[-1]  # nothing else builds on the last exercise, so breaking it costs exactly its points
     signature = f"def {last.id}(*arguments, **named):\n    "
@@ -95,12 +95,12 @@ def perfect(root: Path, lesson: Lesson) -> Any:
     notebook = read_release(root, lesson.name)
     answers = {grade_id(cell): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     for exercise in lesson.exercises():
-        choice = f'{exercise.id} = "{next(iter(exercise.choices), "")}"'
-        set_answer(notebook, exercise.id, choice if exercise.choices else answers[exercise.id])
+        made = f'{exercise.id} = "{next(iter(exercise.choices))}"' if isinstance(exercise, Prediction) else answers[exercise.id]
+        set_answer(notebook, exercise.id, made)
     return notebook
 
 
-def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) -> tuple[Any, float]:
+def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercise]) -> tuple[Any, float]:
     """A learner with a misconception in every exercise that has one to paste, and what the hidden probes leave of their points.
 
     Their right answers may build on their wrong ones, so the answers are run together, here, and graded one by one.
@@ -126,7 +126,7 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: list[Exercise]) 
         exec(own, again)
         share = SHARE[settings().follow_through]
         scores[name] = max(scores[name], round(share * grade_here(records[name], again[name]).score, 2))
-    deserved = sum(scores.values()) + sum(e.points for e in lesson.exercises() if e.choices)
+    deserved = sum(scores.values()) + sum(each.points for each in lesson.exercises() if isinstance(each, Prediction))
     return notebook, round(deserved, 2)
 
 

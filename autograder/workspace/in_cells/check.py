@@ -13,7 +13,9 @@ from autograder.diagnosis import panel, phrase
 from autograder.diagnosis.attempt import check_answer, judge_missing, with_repair
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
-from autograder.judging.records import ExerciseRecord, Result
+from autograder.judging.exercise import Prediction
+from autograder.judging.judge import judge_choice
+from autograder.judging.records import AnyRecord, AnyResult, Result
 from autograder.packs import pack_file
 from autograder.workspace.in_cells import missing_exercise
 from autograder.workspace.in_cells.earlier_calls import leans_on
@@ -79,20 +81,22 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
     return _done(judge_in(namespace, exercise, answer), ran=answer is not None or exercise in namespace)
 
 
-def judge_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Result:
+def judge_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> AnyResult:
     """The verdict on an answer, by default on what `namespace` has under the exercise's name; nothing is noted anywhere."""
     record = find_record(exercise)
     if answer is None:
         if exercise not in namespace:
-            return judge_missing(record)
+            return judge_choice(record, None) if isinstance(record, Prediction) else judge_missing(record)
         if (trouble := _does_not_compile(namespace, exercise)) is not None:
             raise CourseError(
                 f"check({exercise!r}): the last cell that defines it does not compile ({trouble}), so what would be checked is "
                 "an older version. Correct that cell, run it, then check again."
             )
         answer = namespace[exercise]
+    if isinstance(record, Prediction):
+        return judge_choice(record, answer)
     result = check_answer(record, answer, repair=False)
-    if not result.passed and not record.choices:
+    if not result.passed:
         if (other := _other_name(namespace, exercise)) is not None:
             raise CourseError(
                 f"check({exercise!r}): the cell that you ran last defines {other!r}, so an older version would be checked. "
@@ -115,8 +119,7 @@ def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) ->
     exercise = result.exercise.id
     known = result.diagnosis is not None and result.diagnosis.known
     at_the_edge = not known and all(case.edge > 0 for case in result.cases if not case.passed)
-    others = {name: record for found in _packs() if exercise in found.exercises for name, record in found.exercises.items()}
-    functions = {name: record for name, record in others.items() if not record.choices}
+    functions = {name: record for found in _packs() if exercise in found.exercises for name, record in found.in_code.items()}
     for name in leans_on(answer, namespace, functions, own=exercise):
         other = check_answer(functions[name], namespace[name], repair=False)
         core = not other.cases or any(not case.edge and not case.passed for case in other.cases)
@@ -153,7 +156,7 @@ def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
     return near[-1] if near and exercise not in defined else None
 
 
-def find_record(exercise: str, call: str = "check", what: str = "a check") -> ExerciseRecord:
+def find_record(exercise: str, call: str = "check", what: str = "a check") -> AnyRecord:
     """The exercise's record from the pack beside the notebook, else from the releases: a notebook may stand alone, or in a folder
     with another lesson's pack. An error names the `call` that asked, and `what` it wants of the exercise."""
     packs = _packs()
@@ -204,7 +207,7 @@ def _in_workspace() -> bool:
     return (Path.cwd().parent / MARKER).is_dir()
 
 
-def _done(result: Result, *, ran: bool = True) -> Score:
+def _done(result: AnyResult, *, ran: bool = True) -> Score:
     """The panel, noted in the progress; an answer whose cell has not been run in this kernel keeps what it had."""
     report = make_report(result)
     from autograder.workspace import progress  # sqlite is not needed before the first check

@@ -9,6 +9,7 @@ from autograder.authoring.course import CourseError, did_you_mean
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import HINT, inline, overview_html, overview_text, plain
 from autograder.diagnosis.phrase import say
+from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
 from autograder.workspace.in_cells import next_hint, solutions
@@ -48,7 +49,7 @@ def hint(exercise: str | None = None) -> Shown:
     if exercise is None:
         raise _say_which("hint")
     if _alone():
-        given = next_hint.hint_alone(exercise, find_record(exercise, "hint", "hints").hints)
+        given = next_hint.hint_alone(exercise, hints_of(find_record(exercise, "hint", "hints")))
     else:
         home, lesson = _here("hint")
         _known(home, lesson, exercise)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 
@@ -22,7 +23,7 @@ class Hint:
 
 def hint(folder: Path, lesson: str, exercise: str, *, again: bool = False) -> Hint:
     """The next hint of an exercise, or with `again` the last one shown; the last of all, not fresh, where no more are left."""
-    hints = workspace.load_pack(folder, lesson).exercises[exercise].hints
+    hints = hints_of(workspace.load_pack(folder, lesson).exercises[exercise])
     if not hints:
         return Hint(lesson, exercise, 0, 0, "", fresh=False)
     seen = progress.last_hint(folder, lesson, exercise)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.authoring.course import CourseError
+from autograder.judging.exercise import Prediction
+from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 
@@ -41,9 +43,9 @@ def solution(home: Path, lesson: str, exercise: str, *, sure: bool, calls: Calls
     record = workspace.load_pack(home, lesson).exercises[exercise]
     entry = progress.read(home).get((lesson, exercise))
     passed = entry is not None and entry.status == "pass"
-    if not passed and record.choices:
+    if not passed and isinstance(record, Prediction):
         raise CourseError(f"{calls.this}: your own prediction comes first. Any that you make passes its check.")
-    seen, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(record.hints))
+    seen, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(hints_of(record)))
     if not passed and (seen < given or not sure):
         rest = f"`{calls.hint}` has {given - seen} more for you" if seen < given else "all hints are read"
         raise CourseError(

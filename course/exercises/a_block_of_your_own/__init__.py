@@ -1,11 +1,11 @@
 """Workshop 05c: what a transformer has besides attention, and how it is trained."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.a_block_of_your_own.blocks import BLOCK, RMS_NORM
 from course.exercises.a_block_of_your_own.guessing import BEST_LOSSES
 from course.exercises.a_block_of_your_own.training import TRAIN
 
-PREDICT_WORST = Exercise(
+PREDICT_WORST = Prediction(
     "predict_worst",
     title="Predict: which part does the model miss most?",
     points=0.5,

@@ -1,11 +1,11 @@
 """Workshop 08b: attention that never builds the (query, key) matrix."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.attention_without_the_matrix.counting import CHOOSE_TILE
 from course.exercises.attention_without_the_matrix.merging import MERGE
 from course.exercises.attention_without_the_matrix.tiles import TILED_ATTENTION
 
-PREDICT_LINEAR = Exercise(
+PREDICT_LINEAR = Prediction(
     "predict_linear",
     title="Predict: twice the length",
     points=0.5,

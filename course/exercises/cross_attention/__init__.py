@@ -1,11 +1,11 @@
 """Workshop 04d: one sequence that reads another."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.cross_attention.masks import THREE_MASKS
 from course.exercises.cross_attention.reading import CROSS_ATTENTION
 from course.exercises.cross_attention.shifting import SHIFTED
 
-PREDICT_ALONE = Exercise(
+PREDICT_ALONE = Prediction(
     "predict_alone",
     title="Predict: a date without company",
     points=0.5,

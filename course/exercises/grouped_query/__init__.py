@@ -1,13 +1,13 @@
 """Chapter 09: a number of key-value heads between one and all, attention without copies, and the choice of a number."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.grouped_query.attention import GQA, WITH_MORE_GROUPS
 from course.exercises.grouped_query.bill import CARDS_NEEDED, SHARE_KEPT
 from course.exercises.grouped_query.chips import MOST_ON_A_CHIP
 from course.exercises.grouped_query.folded import GQA_GROUPED, GROUPED_CHUNK
 from course.exercises.grouped_query.pooling import MHA_TO_GQA
 
-PREDICT_COPY = Exercise(
+PREDICT_COPY = Prediction(
     "predict_copy",
     title="Predict: the bytes of a copy",
     points=0.5,
@@ -23,7 +23,7 @@ PREDICT_COPY = Exercise(
     "8 + 32 + 32 = 72 heads' worth of bytes, 2.25 times as many as the 32 that multi-head attention reads.",
 )
 
-PREDICT_BROADCAST = Exercise(
+PREDICT_BROADCAST = Prediction(
     "predict_broadcast",
     title="Predict: where does a broadcast copy?",
     points=0.5,
@@ -40,7 +40,7 @@ PREDICT_BROADCAST = Exercise(
     "keys is a copy. With one text and one group, the expanded stack repeats a single matrix, so it can stay a view of the cache.",
 )
 
-PREDICT_EIGHT = Exercise(
+PREDICT_EIGHT = Prediction(
     "predict_eight",
     title="Predict: the time of eight groups",
     points=0.5,
@@ -56,7 +56,7 @@ PREDICT_EIGHT = Exercise(
     "and values with eight groups as with one.",
 )
 
-PREDICT_MMLU = Exercise(
+PREDICT_MMLU = Prediction(
     "predict_mmlu",
     title="Predict: what could the test have shown?",
     points=0.5,

@@ -1,13 +1,13 @@
 """Chapter 07: storing keys and values, when a cache is valid, and what it saves and takes."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.kv_cache.attending import ATTEND_CACHED
 from course.exercises.kv_cache.costs import BYTES_PER_TOKEN, SCORES_OUTGROW_CACHE, STEP_FLOPS
 from course.exercises.kv_cache.counting import TOKENS_PROCESSED
 from course.exercises.kv_cache.decoding import CACHED_MODEL
 from course.exercises.kv_cache.storage import KV_CACHE
 
-PREDICT_CLOCK = Exercise(
+PREDICT_CLOCK = Prediction(
     "predict_clock",
     title="Predict: how much faster?",
     points=0.5,
@@ -24,7 +24,7 @@ PREDICT_CLOCK = Exercise(
     "products of a matrix and one vector that use the processor poorly. On a machine with faster arithmetic and the same memory, the gain is smaller still.",
 )
 
-PREDICT_GROWTH = Exercise(
+PREDICT_GROWTH = Prediction(
     "predict_growth",
     title="Predict: twice the text",
     points=0.5,
@@ -40,7 +40,7 @@ PREDICT_GROWTH = Exercise(
     "compares t queries with t keys, and the sum of t² grows like n³/3, so twice the text has **eight** times as many scores.",
 )
 
-PREDICT_CAT = Exercise(
+PREDICT_CAT = Prediction(
     "predict_cat",
     title="Predict: a buffer or torch.cat",
     points=0.5,

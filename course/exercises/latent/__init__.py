@@ -1,11 +1,11 @@
 """Chapter 10: one latent per token, absorbed matrices, and what is cached."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.latent.attention import MLA_ABSORBED, MLA_NAIVE
 from course.exercises.latent.cache import GQA_AS_MLA
 from course.exercises.latent.costs import ABSORB_UP_TO, DECODE_COST
 
-PREDICT_LATENT = Exercise(
+PREDICT_LATENT = Prediction(
     "predict_latent",
     title="Predict: a latent of 16",
     points=0.5,
@@ -21,7 +21,7 @@ PREDICT_LATENT = Exercise(
     "every head learns which mixture of these 16 numbers it needs, and the game asks for no more. The next cell trains it.",
 )
 
-PREDICT_WORK = Exercise(
+PREDICT_WORK = Prediction(
     "predict_work",
     title="Predict: the arithmetic",
     points=0.5,

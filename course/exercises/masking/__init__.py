@@ -1,6 +1,6 @@
 """Chapter 04: the causal mask, padding and packed texts, queries that may see nothing, and how to find a leak."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.masking.attention import MASKED_ATTENTION, MASKED_SDPA
 from course.exercises.masking.layer import CAUSAL_LAYER
 from course.exercises.masking.masks import CAUSAL_MASK, PADDING_MASK
@@ -8,7 +8,7 @@ from course.exercises.masking.packed import PACKED_MASK
 from course.exercises.masking.revealing import REVEALING_CHANGE
 from course.exercises.masking.scores import CHEATING_LOSS
 
-PREDICT_WITHOUT_FUTURE = Exercise(
+PREDICT_WITHOUT_FUTURE = Prediction(
     "predict_without_future",
     title="Predict: the loss without the future",
     points=0.5,
@@ -24,7 +24,7 @@ PREDICT_WITHOUT_FUTURE = Exercise(
     "learned to copy what it finds at the next position, and when that position is missing it copies something else with the same confidence.",
 )
 
-PREDICT_EMPTY_ROW = Exercise(
+PREDICT_EMPTY_ROW = Prediction(
     "predict_empty_row",
     title="Predict: what does -1e9 make of an empty row?",
     points=0.5,
@@ -42,7 +42,7 @@ PREDICT_EMPTY_ROW = Exercise(
     "and the shift cancels.",
 )
 
-PREDICT_DECODE = Exercise(
+PREDICT_DECODE = Prediction(
     "predict_decode",
     title="Predict: one new query, five keys, is_causal=True",
     points=0.5,
@@ -59,7 +59,7 @@ PREDICT_DECODE = Exercise(
     "bottom right, $j \\le i + (n_k - n_q)$.",
 )
 
-PREDICT_LATE_MASK = Exercise(
+PREDICT_LATE_MASK = Prediction(
     "predict_late_mask",
     title="Predict: a mask after the softmax",
     points=0.5,

@@ -1,6 +1,6 @@
 """Cutting the features of each token into heads, and putting them side by side again."""
 
-from autograder import Exercise
+from autograder import Prediction
 
 
 def split_by_reshape(X, H):
@@ -23,7 +23,7 @@ def merge_interleaved(Y):
     return Y.movedim(-3, -1).flatten(-2)
 
 
-PREDICT_CHUNKS = Exercise(
+PREDICT_CHUNKS = Prediction(
     "predict_chunks",
     title="Predict: two wrong reshapes",
     points=0.5,

@@ -2,10 +2,10 @@
 
 import math
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from solutions import multi_head as ref
 
-PREDICT_PARAMS = Exercise(
+PREDICT_PARAMS = Prediction(
     "predict_params",
     title="Predict: one head or eight",
     points=0.5,

@@ -1,6 +1,6 @@
 """Heads that copy, heads that only count, and heads that feed others."""
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Misconception, Prediction, Variant
 from solutions import multi_head as ref
 
 
@@ -85,7 +85,7 @@ PROBE_TEXT = Exercise(
     ),
 )
 
-PREDICT_LAG = Exercise(
+PREDICT_LAG = Prediction(
     "predict_lag",
     title="Predict: a head that only counts",
     points=0.5,
@@ -102,7 +102,7 @@ PREDICT_LAG = Exercise(
     "from one that reads.",
 )
 
-PREDICT_FEEDER = Exercise(
+PREDICT_FEEDER = Prediction(
     "predict_feeder",
     title="Predict: knock out the heads that attend to the previous token",
     points=0.5,

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Variant
 from solutions import multi_head as ref
 
 
@@ -137,7 +137,7 @@ ONE_HEAD_ERRORS = Exercise(
     ),
 )
 
-PREDICT_BEST_SHARE = Exercise(
+PREDICT_BEST_SHARE = Prediction(
     "predict_best_share",
     title="Predict: the best weight for two answers",
     points=0.5,

@@ -1,12 +1,12 @@
 """Chapter 08: what a decode step waits for, one set of keys and values for all heads, and the time of a whole step."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.multi_query.attention import MQA
 from course.exercises.multi_query.costs import ARITHMETIC_INTENSITY, DECODE_TIME_FLOOR
 from course.exercises.multi_query.estimates import CONTEXT_FOR_TWICE, LARGEST_BATCH
 from course.exercises.multi_query.step import MQA_STEP
 
-PREDICT_HEADS = Exercise(
+PREDICT_HEADS = Prediction(
     "predict_heads",
     title="Predict: one set for 32 queries",
     points=0.5,
@@ -22,7 +22,7 @@ PREDICT_HEADS = Exercise(
     "matrix have become one product of two matrices, which a processor does much better. The next cell measures the two effects one by one.",
 )
 
-PREDICT_TRAINING = Exercise(
+PREDICT_TRAINING = Prediction(
     "predict_training",
     title="Predict: training and decoding with MQA",
     points=0.5,
@@ -40,7 +40,7 @@ PREDICT_TRAINING = Exercise(
     "it serves one query per head.",
 )
 
-PREDICT_BATCH = Exercise(
+PREDICT_BATCH = Prediction(
     "predict_batch",
     title="Predict: larger and larger batches",
     points=0.5,
@@ -56,7 +56,7 @@ PREDICT_BATCH = Exercise(
     "cache of its own, and nobody else can use what is read from it. No batch can push the time per token below the time of one cache.",
 )
 
-PREDICT_EXPERTS = Exercise(
+PREDICT_EXPERTS = Prediction(
     "predict_experts",
     title="Predict: a critical batch with experts",
     points=0.5,

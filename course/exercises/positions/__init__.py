@@ -1,6 +1,6 @@
 """Chapter 06: how queries and keys are rotated, two layers that learn to copy, and other ways to encode positions."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.positions.by_hand import TURNED_SCORE
 from course.exercises.positions.heads import ROTARY_MHA
 from course.exercises.positions.layouts import INTERLEAVE_PERMUTATION
@@ -9,7 +9,7 @@ from course.exercises.positions.reach import ALIBI_REACH
 from course.exercises.positions.roles import HEAD_ROLES, PREDICT_ABLATION
 from course.exercises.positions.rotary import APPLY_ROPE, ROPE_ANGLES
 
-PREDICT_REVERSED = Exercise(
+PREDICT_REVERSED = Prediction(
     "predict_reversed",
     title="Predict: all positions reversed",
     points=0.5,
@@ -27,7 +27,7 @@ PREDICT_REVERSED = Exercise(
     "it does needs no positions.",
 )
 
-PREDICT_CAUSAL = Exercise(
+PREDICT_CAUSAL = Prediction(
     "predict_causal",
     title="Predict: does a causal mask see the order?",
     points=0.5,
@@ -43,7 +43,7 @@ PREDICT_CAUSAL = Exercise(
     "rows leaves fewer keys too, and the outputs of the reordered rows are still the old ones.",
 )
 
-PREDICT_BFLOAT16 = Exercise(
+PREDICT_BFLOAT16 = Prediction(
     "predict_bfloat16",
     title="Predict: angles in bfloat16",
     points=0.5,

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Prediction, Variant
 from solutions import positions as ref
 
 
@@ -186,7 +186,7 @@ HEAD_ROLES = Exercise(
     ),
 )
 
-PREDICT_ABLATION = Exercise(
+PREDICT_ABLATION = Prediction(
     "predict_ablation",
     title="Predict: one head of the first layer is removed",
     points=0.5,

@@ -1,6 +1,6 @@
 """Chapter 11: the learner's own attention in SmolLM2, a test of ports, and how to find out what is wrong with one."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.real_model.attention import GROUPED_ATTENTION
 from course.exercises.real_model.comparing import WRONG_IN_PORT_C
 from course.exercises.real_model.porting import FROM_HUGGING_FACE
@@ -8,7 +8,7 @@ from course.exercises.real_model.reading import SINK_STRENGTH
 from course.exercises.real_model.scaling import SOFTMAX_SCALE
 from course.exercises.real_model.testing import ACCEPTS
 
-PREDICT_PARIS = Exercise(
+PREDICT_PARIS = Prediction(
     "predict_paris",
     title="Predict: who still says Paris?",
     points=0.5,
@@ -24,7 +24,7 @@ PREDICT_PARIS = Exercise(
     "misses the city. Only the other two produce junk that anybody would notice.",
 )
 
-PREDICT_BUG = Exercise(
+PREDICT_BUG = Prediction(
     "predict_bug",
     title="Predict: worse than a blind guess",
     points=0.5,

@@ -1,6 +1,6 @@
 """Chapter 03: scaled dot-product attention, the two matrices, the backward pass, and how to judge a head."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.scaled_dot_product.attention import SDPA
 from course.exercises.scaled_dot_product.gradients import MOST_SENSITIVE_SCORES, SDPA_BACKWARD, SOFTMAX_JACOBIAN
 from course.exercises.scaled_dot_product.judging_maps import LUCK, NOUN_ATTENDED
@@ -8,7 +8,7 @@ from course.exercises.scaled_dot_product.scores import SCALED_SCORES
 from course.exercises.scaled_dot_product.selfattention import CHOOSE_PROJECTIONS, HEAD_STATISTICS, SELF_ATTENTION
 from course.exercises.scaled_dot_product.training import START_AND_STEP
 
-PREDICT_ENTROPY = Exercise(
+PREDICT_ENTROPY = Prediction(
     "predict_entropy",
     title="Predict: what does the division do to the weights?",
     points=0.5,
@@ -25,7 +25,7 @@ PREDICT_ENTROPY = Exercise(
     "entropy rises to its maximum, ln m. The softmax ignores a **shift** of the scores, but not their **scale**.",
 )
 
-PREDICT_GRADIENT = Exercise(
+PREDICT_GRADIENT = Prediction(
     "predict_gradient",
     title="Predict: how long is the gradient without the division?",
     points=0.5,
@@ -42,7 +42,7 @@ PREDICT_GRADIENT = Exercise(
     "**mean** has not, because a few queries whose two best keys are nearly tied carry most of it.",
 )
 
-PREDICT_PAIR = Exercise(
+PREDICT_PAIR = Prediction(
     "predict_pair",
     title="Predict: tired or wide?",
     points=0.5,

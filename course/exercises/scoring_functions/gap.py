@@ -1,8 +1,8 @@
 """Predictions about dot products: what a lost term changes, and which key can never win."""
 
-from autograder import Exercise
+from autograder import Prediction
 
-PREDICT_DROP = Exercise(
+PREDICT_DROP = Prediction(
     "predict_drop",
     title="Predict: without the key norms",
     points=0.5,
@@ -18,7 +18,7 @@ PREDICT_DROP = Exercise(
     "without the division by the root of d.",
 )
 
-PREDICT_INSIDE = Exercise(
+PREDICT_INSIDE = Prediction(
     "predict_inside",
     title="Predict: the key in the middle",
     points=0.5,

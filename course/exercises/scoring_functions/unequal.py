@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from autograder import After, Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import After, Case, Draw, Exercise, Instead, Misconception, Prediction, Variant
 from solutions import scoring_functions as ref
 
 Inputs = dict[str, np.ndarray]
 
 
-PREDICT_TANH = Exercise(
+PREDICT_TANH = Prediction(
     "predict_tanh",
     title="Predict: without the tanh",
     points=0.5,

@@ -1,12 +1,12 @@
 """Workshop 07d: one step for many people."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.serving.batches import BATCH_POSITIONS
 from course.exercises.serving.paging import SHARED_PAGES
 from course.exercises.serving.planning import PLAN_STEP
 from course.exercises.serving.prefixes import PREFIX_CACHE
 
-PREDICT_BUDGET = Exercise(
+PREDICT_BUDGET = Prediction(
     "predict_budget",
     title="Predict: a smaller budget",
     points=0.5,

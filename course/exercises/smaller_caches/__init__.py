@@ -1,6 +1,6 @@
 """Chapter 12: what a smaller cache costs, and latents for a trained model."""
 
-from autograder import Exercise
+from autograder import Prediction
 from course.exercises.smaller_caches.absorbed import ABSORBED_STEP
 from course.exercises.smaller_caches.combining import PREDICT_LINES, ROUND_LATENTS
 from course.exercises.smaller_caches.counting import REMADE_RATIO
@@ -11,7 +11,7 @@ from course.exercises.smaller_caches.plane import BEST_ANGLE
 from course.exercises.smaller_caches.rounding import ROUND_TO_BITS
 from course.exercises.smaller_caches.turning import PARTIAL_ROPE, PREDICT_PARTIAL
 
-PREDICT_RANK = Exercise(
+PREDICT_RANK = Prediction(
     "predict_rank",
     title="Predict: half of the directions",
     points=0.5,

@@ -2,10 +2,10 @@
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Variant
 from solutions import smaller_caches as ref
 
-PREDICT_LINES = Exercise(
+PREDICT_LINES = Prediction(
     "predict_lines",
     title="Predict: which numbers form a group",
     points=0.5,

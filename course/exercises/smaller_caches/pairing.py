@@ -4,10 +4,10 @@ import math
 
 import torch
 
-from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Variant
 from solutions import smaller_caches as ref
 
-PREDICT_PAIRS = Exercise(
+PREDICT_PAIRS = Prediction(
     "predict_pairs",
     title="Predict: the same tokens",
     points=0.5,
@@ -23,7 +23,7 @@ PREDICT_PAIRS = Exercise(
     "difference of the two losses only 0.25. Subtracting token by token removes most of the spread before anything is averaged.",
 )
 
-CHOOSE_CACHE = Exercise(
+CHOOSE_CACHE = Prediction(
     "choose_cache",
     title="Decide: which cache ships?",
     points=1,

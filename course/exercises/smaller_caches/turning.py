@@ -2,11 +2,11 @@
 
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Variant
 from solutions import smaller_caches as ref
 from solutions.positions import apply_rope, rotate_half_rope
 
-PREDICT_PARTIAL = Exercise(
+PREDICT_PARTIAL = Prediction(
     "predict_partial",
     title="Predict: half of the pairs don't rotate",
     points=0.5,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder import Case, Draw, Exercise, Misconception, Variant
+from autograder import Case, Draw, Exercise, Misconception, Prediction, Variant
 from solutions import soft_lookup as ref
 
 
@@ -84,7 +84,7 @@ ASK_FOR_A_THING = Exercise(
     ),
 )
 
-PREDICT_WIDE = Exercise(
+PREDICT_WIDE = Prediction(
     "predict_wide",
     title="Predict: a wider and wider kernel",
     points=0.5,

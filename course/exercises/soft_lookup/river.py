@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Prediction, Variant
 from solutions import soft_lookup as ref
 
 
@@ -401,7 +401,7 @@ LEAVE_ONE_OUT = Exercise(
     ),
 )
 
-PREDICT_WIDTH = Exercise(
+PREDICT_WIDTH = Prediction(
     "predict_width",
     title="Predict: the narrowest fit",
     points=0.5,
@@ -416,7 +416,7 @@ PREDICT_WIDTH = Exercise(
     "weights tend to 1/m, which is (d). A *computer* returns (c) once every score is rounded to 0, and lesson 02 repairs that.",
 )
 
-PREDICT_KERNEL = Exercise(
+PREDICT_KERNEL = Prediction(
     "predict_kernel",
     title="Predict: four kernels, each at its best width",
     points=0.5,

@@ -3,7 +3,7 @@
 import numpy as np
 from answers import soft_lookup as ref
 
-from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Property, Variant
+from autograder import After, Before, Case, Draw, Exercise, Instead, Misconception, Prediction, Property, Variant
 
 Inputs = dict[str, np.ndarray]
 
@@ -419,7 +419,7 @@ NORMALIZE = Exercise(
     ),
 )
 
-PREDICT_EMPTY = Exercise(
+PREDICT_EMPTY = Prediction(
     "predict_empty",
     title="Predict: nothing is near",
     points=0.5,

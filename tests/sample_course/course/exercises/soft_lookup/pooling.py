@@ -3,7 +3,7 @@
 import numpy as np
 from answers import soft_lookup as ref
 
-from autograder import Before, Case, Code, Draw, Exercise, Instead, Misconception, Variant
+from autograder import Before, Case, Code, Draw, Exercise, Instead, Misconception, Prediction, Variant
 
 # Kernels of our own for the probes: none of them is an exercise of the lesson.
 RATIONAL = Code("lambda q, K: 1 / (1 + np.abs(K - q).sum(axis=-1))")
@@ -588,7 +588,7 @@ LEAVE_ONE_OUT = Exercise(
     ),
 )
 
-PREDICT_WIDTH = Exercise(
+PREDICT_WIDTH = Prediction(
     "predict_width",
     title="Predict: the narrowest fit",
     points=0.5,
