@@ -26,7 +26,7 @@ from tests.labelled_answers import Answer, answers, checked
 
 ALL = ""  # stands for no stage: nothing is switched off
 PASSED, NAMED, *HELPED = OUTCOMES
-UNTRUE = "untrue"  # among the outcomes: something is named for certain that nobody has found true
+UNTRUE = "untrue or not read"  # among the outcomes: something is named for certain that nobody has found true
 
 
 @dataclass(frozen=True)
