@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograder import Exercise
 from autograder.authoring.course import course_root, find_lesson
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
@@ -89,7 +90,7 @@ def _lesson(slug: str) -> tuple[list[dict[str, Any]], Mapping[str, Any], pack_fi
     lesson = find_lesson(slug)
     folder = course_root() / "release" / lesson.name
     cells = json.loads((folder / f"{lesson.name}.ipynb").read_text(encoding="utf-8"))["cells"]
-    right = {exercise.id: exercise.reference for exercise in lesson.exercises()}
+    right = {exercise.id: exercise.reference for exercise in lesson.exercises() if isinstance(exercise, Exercise)}
     return cells, right, pack_file.load(folder / f"{lesson.slug}{pack_file.SUFFIX}")
 
 
