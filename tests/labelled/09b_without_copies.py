@@ -72,6 +72,7 @@ def gqa_grouped(Q, K, V):
     return A @ V, A.reshape(*lead, G, H // G, n, m)
 
 # %% without_copies.gqa_grouped wrong single: builds the rows query by query but unfolds them head by head: heads and queries are mixed up
+# true: ~mended; mask_interleaved
 def gqa_grouped(Q, K, V):
     (*lead, H, n, d), (G, m) = Q.shape, K.shape[-3:-1]
     r = H // G

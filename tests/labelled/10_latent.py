@@ -33,6 +33,7 @@ def mla_naive(X, W_Q, W_DKV, W_UK, W_UV, W_O):
     return (A @ V @ W_O).sum(-3), C
 
 # %% latent.mla_naive wrong double: averages over heads instead of summing, and scales by the root of d_v
+# true: ~mended; heads_averaged
 def mla_naive(X, W_Q, W_DKV, W_UK, W_UV, W_O):
     C = X @ W_DKV
     Q, K, V = X[..., None, :, :] @ W_Q, C[..., None, :, :] @ W_UK, C[..., None, :, :] @ W_UV
