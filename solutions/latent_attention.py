@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from solutions import kernels
 from solutions.latent import apply_rope, per_head
+from solutions.lib import kernels
 
 Mode = Literal["naive", "absorbed"]
 
@@ -312,7 +312,7 @@ def attend_latents(
     """Averages of the latents `rows[..., :d_c]`, weighted by the softmax of `scale` times the asks' products with whole rows.
 
     The asks are those of all heads for the `new` last tokens, head by head, so each row is read once for all heads. On CUDA a
-    decode step (`new = 1`) is done by a split-KV kernel (`solutions.kernels`).
+    decode step (`new = 1`) is done by a split-KV kernel (`solutions.lib.kernels`).
 
     >>> attend_latents(torch.zeros(1, 3, 2), torch.tensor([[[1.0, 9.0], [5.0, 9.0]]]), d_c=1, scale=1.0).flatten()
     tensor([3., 3., 3.])

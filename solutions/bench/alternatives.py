@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from solutions import Attention, LatentAttention
 from solutions.grouped_query import repeat_kv
 from solutions.latent import per_head
+from solutions.lib.decode_choice import Way
 
 
 def _keep(q: Tensor, k: Tensor) -> Tensor:
@@ -26,11 +27,13 @@ def naive(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(scores, dim=-1) @ v
 
 
-def two_products(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """A decode step by two matrix products, a group's heads as queries, the keys on the left of the first."""
-    folded = q.unflatten(1, (k.shape[1], -1)).flatten(2, 3) / math.sqrt(q.shape[-1])
-    out: Tensor = torch.softmax((k @ folded.mT).mT, dim=-1) @ v
-    return out.view(*q.shape[:-1], -1)
+def folded(way: Way) -> Way:
+    """A decode step by one of the ways that `Attention` chooses from, a group's heads as queries."""
+
+    def compute(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return way(q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1]), k, v).reshape(*q.shape[:-1], v.shape[-1])
+
+    return compute
 
 
 def wide(x: Tensor) -> Tensor:

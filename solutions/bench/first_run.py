@@ -39,7 +39,7 @@ def tiles(
 ) -> list[str]:
     """A line for each way to cut the latent kernel's work, per (heads, sequences): its time, its rate, its error."""
     from solutions.bench.clock import Work, interleaved, median
-    from solutions.kernels import latent, latent_decode
+    from solutions.lib.kernels import latent, latent_decode
 
     kept, lines = (latent.sizes_for, latent.resident), list[str]()
     try:

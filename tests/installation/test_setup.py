@@ -114,14 +114,26 @@ def test_every_package_that_we_import_is_declared() -> None:
     assert not undeclared, f"no dependency and no extra of pyproject.toml names what these files import: {undeclared}"
 
 
+def test_the_reusable_modules_need_pytorch_and_jaxtyping_and_for_kernels_triton() -> None:
+    allowed = sys.stdlib_module_names | {"torch", "jaxtyping", "triton"}
+    for path in sorted((ROOT / "solutions" / "lib").rglob("*.py")):
+        names = {name for name in imported_names(path) if not f"{name}.".startswith("solutions.lib.")}
+        assert {name.partition(".")[0] for name in names} <= allowed, path
+
+
 def imported_modules(path: Path) -> set[str]:
     """The top-level modules that a file imports, wherever in it."""
+    return {name.partition(".")[0] for name in imported_names(path)}
+
+
+def imported_names(path: Path) -> set[str]:
+    """The dotted names of the modules that a file imports, wherever in it."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
+            found.add(node.module)
     return found
 
 

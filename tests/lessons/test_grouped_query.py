@@ -31,7 +31,6 @@ from solutions.grouped_query import (
     gqa,
     gqa_grouped,
     grouped_chunk,
-    grouped_sdpa,
     mha_to_gqa,
     most_on_a_chip,
     repeat_kv,
@@ -39,6 +38,7 @@ from solutions.grouped_query import (
     with_more_groups,
 )
 from solutions.kv_cache import KVCache, cache_bytes
+from solutions.lib.attention import grouped_sdpa
 from solutions.multi_head import mha
 from solutions.multi_query import causal_attention, decode_time_floor, merge_heads, mqa, split_heads
 from solutions.positions import apply_rope, rope_angles, rotate_half_rope
@@ -249,8 +249,9 @@ def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype) -
 
 
 def test_annotated_shapes_hold_at_run_time() -> None:
-    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_sdpa", "grouped_chunk")
-    checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(getattr(reference, name)) for name in names}
+    names = ("repeat_kv", "gqa", "gqa_grouped", "mha_to_gqa", "grouped_chunk")
+    functions = {name: getattr(reference, name) for name in names} | {"grouped_sdpa": grouped_sdpa}
+    checked = {name: jaxtyping.jaxtyped(typechecker=beartype)(function) for name, function in functions.items()}
     q, k, v = qkv(2)
     checked["repeat_kv"](k, 2)
     checked["gqa"](normal(2, 7, 5), *layer(5, 6, 2, 3, 4), 6, 2)

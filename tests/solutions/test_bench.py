@@ -20,6 +20,8 @@ from solutions.bench.__main__ import _parser as main_parser
 from solutions.bench.__main__ import main
 from solutions.bench.cases import NEAR_THE_FASTEST, Case, Goal, Settings, decode, generate, latent_decode, prefill
 from solutions.bench.clock import Work, ceilings, interleaved, ratio, rotated
+from solutions.lib import attention
+from solutions.lib.decode_choice import WAYS, DecodeChoice
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -205,6 +207,13 @@ def test_the_fastest_contender_is_the_fastest_of_those_that_ran_beside_ours() ->
     assert reports._goal(named, bench._goals(case, [ours, *others])[0]).endswith(": fastest contender / ours 0.80, goal 0.91")
 
 
+def test_attention_has_chosen_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = DecodeChoice()
+    monkeypatch.setattr(attention, "choice", choice)
+    decode(SMALL, "MHA", 8, 1, 1024)
+    assert [trial.fastest in WAYS for trial in choice._trials.values()] == [True]
+
+
 def test_only_sizes_that_mean_something_have_goals() -> None:
     cuda = bench.preset(torch.device("cuda"), span=2**31)
     assert (cuda.dtype, cuda.context, cuda.heads, cuda.kv_heads) == (torch.bfloat16, (32_768,), 32, 8)
@@ -383,7 +392,7 @@ def test_a_step_that_fails_leaves_its_words_and_does_not_stop_the_next(
 
 def test_every_way_to_cut_is_tried_and_the_kernel_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     # asked for here, not at the top: a test that opens another course has this one's packages imported anew
-    latent = pytest.importorskip("solutions.kernels.latent", reason="no Triton on this platform")
+    latent = pytest.importorskip("solutions.lib.kernels.latent", reason="no Triton on this platform")
     first_run = importlib.import_module("solutions.bench.first_run")
     kept, seen = latent.sizes_for, []
 
@@ -393,7 +402,7 @@ def test_every_way_to_cut_is_tried_and_the_kernel_is_as_it_was(monkeypatch: pyte
             raise RuntimeError("out of resource: shared memory")
         return torch.softmax(asks.float() @ rows.float().mT * scale, -1) @ rows.float()[..., :d_c]
 
-    monkeypatch.setattr(sys.modules["solutions.kernels"], "latent_decode", decode_as_cut)
+    monkeypatch.setattr(sys.modules["solutions.lib.kernels"], "latent_decode", decode_as_cut)
     lines = first_run.tiles(CPU, n=40, cases=((16, 2),))
     assert len(lines) == len({*seen}) == 5
     assert sum("RuntimeError" in line for line in lines) == 1

@@ -96,6 +96,6 @@ def test_the_pretend_device_notices_a_tensor_that_stayed_behind() -> None:
 
 
 def test_kernels_are_asked_only_for_what_they_are_made_for() -> None:
-    from solutions import kernels
+    from solutions.lib import kernels
 
     assert not kernels.serve(torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 4)), "no GPU here"

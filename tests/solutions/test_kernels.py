@@ -24,7 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from solutions import Attention, KVCache, LatentAttention, kernels
+from solutions import Attention, KVCache, LatentAttention
+from solutions.lib import kernels
 
 pytest.importorskip("triton", reason="no Triton on this platform")
 
@@ -217,7 +218,7 @@ def test_a_number_of_parts_that_cannot_be_is_refused(splits: int) -> None:
 @pytest.mark.parametrize("programs", [1, 8, 64, 1000])
 @pytest.mark.parametrize("wanted", [None, 1, 7, 128])
 def test_parts_cover_all_keys_and_none_is_empty(n: int, programs: int, wanted: int | None) -> None:
-    from solutions.kernels.splits import MOST, cut
+    from solutions.lib.kernels.splits import MOST, cut
 
     parts, keys = cut(n, programs, slots=264, block=64, wanted=wanted)
     assert keys % 64 == 0
@@ -227,7 +228,7 @@ def test_parts_cover_all_keys_and_none_is_empty(n: int, programs: int, wanted: i
 
 @pytest.mark.parametrize("programs", [1, 8, 64, 72, 1000])
 def test_parts_are_judged_as_they_will_run_after_rounding(programs: int) -> None:
-    from solutions.kernels.splits import EVEN, MOST, cut
+    from solutions.lib.kernels.splits import EVEN, MOST, cut
 
     def time(parts: int, keys: int) -> int:  # rounds of all slots, each as long as a part
         return -(-programs * parts // 264) * keys
@@ -241,7 +242,7 @@ def test_parts_are_judged_as_they_will_run_after_rounding(programs: int) -> None
 
 
 def test_a_growing_cache_is_cut_anew_only_when_it_has_a_tile_more() -> None:
-    from solutions.kernels.splits import best_tiles, cut
+    from solutions.lib.kernels.splits import best_tiles, cut
 
     best_tiles.cache_clear()
     for n in range(4096, 4096 + 640):
@@ -375,8 +376,8 @@ os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from solutions.kernels import grouped, latent
-from solutions.kernels.splits import fitted
+from solutions.lib.kernels import grouped, latent
+from solutions.lib.kernels.splits import fitted
 
 def build(name, kernel, resident, sizes, paged):
     options = {key: sizes.pop(key) for key in ("num_warps", "num_stages")}

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solutions import Attention, KVCache, LatentAttention, attention_tiled, device, from_deepseek, from_llama, from_torch_mha
-from solutions.grouped_query import decode, grouped_sdpa
 from solutions.latent_attention import attend_latents
+from solutions.lib.attention import decode, grouped_sdpa
 from solutions.positions import rotate_half_rope
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here"))]

@@ -4,7 +4,7 @@ A decode step reads the whole cache once and does little else, so the GPU must b
 heads for that: the keys are split among many programs, each of which leaves a normalised partial output and the log-sum-exp of
 its scores, and a second kernel merges them, as `solutions.tiled.merge_tiles` does.
 
-`solutions.grouped_query.decode` and `solutions.latent_attention.attend_latents` come here by themselves where `serve` says so.
+`solutions.lib.attention.decode` and `solutions.latent_attention.attend_latents` come here by themselves where `serve` says so.
 
 Source: Dao, Haziza, Massa, Sizov (2023), "Flash-Decoding for long-context inference".
 """
@@ -29,11 +29,11 @@ def serve(asks: Tensor, *cached: Tensor) -> bool:
     `asks` are the queries, `cached` keys and values (batch, group, n, d) or the latents (batch, n, d_c), a part of their rows.
     The GPU must have the shared memory of NVIDIA's H100 and its successors, for which the tiles are made.
     """
+    if not _is_made_for(asks):
+        return False
     tensors = (asks, *cached)
     if len({x.device for x in tensors}) > 1 or len({x.shape[0] for x in tensors if x.dim()}) > 1:
         return False  # another device's or another batch's: PyTorch says so in words
-    if not _is_made_for(asks):
-        return False
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return False
     latent = len(cached) == 1  # latents (batch, n, d_c), asked for by (batch, head, d_c + d_rope)
@@ -86,7 +86,7 @@ def grouped_decode(
 
     Raises ValueError where `lengths` or `table` have another batch's shape, or pages an impossible size.
     """
-    from solutions.kernels.grouped import run
+    from solutions.lib.kernels.grouped import run
 
     return run(Q, K, V, *_placed(Q.shape[0], K.shape[0], lengths, table), splits)
 
@@ -108,7 +108,7 @@ def latent_decode(
 
     Source: DeepSeek-AI (2024), "DeepSeek-V2", section 2.1.2, "absorbed"; the 512 + 64 split of a row is that of their models.
     """
-    from solutions.kernels.latent import run
+    from solutions.lib.kernels.latent import run
 
     return run(asks, rows, d_c, scale, *_placed(asks.shape[0], rows.shape[0], lengths, table), splits)
 

@@ -2,8 +2,8 @@
 
 Rows stand on the left of both products, `C Aᵀ` and `Cᵀ W`, heads on the right: so nothing is wasted on 16 heads. A tile has 32
 rows: three of them in flight, 32 x 576 numbers each, leave room for a second program on the multiprocessor, so that one computes
-while the other waits. With 64 rows only two are there at once, and none is loaded ahead (`tests/test_kernels.py` looks at what
-the compiler makes of it).
+while the other waits. With 64 rows only two are there at once, and none is loaded ahead (`tests/solutions/test_kernels.py` looks
+at what the compiler makes of it).
 """
 
 import functools
@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from solutions.kernels.splits import cut, fitted, merge, slots
+from solutions.lib.kernels.splits import cut, fitted, merge, slots
 
 ROWS, STAGES = 32, 3
 
@@ -70,7 +70,7 @@ def _part(
 def run(
     asks: Tensor, rows: Tensor, d_c: int, scale: float, lengths: Tensor | None, table: Tensor | None, splits: int | None
 ) -> Tensor:
-    """What `solutions.kernels.latent_decode` promises."""
+    """What `solutions.lib.kernels.latent_decode` promises."""
     B, H, width = asks.shape
     pages, page = (1, 0) if table is None else (table.shape[1], rows.shape[1])
     n = rows.shape[1] * pages

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from solutions.kernels.splits import cut, fitted, merge, slots
+from solutions.lib.kernels.splits import cut, fitted, merge, slots
 
 TILE = 16_384  # bytes of keys in a tile, and of values. Three of each in flight leave room for two programs on a multiprocessor
 RESIDENT, WARPS = 2, 4
@@ -64,7 +64,7 @@ def _part(
 
 
 def run(Q: Tensor, K: Tensor, V: Tensor, lengths: Tensor | None, table: Tensor | None, splits: int | None) -> Tensor:
-    """What `solutions.kernels.grouped_decode` promises."""
+    """What `solutions.lib.kernels.grouped_decode` promises."""
     B, G, R, d_k = Q.shape
     d_v = V.shape[-1]
     pages, page = (1, 0) if table is None else (table.shape[1], V.shape[-2])
