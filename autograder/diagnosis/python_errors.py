@@ -99,7 +99,7 @@ def raised(failure: Failure) -> Slip | None:
         if match is not None:
             return Slip(fact("raised.missing_argument", what=match[1]), True)
     if failure.type == "TypeError" and failure.line is not None:  # a line without the name calls the answer itself
-        match = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", failure.message)
+        match = re.search(r"\b(\w+)\(\) got an unexpected keyword argument '(\w+)'", failure.message)
         if match is not None and f"{match[1]}(" in failure.line[1]:
             return Slip(fact("raised.other_argument", called=match[1], name=match[2]), True)
     if (rows := _rows_paired(failure) or _turned(failure)) is not None:

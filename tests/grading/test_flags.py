@@ -58,7 +58,7 @@ def material(lesson: str) -> tuple[Any, dict[str, str], Any]:
     return (
         read_release(root, lesson),
         answers,
-        pack_file.load(root / "release" / lesson / f"{find_lesson(lesson).slug}{pack_file.SUFFIX}").exercises,
+        pack_file.load(root / "release" / lesson / f"{find_lesson(lesson).slug}{pack_file.SUFFIX}").in_code,
     )
 
 
