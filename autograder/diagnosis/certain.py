@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autograder.diagnosis import python_errors
-from autograder.diagnosis.finding import Diagnosis, Fact, Finding, Manner, Matched, Mistake, Remark, fact
+from autograder.diagnosis.finding import Diagnosis, Fact, Finding, Manner, Matched, Mistake, Remark, error_of, fact
 from autograder.diagnosis.outcome import reason, same_in
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import imprecise
@@ -129,7 +129,7 @@ def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis
         return None
     raised = [fact for fact in said if fact.key == "exact.raised"]
     done = tuple(fact for fact in said if fact not in raised)
-    findings: list[Finding] = [Remark(fact["sentence"]) for fact in raised]  # type: ignore[arg-type]  # a fact
+    findings: list[Finding] = [error_of(fact) for fact in raised]
     findings += [Matched(done, Manner.DONE)] if done else []
     return Diagnosis((*findings, Remark(fact("exact.not_all"))), (said[0],), complete=False)
 
@@ -167,7 +167,7 @@ def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
 
 def _diagnosis_of(said: Fact) -> Diagnosis:
     if said.key == "exact.raised":
-        return Diagnosis((Remark(said["sentence"]),), (said,))  # type: ignore[arg-type]  # a fact
+        return Diagnosis((error_of(said),), (said,))
     manner = {"exact.changed": Manner.RIGHT_RESULT, "exact.no_gradient": Manner.RIGHT_VALUES}.get(said.key, Manner.DONE)
     return Diagnosis((Matched((said,), manner),), (said,))
 

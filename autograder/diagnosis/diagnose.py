@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.diagnosis.certain import PartialFinding, diagnose_from_checks, partial_findings, results_without
-from autograder.diagnosis.finding import Added, Also, Diagnosis, Finding, Remark
+from autograder.diagnosis.finding import Added, Also, Diagnosis, Finding, error_of
 from autograder.diagnosis.known_mistakes import composed, here_and_there, listed_matches, match_listed, match_most, match_unlisted
 from autograder.diagnosis.partial_matches import by_output, mistake_and_relation, two_terms
 from autograder.diagnosis.result_structure import unwrapped
@@ -49,7 +49,7 @@ def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[Par
     first = next((part.said for part in parts if part.said.key in _ERRORS and part.shown(results)), None)
     findings: tuple[Finding, ...] = (*found.findings, *(Also(said) for said in beside if said is not first))
     if first is not None:
-        findings = (Remark(first["sentence"]), Added(findings))  # type: ignore[arg-type]  # a fact
+        findings = (error_of(first), Added(findings))
     return replace(found, findings=findings, known=found.known or beside)
 
 

@@ -12,7 +12,7 @@ from autograder.judging.records import Known, NearSlip
 
 __all__ = [
     "EXACT", "MENDED", "WRAPPED", "Added", "Also", "Beyond", "Departed", "Diagnosis", "Fact", "Finding", "InGradient",
-    "InOutputs", "Manner", "Matched", "Mistake", "Quoted", "Remark", "Repaired", "fact",
+    "InOutputs", "Manner", "Matched", "Mistake", "Quoted", "Remark", "Repaired", "error_of", "fact",
 ]  # fmt: skip
 
 Mistake = Known | NearSlip | Fact  # what completes "You …"
@@ -55,6 +55,14 @@ class Remark:
 
     sentence: Fact | None
     then: tuple[Fact, ...] = ()
+
+
+def error_of(raised: Fact) -> Remark:
+    """What `raised`, a fact about a call that an error ended, says of the error."""
+    sentence = raised["sentence"]
+    if not isinstance(sentence, Fact):
+        raise TypeError(f"expected the fact {raised.key!r} to hold a fact as its `sentence`, got {sentence!r}.")
+    return Remark(sentence)
 
 
 @dataclass(frozen=True)
