@@ -21,10 +21,12 @@ from typing import Any
 from autograder.judging import limits
 from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
+from autograder.judging.own_seconds import Stopwatch
 from autograder.judging.script import PARTS, Call, Construct, Keeps, Read, script_from_data
 from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, ObjectNode, as_array, decode, encode
 
 MAX_NOTES = 5
+LONGEST_TIMES = 20  # a limit by the clock, as a multiple of one in a call's own seconds
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
 _OWN = (__file__, limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -38,7 +40,8 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
     values = decode(probe.inputs, dtype=dtype)
     before = encode(decode(probe.inputs, dtype=dtype))
     seen = Observation()
-    started = time.perf_counter()
+    theirs: list[str] = []
+    watch = Stopwatch()
     with _quietly(seen):
         try:
             if probe.grad:
@@ -46,12 +49,13 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
             else:
                 with limits.by_hand(probe.by_hand):
                     seen.value = encode(_run(answer, values) if not probe.room else _within(probe, answer, before, dtype))
+            theirs = _renamed(answer, list(values)) if isinstance(values, dict) else []
         except _UnusableError as problem:
             seen.failure = problem.failure
         except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
             seen.failure = _describe(error, answer)
-    seen.seconds = time.perf_counter() - started
-    if seen.failure is None and isinstance(values, dict) and (theirs := _renamed(answer, list(values))):
+    seen.seconds = watch.seconds()
+    if seen.failure is None and theirs:
         by_position = fact("note.by_position", theirs=", ".join(theirs)[:100], ours=", ".join(values))
         seen.notes = (by_position, *seen.notes)[:MAX_NOTES]
     if seen.failure is None:
@@ -79,8 +83,9 @@ def observe_within(
 ) -> Observation:
     """`observe` with a deadline, for the learner's own notebook: a hang becomes an observation.
 
-    Works on every platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous
-    exception and otherwise left behind. Grading does not rely on this; there the sandbox is killed from outside.
+    `seconds` are the call's own: they don't pass while it waits for a processor that other programs use. Works on every
+    platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous exception and otherwise
+    left behind. Grading does not rely on this; there the sandbox is killed from outside.
     A browser has no threads, so there the lines that run look at the clock.
     """
     if sys.platform == "emscripten":
@@ -88,7 +93,9 @@ def observe_within(
     result: list[Observation] = []
     thread = threading.Thread(target=lambda: result.append(how(answer, probe, dtype=dtype)), daemon=True)
     thread.start()
-    thread.join(seconds)
+    watch, latest = Stopwatch(thread.native_id), time.monotonic() + LONGEST_TIMES * seconds
+    while thread.is_alive() and (left := min(seconds - watch.seconds(), latest - time.monotonic())) > 0:
+        thread.join(left)
     if thread.is_alive() and thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
         thread.join(0.2)

@@ -2,6 +2,7 @@
 
 import linecache
 import sys
+import time
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +23,7 @@ from autograder.diagnosis.phrase import say
 from autograder.judging.judge import close
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.observe import observe, observe_by_line, observe_within
+from autograder.judging.own_seconds import Stopwatch
 from autograder.judging.records import Result
 from autograder.judging.values import MAX_KEY, decode, encode, show
 from autograder.packs import make_pack, pack_file
@@ -145,6 +147,40 @@ def test_a_hang_becomes_an_observation(within: Callable[..., Observation]) -> No
     before = sys.gettrace()
     assert within(60, _softmax, probe).failure is None
     assert sys.gettrace() is before
+
+
+def test_a_call_that_stands_in_line_for_a_processor_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(z: np.ndarray) -> np.ndarray:
+        time.sleep(1.5)
+        return _softmax(z)
+
+    probe = Probe(encode({"z": np.ones(2)}))
+    by_the_clock = observe_within(1.0, late, probe)
+    assert by_the_clock.failure is not None
+    assert by_the_clock.failure.kind == "timeout"
+    monkeypatch.setattr(Stopwatch, "_waited_s", lambda self: time.perf_counter())  # all that passes is waiting
+    seen = observe_within(1.0, late, probe)
+    assert seen.failure is None
+    assert seen.seconds < 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux says how long a thread stood in line")
+def test_the_kernels_word_on_a_thread_is_read() -> None:
+    assert Stopwatch()._kept_by.read_text(encoding="ascii").split()[1].isdecimal()
+
+
+def test_a_signature_that_cannot_be_read_is_a_failure_like_any_other() -> None:
+    class Odd:
+        @property
+        def __signature__(self) -> None:
+            raise RuntimeError("odd")
+
+        def __call__(self, z: np.ndarray) -> np.ndarray:
+            return _softmax(z)
+
+    seen = observe(Odd(), Probe(encode({"z": np.ones(2)})))
+    assert seen.failure is not None
+    assert seen.failure.type == "RuntimeError"
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), RecursionError("deep"), ValueError("x" * 10_000)])
