@@ -1,5 +1,6 @@
 """A stranger with the wheel and nothing else: a fresh environment, an empty folder, from there to solved lessons."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -320,21 +321,38 @@ class Page:
         found.scroll_into_view_if_needed()
         return found
 
+    def click(self, index: int, where: str) -> None:
+        """Make a cell the active one: outputs above it still grow, and then a click may land in another cell."""
+        from playwright.sync_api import TimeoutError as Late
+
+        active = self.cell(index).and_(self.page.locator(".jp-mod-active"))
+        for _ in range(5):
+            self.cell(index).locator(where).click()
+            with contextlib.suppress(Late):
+                return active.wait_for(timeout=5_000)
+        raise AssertionError(f"cell {index} does not become the active one")
+
     def write(self, index: int, source: str) -> None:
-        self.cell(index).locator(".cm-content").click()
+        self.click(index, ".cm-content")
         self.page.wait_for_selector(".jp-Cell.jp-mod-active .cm-content:focus")
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(source)
 
     def run(self, index: int) -> None:
         hidden = self.released.cells[index].metadata.get("jupyter", {}).get("source_hidden")
-        self.cell(index).locator(".jp-InputPrompt" if hidden else ".cm-content").click()
+        self.click(index, ".jp-InputPrompt" if hidden else ".cm-content")
         self.page.keyboard.press("Control+Enter")
 
     def verdict(self, index: int, *words: str) -> str:
         """The panel below a check, once it says one of `words`."""
+        from playwright.sync_api import TimeoutError as Late
+
         panel = self.cell(index).locator(".attn-panel", has_text=re.compile("|".join(words)))
-        panel.wait_for(timeout=120_000)
+        try:
+            panel.wait_for(timeout=120_000)
+        except Late:
+            cells = [self.cell(place).inner_text() for place in range(max(0, index - 2), index + 1)]
+            raise AssertionError(f"expected a panel with {words} below cell {index}, got:\n" + "\n---\n".join(cells)) from None
         return str(panel.inner_text())
 
 
