@@ -11,10 +11,11 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from autograder import __version__
 from autograder.authoring.course import CourseError
@@ -81,6 +82,14 @@ class Change:
     after: float
 
 
+class Entry(msgspec.Struct):
+    """What a student's file holds: the row, and the key and versions that it was graded with."""
+
+    key: str
+    versions: dict[str, str]
+    row: StudentRow
+
+
 def changes(before: StudentRow, after: StudentRow) -> list[Change]:
     """What a student who was graded before gets otherwise now, exercise by exercise."""
     found = []
@@ -119,20 +128,17 @@ def key(kit_digest: str, content: bytes, timestamp: str) -> str:
 def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:
     """Remember `row`."""
     path = root / FOLDER / assignment / f"{row.student}.json"
-    write_whole(path, json.dumps({"key": entry_key, "versions": versions(), "row": asdict(row)}, indent=1) + "\n")
+    write_whole(path, json.dumps(msgspec.to_builtins(Entry(entry_key, versions(), row)), indent=1) + "\n")
 
 
 def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict[str, str]]]:
     """Each entry as `(key, row, versions)`, by student; one that cannot be read counts as none."""
     for path in sorted((root / FOLDER / assignment).glob("*.json")):
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            row = StudentRow(**found["row"])
-            row.exercises = {name: ExerciseRow(**found["row"]["exercises"][name]) for name in row.exercises}
-            row.exercises = {name: replace(each, carried=tuple(each.carried)) for name, each in row.exercises.items()}
-            yield found["key"], row, found["versions"]
-        except (ValueError, KeyError, TypeError):
+            found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Entry)
+        except ValueError:
             continue
+        yield found.key, found.row, found.versions
 
 
 def load(root: Path, assignment: str) -> ClassReport:

@@ -6,13 +6,54 @@ observations come back and may not.
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array, EncodedValue, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
 MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
+MAX_NAMES = 100
+Names = Annotated[list[str], Meta(max_length=MAX_NAMES)]
+Short = Annotated[str, Meta(max_length=200)]
+T = TypeVar("T")
+
+
+class ProbeHeader(msgspec.Struct):
+    """A probe in a frame's header; trees are checked by `fetch_tree`."""
+
+    inputs: Any
+    grad: Names
+    cotangent: Any = None
+    room: float = 0.0
+    by_hand: bool = False
+
+
+class FailureHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A failure in a frame's header. Its message has no place here: a hidden probe's inputs could leave in it."""
+
+    kind: Short
+    type: Short
+    line: tuple[int, str] | None
+
+
+class ObservationHeader(msgspec.Struct):
+    """An observation in a frame's header; a gradient is the index of an array."""
+
+    mutated: Names
+    grads: Annotated[dict[str, Annotated[int, Meta(ge=0)] | None], Meta(max_length=MAX_NAMES)]
+    value: Any = None
+    failure: FailureHeader | None = None
+
+
+def _as(kind: type[T], header: Header) -> T:
+    try:
+        return msgspec.convert(header, kind)
+    except msgspec.ValidationError as error:
+        raise WireError(f"expected a {kind.__name__}: {error}.") from None
 
 
 def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> EncodedValue | None:
@@ -40,13 +81,11 @@ def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
 
 def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
     """The inverse of `probe_to_wire`."""
-    inputs = fetch_tree(header.get("inputs"), arrays, code=True)
+    asked = _as(ProbeHeader, header)
+    inputs = fetch_tree(asked.inputs, arrays, code=True)
     if inputs is None:
         raise WireError("expected a probe with inputs, got none.")
-    room, by_hand = header.get("room", 0.0), header.get("by_hand", False)
-    if type(room) not in (int, float) or type(by_hand) is not bool:
-        raise WireError("expected a number for the room, and whether all is by hand.")
-    return Probe(inputs, tuple(_texts(header.get("grad"), 100)), fetch_tree(header.get("cotangent"), arrays), room, by_hand)
+    return Probe(inputs, tuple(asked.grad), fetch_tree(asked.cotangent, arrays), asked.room, asked.by_hand)
 
 
 def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
@@ -66,31 +105,20 @@ def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
 
 def observation_from_wire(header: Header, arrays: Sequence[Array]) -> Observation:
     """The inverse of `observation_to_wire`; a value without failure, or a failure without value."""
-    grads: dict[str, Array | None] = {}
-    if not isinstance(header.get("grads"), dict) or len(header["grads"]) > 100:
-        raise WireError("expected gradients by name.")
-    for name, index in header["grads"].items():
-        if index is not None and not (type(index) is int and 0 <= index < len(arrays)):
-            raise WireError(f"expected a gradient's index below {len(arrays)}, got {index!r}.")
-        grads[name] = None if index is None else arrays[index]
-    failure = _failure(header.get("failure"))
-    value = fetch_tree(header.get("value"), arrays) if failure is None else None
-    if (value is None) == (failure is None):
+    seen = _as(ObservationHeader, header)
+    if any(index is not None and index >= len(arrays) for index in seen.grads.values()):
+        raise WireError(f"expected gradients among {len(arrays)} arrays.")
+    value = fetch_tree(seen.value, arrays) if seen.failure is None else None
+    if (value is None) == (seen.failure is None):
         raise WireError("expected a value or a failure.")
-    return Observation(value, grads if failure is None else {}, tuple(_texts(header.get("mutated"), 100)), failure)
+    if (failed := seen.failure) is not None:
+        line = None if failed.line is None else (failed.line[0], failed.line[1][:200])
+        return Observation(mutated=tuple(seen.mutated), failure=Failure(failed.kind, failed.type, "", line))
+    return Observation(value, {name: _at(index, arrays) for name, index in seen.grads.items()}, tuple(seen.mutated))
 
 
-def _failure(item: Any) -> Failure | None:
-    if item is None:
-        return None
-    if not (isinstance(item, list) and len(item) == 3 and all(isinstance(text, str) and len(text) <= 200 for text in item[:2])):
-        raise WireError("expected a failure as [kind, type, line].")
-    kind, name, line = item
-    if line is not None:
-        if not (isinstance(line, list) and len(line) == 2 and type(line[0]) is int and isinstance(line[1], str)):
-            raise WireError("expected a line as [number, text].")
-        line = (line[0], line[1][:200])
-    return Failure(kind, name, "", line)
+def _at(index: int | None, arrays: Sequence[Array]) -> Array | None:
+    return None if index is None else arrays[index]
 
 
 def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes]:
@@ -142,9 +170,3 @@ def outputs_from_wire(skeleton: Any, raw: bytes) -> list[dict[str, Any]]:
             case _:
                 raise WireError("expected a stream, an error or display data.")
     return outputs
-
-
-def _texts(items: Any, most: int) -> list[str]:
-    if not (isinstance(items, list) and len(items) <= most and all(isinstance(item, str) for item in items)):
-        raise WireError(f"expected a list of at most {most} names.")
-    return items
