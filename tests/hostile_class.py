@@ -113,6 +113,12 @@ with attack.on("deep"):
     for _ in range(1500):
         os.mkdir("d"); os.chdir("d")
 """
+TREES = """
+import os
+with attack.on("trees"):
+    for number in range(150):
+        os.makedirs(f"t{number}/" + "/".join("d" * 60))
+"""
 SOME = r"[1-9]\d*"
 
 
@@ -174,6 +180,7 @@ def kinds(seconds: float = 3.0) -> dict[str, Callable[[Any, Lesson], None]]:
         "fills_the_disk": in_cells(DISK.format()),
         "memory": both(in_cells(MEMORY), in_answers(MEMORY)),
         "deep_folders": in_cells(DEEP),
+        "all_its_seconds": both(in_cells(TREES, *[WORK] * 20), in_answers(f"{SHUT}\n{SPIN}")),
         "slow_text": both(
             in_cells("case" + " " * 190_000 + "x", *["(" * 50_000] * 3),
             lambda notebook, _: notebook.cells.extend(
@@ -205,6 +212,7 @@ RAN: Mapping[str, Mapping[str, str | None]] = {
     # on a busy machine its time ends before it has all the memory that it may have: an answer is killed then
     "memory": {"memory": "raised (MemoryError|CellTimeout)", "taken": SOME, "answer: memory": KILLED, "answer: taken": SOME},
     "deep_folders": {"deep": "ran"},
+    "all_its_seconds": {"trees": "ran", "work": f"ran|{LATE}"},
     "slow_text": {},  # texts that are slow to read, which is done outside the sandbox: nothing runs
     "output": {"print": "ran NoneType"},
 }

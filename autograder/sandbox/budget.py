@@ -24,7 +24,7 @@ LEAST_CELL_S = 1.0
 OWN_S = 6.0  # for each submission, whatever others took
 PURSE_S = 240.0  # for a class, and each of its workers
 WALL_TIMES = 10  # times its own seconds: as long as a submission may take that stands in line all the time
-SHARE = 8  # a submission is lent at most this part of what is left
+SHARE = 4  # a submission is lent at most this part of what is left: all its seconds, if it is the first of its class
 
 
 @dataclass

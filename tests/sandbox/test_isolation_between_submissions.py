@@ -18,7 +18,7 @@ from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.judging.observation import Probe
 from autograder.judging.values import encode
 from autograder.sandbox import Cell, Limits, Purse, Sandbox, available_tiers, launch
-from autograder.sandbox.budget import OWN_S
+from autograder.sandbox.budget import OWN_S, PURSE_S
 from autograder.workspace import doctor
 from tests import armed, hostile_class
 
@@ -163,6 +163,11 @@ def test_a_class_that_takes_all_it_can_get_comes_after_those_that_need_little() 
         budget.spend(1.0)
         purse.take_back(budget)
     assert first == 60.0
+
+
+def test_the_first_submission_of_a_class_has_all_its_seconds_at_once() -> None:
+    """So that even with one worker it is marked once, and not again when everybody else is."""
+    assert Purse(PURSE_S).lend(60.0).left_s == 60.0
 
 
 def test_workers_of_a_root_grader_have_users_of_their_own() -> None:
