@@ -415,6 +415,18 @@ def test_a_result_in_another_precision_than_its_docstring_says_is_named(slug: st
     assert ids(told(slug, name, answer)) == {mistake}
 
 
+@pytest.mark.parametrize("above_zero", [lambda step: step.clamp(min=1e-8), lambda step: step + 1e-8, lambda step: step + 1e-6])
+def test_a_step_kept_above_more_than_the_smallest_number_loses_small_steps(above_zero: Any) -> None:
+    def round_to_bits(x: Any, bits: int, dim: int) -> Any:
+        least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+        step = above_zero((largest - least) / (2**bits - 1))
+        return ((x - least) / step).round() * step + least
+
+    result = told("smaller_caches", "round_to_bits", round_to_bits)
+    assert "groups of nearly equal numbers" in [case.name for case in result.cases if not case.passed]
+    assert ids(result) == {"small_steps_lost"}
+
+
 def test_rows_look_at_rows_and_not_at_positions() -> None:
 
     def rotary_mha(X: Any, Wq: Any, Wk: Any, Wv: Any, Wo: Any, H: int, pos: Any) -> Any:
