@@ -34,7 +34,7 @@ def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
     """A `Probe` as header and arrays (trusted process -> sandbox), made once for a whole class."""
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
-    how = {"room": probe.room, "by_hand": probe.by_hand}
+    how = {"room": probe.room, "by_hand": probe.by_hand, "elsewhere": probe.elsewhere}
     return {"inputs": inputs, "grad": list(probe.grad), "cotangent": cotangent, **how}, arrays
 
 
@@ -43,10 +43,11 @@ def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
     inputs = fetch_tree(header.get("inputs"), arrays, code=True)
     if inputs is None:
         raise WireError("expected a probe with inputs, got none.")
-    room, by_hand = header.get("room", 0.0), header.get("by_hand", False)
-    if type(room) not in (int, float) or type(by_hand) is not bool:
-        raise WireError("expected a number for the room, and whether all is by hand.")
-    return Probe(inputs, tuple(_texts(header.get("grad"), 100)), fetch_tree(header.get("cotangent"), arrays), room, by_hand)
+    room, by_hand, elsewhere = header.get("room", 0.0), header.get("by_hand", False), header.get("elsewhere", False)
+    if type(room) not in (int, float) or type(by_hand) is not bool or type(elsewhere) is not bool:
+        raise WireError("expected a number for the room, and whether all is by hand, and on another device.")
+    grad, cotangent = tuple(_texts(header.get("grad"), 100)), fetch_tree(header.get("cotangent"), arrays)
+    return Probe(inputs, grad, cotangent, room, by_hand, elsewhere)
 
 
 def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
