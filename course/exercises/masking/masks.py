@@ -130,6 +130,7 @@ PADDING_MASK = Exercise(
             "made the positions on the CPU, although the lengths may be on another device",
             "Pass `device=lengths.device` where you make a tensor.",
             Instead(on_its_device=False),
+            also=(lambda lengths, m: _real(lengths.cpu(), m),),
             raises=True,
         ),
     ),

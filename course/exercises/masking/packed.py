@@ -169,6 +169,7 @@ PACKED_MASK = Exercise(
             "made the causal mask on the CPU, although `documents` may be on another device",
             "Pass `device=documents.device` where you make a tensor, or move the mask with `.to(documents.device)`.",
             Instead(on_its_device=False),
+            also=(lambda documents: _packed(documents.cpu()),),
             raises=True,
         ),
     ),

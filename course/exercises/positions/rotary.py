@@ -158,6 +158,7 @@ ROPE_ANGLES = Exercise(
             "made the frequencies on the CPU, although the positions may be on another device",
             "Pass `device=pos.device` where you make a tensor.",
             Instead(on_its_device=False),
+            also=(lambda pos, d, base: _clocks(pos.cpu(), d, base),),
             raises=True,
         ),
         Misconception(
