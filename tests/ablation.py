@@ -82,7 +82,6 @@ STAGES = (
     Stage("two slips near a right program", diagnose, "match_unlisted", (("single", False),)),
     Stage("two factors or summands", diagnose, "two_terms"),
     Stage("a mistake for each output", diagnose, "by_output", ()),
-    Stage("a known mistake and a relation", diagnose, "mistake_and_relation"),
     Stage("most of what fails", diagnose, "match_most"),
     Stage("what is said beside a name", diagnose, "partial_findings", nothing=_none),
     Stage("what the checks prove", diagnose, "diagnose_from_checks"),

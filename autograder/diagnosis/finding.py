@@ -11,7 +11,7 @@ from autograder.judging.fact import EXACT, MENDED, WRAPPED, Fact, fact
 from autograder.judging.records import Known, NearSlip
 
 __all__ = [
-    "EXACT", "MENDED", "WRAPPED", "Added", "Also", "Beyond", "Departed", "Diagnosis", "Fact", "Finding", "InGradient",
+    "EXACT", "MENDED", "WRAPPED", "Added", "Also", "Departed", "Diagnosis", "Fact", "Finding", "InGradient",
     "InOutputs", "Manner", "Matched", "Mistake", "Quoted", "Remark", "Repaired", "error_of", "fact",
 ]  # fmt: skip
 
@@ -87,15 +87,6 @@ class InGradient:
 
 
 @dataclass(frozen=True)
-class Beyond:
-    """A known mistake, and how the result comes from what it gives."""
-
-    mistake: Known
-    relation: Fact
-    sure: bool
-
-
-@dataclass(frozen=True)
 class Repaired:
     """Edits of the learner's own code; with all of them every check passes, or the mistakes in `left` are left."""
 
@@ -126,7 +117,7 @@ class Added:
     findings: tuple["Finding", ...]
 
 
-Finding = Matched | Also | Remark | InOutputs | InGradient | Beyond | Repaired | Departed | Quoted | Added
+Finding = Matched | Also | Remark | InOutputs | InGradient | Repaired | Departed | Quoted | Added
 
 
 @dataclass(frozen=True)

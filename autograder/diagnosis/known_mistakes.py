@@ -19,6 +19,7 @@ from autograder.diagnosis.outcome import Case, reason, same_in, same_value, valu
 from autograder.diagnosis.thresholds import LIKELY, MOST_OTHERS, NEARLY, NUMBER, SURE
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
+from autograder.judging.judge import close
 from autograder.judging.observation import Failure
 from autograder.judging.records import UNLISTED, CaseResult, ExerciseRecord, Known, NearSlip
 from autograder.judging.values import Array
@@ -126,20 +127,51 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
         fails = result.observation.failure is not None
         fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
         shown |= there & _wrong_in_value(result)
+    by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
+    by_id |= {slip.id: slip for slip in exercise.near}
+    if _only_lost(cases, exercise.tolerance):
+        fits &= [not any(_is_of_result(by_id[part]) for part in name.split(PAIR)) for name in names]
     found = np.flatnonzero(fits & shown)
     if len(found) == 0:
         return None
     left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # the commonest are stored first: fewer came before
     if left < LIKELY:
         return None
-    by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
-    by_id |= {slip.id: slip for slip in exercise.near}
     # what is judged of a design is coarse: many a program does the same
     sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not single)
     parts = names[found[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
         return None  # a guess at a slip that nobody listed is seldom true: the line where the numbers turn wrong says more
     return named(cases, *(by_id[part] for part in parts), certain=sure)
+
+
+def _only_lost(cases: Sequence[Case], tolerance: Tolerance) -> bool:
+    """Whether every wrong entry of the results is NaN or infinite, and each in an array of the right shape."""
+    for record, result in cases:
+        want, got = values(record.expected), values(result.observation)
+        if result.passed:
+            continue
+        if want.keys() != got.keys() or result.observation.failure is not None:
+            return False
+        for path, value in want.items():
+            other = got[path]
+            if same_value(value, other, tolerance):
+                continue
+            if (
+                not isinstance(value, np.ndarray)
+                or not isinstance(other, np.ndarray)
+                or value.shape != other.shape
+                or other.dtype.kind != "f"
+            ):
+                return False
+            if not (np.isfinite(value) & ~np.isfinite(other))[~close(value, other, tolerance)].all():
+                return False
+    return True
+
+
+def _is_of_result(mistake: Known | NearSlip) -> bool:
+    """Whether something is done to the right result: that shows in its numbers, where some are not lost."""
+    return isinstance(mistake, NearSlip) and plain_slip(mistake.what).key.startswith("slip.result.")
 
 
 def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:

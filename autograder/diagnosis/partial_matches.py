@@ -1,28 +1,26 @@
-"""Explanations in parts: for each output, for each gradient, two factors at once, a known mistake and something beyond it.
+"""Explanations in parts: for each output, for each gradient, two factors at once.
 
 In: an exercise and the judged cases, none of which raised. Out: a `Diagnosis`, or None.
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from autograder.diagnosis.calls import call_at
-from autograder.diagnosis.finding import Beyond, Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched, fact
-from autograder.diagnosis.known_mistakes import evidence, manner_of, named, worth
+from autograder.diagnosis.finding import Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched, fact
+from autograder.diagnosis.known_mistakes import manner_of, named, worth
 from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
 from autograder.diagnosis.relations.same_array import sizes
 from autograder.diagnosis.relations.simple import relations
-from autograder.diagnosis.thresholds import ENOUGH, RELATIONS, SURE
+from autograder.diagnosis.thresholds import ENOUGH, SURE
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
 from autograder.judging.values import Array
 
-PLACES = {"relation.transposed", "relation.backwards", "relation.rolled", "relation.only.first", "relation.only.last"}
 VAGUE = {  # these say little: where a name is looked for they do not count
     "relation.one_factor", "relation.one_summand", "relation.elsewhere", "relation.factor_each", "relation.summand_each",
     "relation.one_number", "relation.same",
@@ -218,32 +216,3 @@ def _twice_the_same(want: Array, one: Array, two: Array, tolerance: Tolerance) -
     """Whether both mistakes take the same summand away somewhere: nobody can do that twice."""
     touched = ~close(want, one, tolerance) & ~close(want, two, tolerance)
     return bool((touched & close(one, two, tolerance)).any())
-
-
-def mistake_and_relation(exercise: ExerciseRecord, cases: Sequence[Case], tolerance: Tolerance) -> Diagnosis | None:
-    """A known mistake, and beyond it a simple relation to what it does: certain where that is a matter of places alone."""
-    fits: list[tuple[Known, Fact]] = []
-    failing = [case for case in cases if not case[1].passed]
-    for known in exercise.known:
-        each = []
-        if any(result.passed and known.id in record.mistakes for record, result in cases):
-            continue
-        for record, result in failing:
-            mistake = record.mistakes.get(known.id)
-            would, got = (values(mistake) if mistake else {}), values(result.observation)
-            if len(would) != 1 or len(got) != 1:
-                break
-            (want,), (seen,) = would.values(), got.values()
-            if not isinstance(want, np.ndarray) or want.size < ENOUGH:
-                break
-            each.append(_related(want, seen, record, exercise))
-        if len(each) != len(failing):
-            continue
-        relation = _common(each, vague=False)
-        if relation is not None:
-            fits.append((known, relation))
-    if len(fits) != 1:
-        return None
-    known, relation = fits[0]
-    sure = relation.key in PLACES and evidence(failing) - math.log2(RELATIONS * len(exercise.known)) >= SURE
-    return Diagnosis((Beyond(known, relation, sure),), (known,), sure)

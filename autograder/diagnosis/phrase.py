@@ -14,7 +14,6 @@ from contextvars import ContextVar
 from autograder.diagnosis.finding import (
     Added,
     Also,
-    Beyond,
     Departed,
     Diagnosis,
     Fact,
@@ -46,25 +45,19 @@ def translated(catalogue: Mapping[str, str]) -> Iterator[None]:
         _words.reset(token)
 
 
-def say(fact: Fact, **more: object) -> str:
-    """Say a fact; `more` fills gaps that the fact itself leaves open.
+def say(fact: Fact) -> str:
+    """Say a fact.
 
     >>> from autograder.diagnosis.finding import fact
     >>> say(fact("relation.times", amount=fact("amount.root", of=fact("size.number", name="d"))))
     'is the square root of `d` times the right one'
     """
-    return _fill(_words.get()[_numbered(fact.key, fact)], {**dict(fact.values), **more})
+    return _fill(_words.get()[_numbered(fact.key, fact)], dict(fact.values))
 
 
 def _numbered(key: str, fact: Fact) -> str:
     """The key, or that of a sentence for a `count` of one, where the catalogue has it."""
     return f"{key}.one" if dict(fact.values).get("count") == 1 and f"{key}.one" in _words.get() else key
-
-
-def say_of_mistake(relation: Fact) -> str:
-    """Say how a result comes from what a mistake gives, instead of from the right one."""
-    words = _words.get()
-    return say(relation, right_one=words["right_one.of_mistake"], correct=words["correct.of_mistake"])
 
 
 def next_step(fact: Fact) -> str:
@@ -154,8 +147,6 @@ def _sentence(finding: Finding) -> str:
             return _in_outputs(finding)
         case InGradient(name, relation):
             return _word("in_gradient", name=name, told=say(relation))
-        case Beyond(mistake, relation, sure):
-            return _word("beyond" if sure else "beyond.hedged", told=briefly(mistake), beside=say_of_mistake(relation))
         case Repaired(edits, left):
             told = _word("repaired.left", told=_joined(left, brief=True)) if left else ""
             return " ".join(filter(None, [*_edits(edits[:1] if left else edits), told]))
@@ -231,8 +222,6 @@ def _steps(finding: Finding) -> Iterator[str]:
             yield _step(what)
         case InGradient(_, relation):
             yield next_step(relation)
-        case Beyond(mistake, relation):
-            yield from (mistake.fix, next_step(relation))
         case Repaired(edits, left):
             yield from (_step(mistake) for mistake in left)
             if len(edits) > 1:

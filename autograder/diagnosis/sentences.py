@@ -13,9 +13,7 @@ ENGLISH: Mapping[str, str] = {
     "quote.code": "`{text}`",
     "quote.case": "“{text}”",
     "right_one": "the right one",
-    "right_one.of_mistake": "what that gives",
     "correct": "right",
-    "correct.of_mistake": "what that gives,",
     "size.axis": "the length of axis {axis} of `{name}`",
     "size.number": "`{name}`",
     "amount.constant": "{value:number}",
@@ -208,8 +206,6 @@ ENGLISH: Mapping[str, str] = {
     "in_call": " in what call {number}, {call}, returns",
     "in_call.output": " in output `{path}` of call {number}, {call}",
     "in_gradient": "Your values are right, but the gradient with respect to `{name}` {told}.",
-    "beyond": "Your result comes out as if you {told}; and beside that, what comes out {beside}.",
-    "beyond.hedged": "This looks as if you {told}; and beside that, what comes out {beside}.",
     # ---------------------------------------------------------------- small slips that nobody listed: each completes "You …"
     "slip.text": "{text}",
     "slip.place": "{what}, in `{code}`",

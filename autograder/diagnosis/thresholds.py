@@ -11,7 +11,6 @@ from autograder.judging.exercise import Tolerance
 SURE = 8.0  # bits left over for a name that is said for certain: one coincidence in 256
 LIKELY = 4.0  # bits left over for a name that is said with a hedge: one in 16
 LITTLE = 2.0  # bits left over for one change of the learner's own code: that it passes every check is seen, and no guess
-RELATIONS = 60  # simple relations that are tried for each array, roughly: so many coincidences are possible
 ENOUGH = 4  # entries of an array that do not agree by chance
 MOST_OTHERS = 3  # mistakes that may stand beside a certain one and are listed; of more it is said only that there is something
 

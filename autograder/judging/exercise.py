@@ -65,6 +65,7 @@ class Case:
     `double` hands tensors over in double precision, and asks for results in it: a tensor made without a `dtype` shows.
     `room` is how many times the bytes of all inputs may be made anew at once: what copies, or makes a table too large, shows.
     `by_hand` takes automatic differentiation away.
+    `elsewhere` hands tensors over on another device, which is pretended: a tensor made without a `device` shows.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Case:
     double: bool = False
     room: float = 0.0
     by_hand: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,8 @@ class Exercise(_WithoutChoices):
             )
         if any(case.raises is NotImplementedError for case in self.cases):
             raise ValueError(f"{where}: expected no NotImplementedError: it is what an unwritten answer raises.")
+        if any(case.elsewhere and (case.grad or case.room or not self.tensors) for case in self.cases):
+            raise ValueError(f"{where}: expected tensors, and no `grad` and no `room`, for a case that is `elsewhere`.")
         if sum(case.edge for case in self.cases) > 1:
             raise ValueError(f"{where}: expected edge shares that sum to at most 1.")
         if len(self.hints) != 3 or not all(hint.strip() for hint in self.hints):

@@ -195,6 +195,7 @@ def _other_kind(a: EncodedValue, b: EncodedValue, path: str) -> Mismatch:
 
 
 def _fits(a: EncodedValue, b: EncodedValue) -> bool:
+    """Whether a leaf is of the kind that is expected. Any number is: 960.0 is as right as 960, and its value is compared."""
     if isinstance(a, ArrayNode):
         return a.kind == b.kind if isinstance(b, ArrayNode) else a.content.ndim == 0 and b.is_number
     if isinstance(b, ArrayNode):

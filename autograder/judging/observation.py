@@ -49,3 +49,4 @@ class Probe:
     cotangent: EncodedValue | None = None
     room: float = 0.0  # how many times the bytes of the inputs may be made anew; 0 where nobody watches
     by_hand: bool = False  # no automatic differentiation
+    elsewhere: bool = False  # the tensors are on a device that is pretended

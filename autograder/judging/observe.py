@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from autograder.judging import limits
+from autograder.judging import elsewhere, limits
 from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
 from autograder.judging.own_seconds import Stopwatch
@@ -28,7 +28,7 @@ from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, Obje
 MAX_NOTES = 5
 LONGEST_TIMES = 20  # a limit by the clock, as a multiple of one in a call's own seconds
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
-_OWN = (__file__, limits.__file__)
+_OWN = (__file__, limits.__file__, elsewhere.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
@@ -46,6 +46,12 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
         try:
             if probe.grad:
                 _with_gradients(answer, values, probe, seen, dtype)
+            elif probe.elsewhere:
+                device = elsewhere.device()
+                values = device.send(values)
+                with device.there():
+                    result = _run(answer, values)
+                seen.value = encode(device.fetch(result))
             else:
                 with limits.by_hand(probe.by_hand):
                     seen.value = encode(_run(answer, values) if not probe.room else _within(probe, answer, before, dtype))
@@ -65,7 +71,7 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
 
 def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
     """`observe` without what only a learner's answer needs: for programs of the course's own, by the thousand."""
-    if probe.room or probe.by_hand:
+    if probe.room or probe.by_hand or probe.elsewhere:
         return observe(answer, probe, dtype=dtype)
     values, seen = decode(probe.inputs, dtype=dtype), Observation()
     try:

@@ -98,7 +98,7 @@ def add_trails(exercise: Exercise, cases: Sequence[CaseRecord]) -> None:
 def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: int, composed: bool) -> CaseRecord:
     where = f"{lesson}.{exercise.id}, case {case.name!r}"
     draw, inputs = drawn_inputs(exercise, case, index, seed)
-    probe = Probe(inputs, room=case.room, by_hand=case.by_hand)
+    probe = Probe(inputs, room=case.room, by_hand=case.by_hand, elsewhere=case.elsewhere)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
         probe = replace(probe, grad=case.grad, cotangent=_cotangent(expected.value, draw))

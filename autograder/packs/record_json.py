@@ -87,6 +87,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
             "cotangent": store(case.probe.cotangent, arrays),
             **({"room": case.probe.room} if case.probe.room else {}),
             **({"by_hand": True} if case.probe.by_hand else {}),
+            **({"elsewhere": True} if case.probe.elsewhere else {}),
             "expected": _observation_to_json(case.expected, arrays),
             "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
             "composed": _table(case, pairs, near, arrays),
@@ -136,7 +137,7 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
     for case in item["cases"]:
         inputs = fetch(case["inputs"], arrays)
         assert inputs is not None
-        how = case.get("room", 0.0), case.get("by_hand", False)
+        how = case.get("room", 0.0), case.get("by_hand", False), case.get("elsewhere", False)
         probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
         expected = _observation_from_json(case["expected"], arrays)

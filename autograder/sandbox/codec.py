@@ -30,6 +30,7 @@ class ProbeHeader(msgspec.Struct):
     cotangent: Any = None
     room: float = 0.0
     by_hand: bool = False
+    elsewhere: bool = False
 
 
 class FailureHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -75,7 +76,7 @@ def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
     """A `Probe` as header and arrays (trusted process -> sandbox), made once for a whole class."""
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
-    how = {"room": probe.room, "by_hand": probe.by_hand}
+    how = {"room": probe.room, "by_hand": probe.by_hand, "elsewhere": probe.elsewhere}
     return {"inputs": inputs, "grad": list(probe.grad), "cotangent": cotangent, **how}, arrays
 
 
@@ -85,7 +86,8 @@ def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
     inputs = fetch_tree(asked.inputs, arrays, code=True)
     if inputs is None:
         raise WireError("expected a probe with inputs, got none.")
-    return Probe(inputs, tuple(asked.grad), fetch_tree(asked.cotangent, arrays), asked.room, asked.by_hand)
+    grad, cotangent = tuple(asked.grad), fetch_tree(asked.cotangent, arrays)
+    return Probe(inputs, grad, cotangent, asked.room, asked.by_hand, asked.elsewhere)
 
 
 def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:

@@ -253,17 +253,6 @@ def test_nobody_takes_the_same_summand_away_twice() -> None:
     assert told(JACOBIAN, answer).recorded is None
 
 
-def test_a_relation_that_a_right_case_contradicts_is_none() -> None:
-    def answer(s: Any) -> Any:
-        return np.diag(_softmax(s)) if len(s) == lengths[0] else _jacobian(s)
-
-    record = make_pack.make_record("a_lesson", JACOBIAN, 0)
-    lengths = [case.probe.inputs.arrays[0].size for case in record.cases]
-    assert lengths[0] != lengths[1]
-    report = make_report(grade(record, answer))
-    assert "and beside that" not in report.headline
-
-
 class Store:
     """Holds numbers, at most three."""
 

@@ -115,32 +115,6 @@ def test_a_mistake_in_one_case_and_another_in_the_next_are_both_named() -> None:
     assert found is None or not found.certain, "both mistakes show in every case: neither may be said for certain"
 
 
-def test_a_known_mistake_transposed_is_said_for_certain() -> None:
-    exercise = Exercise(
-        "scores",
-        title="Scores",
-        points=1,
-        reference=lambda Q, K, V: Q @ K.T / np.sqrt(Q.shape[-1]),
-        cases=(Case("one", tables), Case("two", tables)),
-        hints=("a", "b", "c"),
-        misconceptions=(Misconception("cosine", "took cosines", "Keep the norms.", _cosine),),
-    )
-    report = make_report(judged(exercise, lambda Q, K, V: _cosine(Q, K, V).T))
-    assert report.headline.startswith(
-        "Your result comes out as if you took cosines; and beside that, what comes out is what that gives, but transposed"
-    )
-    assert report.recorded == "cosine"
-    report = make_report(judged(exercise, lambda Q, K, V: np.exp(_cosine(Q, K, V))))
-    assert report.headline.startswith("This looks as if you took cosines; and beside that"), (
-        "other numbers may have other reasons"
-    )
-    assert report.recorded is None
-
-
-def _cosine(Q: Any, K: Any, V: Any) -> Any:
-    return (Q / np.linalg.norm(Q, axis=-1, keepdims=True)) @ (K / np.linalg.norm(K, axis=-1, keepdims=True)).T
-
-
 WANT = np.random.default_rng(3).normal(size=(3, 5))
 
 

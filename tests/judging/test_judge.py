@@ -393,6 +393,19 @@ def _design(**changes: Any) -> Exercise:
     )
 
 
+@pytest.mark.parametrize(("got", "right"), [(960, True), (960.0, True), (np.float64(960), True), (960.5, False), (True, False)])
+def test_a_float_that_equals_the_integer_asked_for_is_right(got: Any, right: bool) -> None:
+    bill = Exercise(
+        "bill",
+        title="Bill",
+        points=1,
+        reference=lambda n: 60 * n,
+        cases=(Case("sixteen", lambda draw: {"n": 16}),),
+        hints=("a", "b", "c"),
+    )
+    assert _grade(lambda n: got, bill).passed == right
+
+
 @pytest.fixture(autouse=True)
 def _given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The behaviour in a package that can be imported, as a course's given ones can."""

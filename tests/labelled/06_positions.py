@@ -27,7 +27,7 @@ def rope_angles(pos, d, base=10_000.0):
     return torch.cat((freqs, freqs), dim=-1)
 
 # %% positions.rope_angles wrong single public: computes in the dtype of pos: bfloat16 positions drag the angles down
-# true: angles_in_the_dtype_of_pos
+# true: angles_in_the_dtype_of_pos; frequencies_on_the_cpu
 def rope_angles(pos, d, base=10_000.0):
     theta = (base ** (-torch.arange(0, d, 2) / d)).to(pos.dtype if pos.is_floating_point() else torch.float32)
     return pos.unsqueeze(-1) * theta

@@ -1,8 +1,7 @@
 """Simple relations between what was returned and what is right: a factor, a transpose, a softmax too many, a shift by one.
 
 In: two arrays and the sizes that occur in the case's inputs. Out: `Fact`s that hold between them, the most telling
-first. A relation that holds in *every* failing case explains an answer that nobody listed; the same relation to the output
-of a known mistake explains two slips at once. Pure NumPy; nothing here knows what is taught.
+first. A relation that holds in *every* failing case explains an answer that nobody listed. Pure NumPy; nothing here knows what is taught.
 """
 
 import warnings

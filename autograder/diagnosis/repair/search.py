@@ -34,8 +34,8 @@ from autograder.judging.judge import close, judge, mismatch
 from autograder.judging.observation import Observation
 from autograder.judging.observe import bare, observe, observe_within
 from autograder.judging.records import UNLISTED, CaseRecord, CaseResult, ExerciseRecord
-from autograder.judging.values import Array, EncodedValue
-from autograder.mutants.source import Edit
+from autograder.judging.values import Array, EncodedValue, decode
+from autograder.mutants.source import Edit, applied
 from autograder.packs.pack_file import PAIR
 
 HEALS = -2.0  # how a change is ranked with which all is right in the first case that fails, or in more of them
@@ -91,6 +91,28 @@ class _Search:
     def over(self) -> bool:
         """Whether the time is up."""
         return self.used >= SECONDS
+
+    def has_a_length_of_one(self, made: Change) -> bool:
+        """Whether the change makes a length into another that is 1 in every case: what is spread along it no longer shows."""
+        return any(self._is_one_everywhere(after) for edit in made if (after := self._length_after(edit)) is not None)
+
+    def _length_after(self, edit: Edit) -> ast.expr | None:
+        """The length, as `X.shape[-2]`, into which the one around the place of an edit is made."""
+        around = {id(part): node for node in ast.walk(self.source.trees[edit.function]) for part in ast.iter_child_nodes(node)}
+        node: ast.AST | None = edit.node
+        for _ in range(3):  # from `X`, or `-2`, to `X.shape[-2]`
+            if node is None or _is_length(node):
+                break
+            node = around.get(id(node))
+        after = applied(node, [edit]) if node is not None and _is_length(node) else None
+        return after if isinstance(after, ast.expr) and _is_length(after) else None
+
+    def _is_one_everywhere(self, length: ast.expr) -> bool:
+        code = ast.unparse(length)
+        try:
+            return all(eval(code, {"__builtins__": {}, "len": len}, decode(case.probe.inputs)) == 1 for case in self.cases)
+        except Exception:  # a length of what is computed on the way
+            return False
 
     def program(self, made: Change) -> Any | None:
         """The answer with the change made; None where that is no program."""
@@ -174,7 +196,7 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
     for number, made in enumerate(tried):
         if search.over:
             break
-        if search.mends(made, single=True) and missed - math.log2(1 + number) >= LITTLE:
+        if search.mends(made, single=True) and not search.has_a_length_of_one(made) and missed - math.log2(1 + number) >= LITTLE:
             return told(source, [made])  # where little is asked for, one of many changes hits it by accident
     for number, (first, second) in enumerate(pairs(source, record, steps, tried) if record is not None else ()):
         if search.used > GUIDED * SECONDS or bits - math.log2(2 + number) < SURE:
@@ -208,6 +230,16 @@ def _with_a_mistake_left(search: _Search, helping: Sequence[tuple[float, Change]
         if seen - math.log2(tried) >= SURE:
             return told(search.source, [first], left)
     return None
+
+
+def _is_length(node: ast.AST) -> bool:
+    """Whether code is a length: `X.shape[i]`, `X.size(i)` or `len(X)`."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    return (isinstance(called, ast.Name) and called.id == "len") or (isinstance(called, ast.Attribute) and called.attr == "size")
 
 
 def _is_factor(made: Change, inputs: EncodedValue) -> bool:

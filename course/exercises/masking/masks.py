@@ -30,13 +30,13 @@ def _empty_and_full(draw: Draw):
     return {"lengths": np.concatenate([draw.rng.permutation([0, m]), _lengths(draw, m, 2)]), "m": m}
 
 
-def _real(lengths, m, *, below=torch.lt, from_the_end=False, first=0):
-    positions = torch.arange(first, first + m)
+def _real(lengths, m, *, below=torch.lt, from_the_end=False, first=0, on_its_device=True):
+    positions = torch.arange(first, first + m, device=lengths.device if on_its_device else None)
     return below(positions.flip(0) if from_the_end else positions, lengths[:, None, None])
 
 
 def _real_by_loop(lengths, m):
-    keep = torch.zeros(len(lengths), 1, m, dtype=torch.bool)
+    keep = torch.zeros(len(lengths), 1, m, dtype=torch.bool, device=lengths.device)
     for b, length in enumerate(lengths.tolist()):
         keep[b, 0, :length] = True
     return keep
@@ -55,6 +55,7 @@ PADDING_MASK = Exercise(
         Case("two sequences", _two_sequences),
         Case("a batch", _batch_of_lengths),
         Case("an empty and a full sequence", _empty_and_full, edge=0.1),
+        Case("lengths on another device", _two_sequences, edge=0.1, elsewhere=True),
     ),
     hints=(
         "Position $j$ holds a real token if it is among the first `lengths[b]` positions, which start at 0.",
@@ -122,12 +123,23 @@ PADDING_MASK = Exercise(
             "numbers_not_booleans",
             "returned an additive mask with 0 and $-\\infty$ instead of a boolean one",
             "Return the comparison itself, whose entries are True and False.",
-            After(lambda out, **_: torch.zeros(out.shape).masked_fill(~out, -torch.inf)),
+            After(lambda out, **_: torch.zeros(out.shape, device=out.device).masked_fill(~out, -torch.inf)),
+        ),
+        Misconception(
+            "positions_on_the_cpu",
+            "made the positions on the CPU, although the lengths may be on another device",
+            "Pass `device=lengths.device` where you make a tensor.",
+            Instead(on_its_device=False),
+            also=(lambda lengths, m: _real(lengths.cpu(), m),),
+            raises=True,
         ),
     ),
     variants=(
         Variant("loop", _real_by_loop),
-        Variant("count_up", lambda lengths, m: torch.ones(len(lengths), 1, m).cumsum(-1) <= lengths.view(-1, 1, 1)),
+        Variant(
+            "count_up",
+            lambda lengths, m: torch.ones(len(lengths), 1, m, device=lengths.device).cumsum(-1) <= lengths.view(-1, 1, 1),
+        ),
     ),
 )
 

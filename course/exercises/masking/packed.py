@@ -26,15 +26,15 @@ def _blanks_between(draw: Draw):
     return {"documents": np.array([4, 4, -1, 9, 9, 9, -1, -1, 2, 2])}
 
 
-def _packed(documents, *, same=torch.eq, both=torch.logical_and, ahead=0):
+def _packed(documents, *, same=torch.eq, both=torch.logical_and, ahead=0, on_its_device=True):
     """Pairs whose numbers are the `same`, and whose key is at most `ahead` of the query."""
     n = len(documents)
-    causal = torch.ones(n, n).tril(n if ahead is None else ahead).bool()
+    causal = torch.ones(n, n, device=documents.device if on_its_device else None).tril(n if ahead is None else ahead).bool()
     return both(same(documents[:, None], documents), causal)
 
 
 def _all(queries, keys):
-    return torch.ones(len(queries), len(keys)).bool()
+    return torch.ones(len(queries), len(keys), device=keys.device).bool()
 
 
 def _laid_out(counted):
@@ -53,7 +53,7 @@ def _counts(documents):
 
 
 def _blocks(documents):
-    keep = torch.zeros(len(documents), len(documents), dtype=torch.bool)
+    keep = torch.zeros(len(documents), len(documents), dtype=torch.bool, device=documents.device)
     for i in range(len(documents)):
         for j in range(i + 1):
             keep[i, j] = documents[i] == documents[j] and documents[i] >= 0
@@ -76,6 +76,7 @@ PACKED_MASK = Exercise(
         Case("three documents and blanks", _with_blanks),
         Case("any numbers", _any_numbers),
         Case("blanks between documents", _blanks_between, edge=0.2),
+        Case("documents on another device", _with_blanks, edge=0.1, elsewhere=True),
     ),
     hints=(
         "Draw the mask for a document of three tokens and one of two tokens, with a dot for each pair that may meet. Which two conditions "
@@ -162,6 +163,14 @@ PACKED_MASK = Exercise(
             "kept the pairs of **different** documents",
             "Two positions belong together if their numbers are equal, so use `==`, not `!=`.",
             Instead(same=torch.ne),
+        ),
+        Misconception(
+            "causal_on_the_cpu",
+            "made the causal mask on the CPU, although `documents` may be on another device",
+            "Pass `device=documents.device` where you make a tensor, or move the mask with `.to(documents.device)`.",
+            Instead(on_its_device=False),
+            also=(lambda documents: _packed(documents.cpu()),),
+            raises=True,
         ),
     ),
     variants=(

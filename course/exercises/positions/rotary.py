@@ -42,25 +42,26 @@ def _at_least_float32(dtype):
     return torch.promote_types(dtype, torch.float32)
 
 
-def _clocks(pos, d, base, *, factor=2.0, first=0, sign=-1.0, width=lambda d: d, dtype=_at_least_float32):
+def _clocks(pos, d, base, *, factor=2.0, first=0, sign=-1.0, width=lambda d: d, dtype=_at_least_float32, on_its_device=True):
     wanted = dtype(pos.dtype)
     # rounded as learners' are: of an angle of 1000 radians modulo one turn that is all one can compare
-    i = torch.arange(first, first + d // 2, dtype=_at_least_float32(wanted))
+    device = pos.device if on_its_device else None
+    i = torch.arange(first, first + d // 2, dtype=_at_least_float32(wanted), device=device)
     theta = base ** (sign * factor * i / width(d))
     return pos[..., None].to(wanted) * theta.to(wanted)
 
 
 def _row_numbers(pos, d, base):
-    return _clocks(torch.arange(pos.shape[-1]), d, base, dtype=lambda _: torch.float32)
+    return _clocks(torch.arange(pos.shape[-1], device=pos.device), d, base, dtype=lambda _: torch.float32)
 
 
 def _row_numbers_of_the_first_axis(pos, d, base):
-    return _clocks(torch.arange(len(pos)), d, base, dtype=lambda _: torch.float32)
+    return _clocks(torch.arange(len(pos), device=pos.device), d, base, dtype=lambda _: torch.float32)
 
 
 def _outer(pos, d, base):
     wide = torch.promote_types(pos.dtype, torch.float32)
-    theta = torch.exp(-torch.arange(0, d, 2, dtype=wide) * torch.log(torch.tensor(base, dtype=wide)) / d)
+    theta = torch.exp(-torch.arange(0, d, 2, dtype=wide, device=pos.device) * torch.log(torch.tensor(base, dtype=wide)) / d)
     return torch.outer(pos.flatten().to(wide), theta).view(*pos.shape, d // 2)
 
 
@@ -79,13 +80,14 @@ ROPE_ANGLES = Exercise(
         Case("a batch with positions of its own", _batch),
         Case("positions in bfloat16", _bfloat16, edge=0.2),
         Case("positions in float64", _float64, double=True, edge=0.1),
+        Case("positions on another device", _any_order, edge=0.1, elsewhere=True),
     ),
     hints=(
         "Let $r$ be the factor from one frequency to the next, so that $\\theta_i = r^i$. What is $r$ if $\\theta_{d/2}$ would be $1/b$?",
         "From $r^{d/2} = 1/b$ it follows that $r = b^{-2/d}$, and therefore $\\theta_i = b^{-2i/d}$. Compute these d/2 numbers in float32. Then "
         "give the positions a new last axis and multiply.",
-        "The exponents $-2i/d$ are `-torch.arange(0, d, 2, dtype=torch.float32) / d`. Add `device=pos.device` if you want to use another "
-        "device. Convert positions that arrive as integers or in bfloat16 **up** to float32 before you multiply, and leave float64 as it is.",
+        "The exponents $-2i/d$ are `-torch.arange(0, d, 2, dtype=torch.float32) / d`. Add `device=pos.device`, because the "
+        "positions may be on another device. Convert positions that arrive as integers or in bfloat16 **up** to float32 before you multiply, and leave float64 as it is.",
     ),
     misconceptions=(
         Misconception(
@@ -116,7 +118,7 @@ ROPE_ANGLES = Exercise(
             "positions_ignored",
             "numbered the rows 0, 1, 2, … and ignored the entries of `pos`",
             "The index of a row in the tensor need not be its position in the text. Use the entries of `pos`.",
-            Before(lambda pos, **_: {"pos": torch.arange(pos.shape[-1]).expand(pos.shape).to(pos.dtype)}),
+            Before(lambda pos, **_: {"pos": torch.arange(pos.shape[-1], device=pos.device).expand(pos.shape).to(pos.dtype)}),
             also=(_row_numbers, _row_numbers_of_the_first_axis),
         ),
         Misconception(
@@ -152,6 +154,14 @@ ROPE_ANGLES = Exercise(
             also=(After(lambda out, **_: out.repeat_interleave(2, dim=-1)),),
         ),
         Misconception(
+            "frequencies_on_the_cpu",
+            "made the frequencies on the CPU, although the positions may be on another device",
+            "Pass `device=pos.device` where you make a tensor.",
+            Instead(on_its_device=False),
+            also=(lambda pos, d, base: _clocks(pos.cpu(), d, base),),
+            raises=True,
+        ),
+        Misconception(
             "reduced_to_one_turn",
             "took the angles modulo $2\\pi$",
             "Leave full turns in the angle, because sine and cosine ignore them.",
@@ -160,7 +170,7 @@ ROPE_ANGLES = Exercise(
     ),
     variants=(
         Variant("outer", _outer),
-        Variant("divide", lambda pos, d, base: pos[..., None] / base ** (torch.arange(0, d, 2) / d)),
+        Variant("divide", lambda pos, d, base: pos[..., None] / base ** (torch.arange(0, d, 2, device=pos.device) / d)),
     ),
 )
 

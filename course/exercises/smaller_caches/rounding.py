@@ -1,8 +1,9 @@
 """Notebook 12: a rounding that is too good to be true."""
 
+import numpy as np
 import torch
 
-from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Variant
+from autograder import Before, Case, Draw, Exercise, Instead, Misconception, Tolerance, Variant
 from solutions import smaller_caches as ref
 
 
@@ -12,22 +13,44 @@ def _numbers(shape, bits, dim):
     def make(draw: Draw):
         while True:
             x = (draw.normal(*shape, scale=2.0) + draw.uniform(low=0.5, high=1.5)).round(2)
-            if all(_clear(x, axis, gaps) for axis in range(x.ndim) for gaps in (2**bits - 1, 2**bits)):
+            ends = [*_all_ends(x)]
+            if all(_clear(x, *both, gaps) for both in ends for gaps in (2**bits - 1, 2**bits)) and all(
+                _nearest_to_zero(*both, bits) > 0.02 for both in ends[: x.ndim + 1]
+            ):
                 return {"x": x, "bits": bits, "dim": dim}
 
     return make
 
 
-def _clear(x, axis, gaps):
-    """Whether float32 rounds as float64 does, along the right axis and a wrong one: no number half-way between levels."""
-    least, largest = x.min(axis, keepdims=True), x.max(axis, keepdims=True)
-    return (largest > least).all() and abs((x - least) / (largest - least) * gaps % 1 - 0.5).min() > 1e-4
+def _all_ends(x):
+    """The ends of the groups along every axis, of the whole, and from zero: along the right axis, and as mistakes take them."""
+    for axis in range(x.ndim):
+        yield x.min(axis, keepdims=True), x.max(axis, keepdims=True)
+    yield x.min(), x.max()
+    for axis in range(x.ndim):
+        yield 0.0, x.max(axis, keepdims=True)
+
+
+def _clear(x, least, largest, gaps):
+    """Whether float32 rounds as float64 does: no number half-way between levels."""
+    return np.all(largest != least) and abs((x - least) / (largest - least) * gaps % 1 - 0.5).min() > 1e-4
+
+
+def _nearest_to_zero(least, largest, bits):
+    """The absolute value of the level nearest to zero: float32 has few digits of it, because the start and the steps cancel."""
+    return min(np.abs(least + share * (largest - least)).min() for share in np.linspace(0, 1, 2**bits))
 
 
 def _with_a_constant_group(draw: Draw):
     given = _numbers((3, 5), 2, 1)(draw)
     given["x"][1] = given["x"][1, 0]
     return given
+
+
+def _nearly_equal(draw: Draw):
+    """Groups whose numbers differ by less than 1e-8, and not by 0: the levels lie as close."""
+    given = _numbers((3, 5), 2, 1)(draw)
+    return {**given, "x": given["x"] * 2e-10}
 
 
 def _ends(x, dim):
@@ -43,14 +66,18 @@ def _round(
     gaps=lambda bits: 2**bits - 1,
     how=torch.round,
     most=None,
-    safe=True,
+    above_zero=lambda step: step.clamp(min=1e-30),
     back=lambda code, step, least: code * step + least,
 ):
     """From one of the `ends` to the other in so many steps; with `most`, codes are cut there."""
     least, largest = ends(x, dim)
     step = (largest - least) / gaps(bits)
-    code = how((x - least) / (step.clamp(min=1e-30) if safe else step))
+    code = how((x - least) / above_zero(step))
     return back(code if most is None else code.clamp(max=most(bits)), step, least)
+
+
+def _as_it_is(step):
+    return step
 
 
 def _down(y):
@@ -98,7 +125,9 @@ ROUND_TO_BITS = Exercise(
         Case("three bits, by columns", _numbers((11, 5), 3, 0)),
         Case("one bit, the last axis but one", _numbers((2, 5, 3), 1, -2)),
         Case("a group of equal numbers", _with_a_constant_group, edge=0.2),
+        Case("groups of nearly equal numbers", _nearly_equal, edge=0.1),
     ),
+    tolerance=Tolerance(rtol=1e-4, atol=1e-14),  # numbers of 1e-10 are compared; 1e-4 for a level near zero in float32
     hints=(
         "Don't look at the size of the errors. Round a few hundred random numbers to 2 bits, and count with `unique` how many different "
         "numbers come out. How many can two bits encode?",
@@ -170,13 +199,20 @@ ROUND_TO_BITS = Exercise(
             "equal_numbers_lost",
             "divided by a step of 0, so a group of equal numbers becomes NaN",
             "Keep the step above 0, for example with `clamp`. Then all codes of such a group are 0.",
-            Instead(safe=False),
+            Instead(above_zero=_as_it_is),
+        ),
+        Misconception(
+            "small_steps_lost",
+            "kept the step above a number that some steps are smaller than, so numbers that differ very little become equal",
+            "Only a step of 0 needs a replacement. Use the smallest positive number, `torch.finfo(x.dtype).tiny`, as the minimum.",
+            Instead(above_zero=lambda step: step.clamp(min=1e-8)),
+            also=(Instead(above_zero=lambda step: step + 1e-8), Instead(above_zero=lambda step: step.clamp(min=1e-6))),
         ),
         Misconception(
             "equal_numbers_zero",
             "replaced the NaN of 0 / 0 by zeros in the result, so a group of equal numbers does not stay as it is",
             "Fix the division instead of the result. Keep the step above 0, or set the code to 0 where the step is 0.",
-            Instead(safe=False, back=lambda code, step, least: torch.nan_to_num(code * step + least)),
+            Instead(above_zero=_as_it_is, back=lambda code, step, least: torch.nan_to_num(code * step + least)),
         ),
         Misconception(
             "from_zero",
