@@ -16,26 +16,27 @@ from typing import TYPE_CHECKING, Any
 from solutions._device import device
 
 if TYPE_CHECKING:
-    from solutions.grouped_query import Attention, from_llama
-    from solutions.kv_cache import KVCache, cache_bytes
-    from solutions.latent_attention import LatentAttention, LatentCache, from_deepseek
+    from solutions.kv_cache import cache_bytes
+    from solutions.lib.attention import Attention, from_llama
+    from solutions.lib.cache import KVCache, LatentCache
+    from solutions.lib.latent import LatentAttention, from_deepseek
+    from solutions.lib.rope import apply_rope, rotate_half_rope
+    from solutions.lib.tiled import attention_tiled, merge_tiles
     from solutions.multi_head import from_torch_mha
-    from solutions.positions import apply_rope, rotate_half_rope
-    from solutions.tiled import attention_tiled, merge_tiles
 
 _HOME = {
-    "Attention": "grouped_query",
-    "KVCache": "kv_cache",
-    "LatentAttention": "latent_attention",
-    "LatentCache": "latent_attention",
-    "apply_rope": "positions",
-    "attention_tiled": "tiled",
+    "Attention": "lib.attention",
+    "KVCache": "lib.cache",
+    "LatentAttention": "lib.latent",
+    "LatentCache": "lib.cache",
+    "apply_rope": "lib.rope",
+    "attention_tiled": "lib.tiled",
     "cache_bytes": "kv_cache",
-    "from_deepseek": "latent_attention",
-    "from_llama": "grouped_query",
+    "from_deepseek": "lib.latent",
+    "from_llama": "lib.attention",
     "from_torch_mha": "multi_head",
-    "merge_tiles": "tiled",
-    "rotate_half_rope": "positions",
+    "merge_tiles": "lib.tiled",
+    "rotate_half_rope": "lib.rope",
 }
 
 __all__ = [

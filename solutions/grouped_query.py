@@ -12,9 +12,8 @@ from attention_course import one_card
 from jaxtyping import Float
 from torch import Tensor
 
-from solutions.lib.attention import Attention as Attention
-from solutions.lib.attention import from_llama as from_llama
-from solutions.multi_query import causal_attention, merge_heads, split_heads
+from solutions.lib.heads import merge_heads, split_heads
+from solutions.multi_query import causal_attention
 
 
 def cards_needed(G: int, texts: int, n: int, limit: float) -> int:

@@ -1,6 +1,7 @@
 """Chapter 07: the key-value cache: how it stores, when it is valid, and what it saves and takes.
 
-The learner is given `forward` and `cache_bytes` in locked cells of the notebooks.
+The answer `KVCache` is in `solutions.lib.cache`. The learner is given `forward` and `cache_bytes` in locked cells of
+the notebooks.
 """
 
 from typing import Any
@@ -9,6 +10,8 @@ import torch
 from attention_course.toy_decoder import apply_rope, attention, combine, project, toy_model
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from solutions.lib.cache import KVCache
 
 __all__ = [
     "CachedModel",
@@ -49,91 +52,6 @@ def forward(
         x = x + combine(o, layer["Wo"])  # a layer adds to its input
     logits: Tensor = x @ model["unembed"]  # (batch, n, vocab)
     return logits
-
-
-class KVCache:
-    r"""Store the keys and values of one layer's tokens, in the order of the text.
-
-    Keys have the shape (batch, head, n, d_k) and values (batch, head, n, d_v). The
-    first `append`, and also the first one after a `reset`, decides about batch, heads,
-    widths, dtype and device, so later calls differ only in the number of tokens. The
-    cache is for inference and needs no gradients.
-
-    >>> cache = KVCache(capacity=5)
-    >>> prompt = torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 6)  # three tokens
-    >>> K, V = cache.append(*prompt)
-    >>> K, V = cache.append(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 6))  # one more
-    >>> K.shape, V.shape, cache.length
-    (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 4, 6]), 4)
-    >>> K[0, 0, :, 0]
-    tensor([0., 0., 0., 1.])
-    >>> cache.rewind(2)
-    >>> cache.length
-    2
-    >>> cache.reset()
-    >>> cache.length
-    0
-
-    Source: Pope et al. (2022), "Efficiently Scaling Transformer Inference", section 2.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        """Make an empty cache with room for `capacity` tokens."""
-        self.capacity = capacity
-        self._length = 0
-        self._buffers: list[Tensor] = []  # keys and values, made by the first append
-
-    @property
-    def length(self) -> int:
-        """The number of tokens that the cache holds."""
-        return self._length
-
-    def append(
-        self,
-        k: Float[Tensor, "batch head new d_k"],
-        v: Float[Tensor, "batch head new d_v"],
-    ) -> tuple[Float[Tensor, "batch head n d_k"], Float[Tensor, "batch head n d_v"]]:
-        """Store the new tokens after the old ones, and return all stored keys and all
-        stored values, including the new ones. The result may share memory with the
-        cache.
-
-        Raise a ValueError if there would be more than `capacity` tokens. The cache then
-        stays unchanged.
-        """
-        start, stop = self._length, self._length + k.shape[-2]
-        if stop > self.capacity:
-            got = f"got {start} + {stop - start}. Make a larger cache, or reset()."
-            raise ValueError(f"expected at most {self.capacity} tokens, {got}")
-        room = self._buffers
-        if start == 0:
-            sizes = [(*x.shape[:-2], self.capacity, x.shape[-1]) for x in (k, v)]
-            room = [x.new_empty(size) for x, size in zip((k, v), sizes, strict=True)]
-        for name, x, buffer in zip("kv", (k, v), room, strict=True):
-            expected = (*buffer.shape[:-2], stop - start, buffer.shape[-1])
-            kept, came = (f"{y.dtype} on {y.device}" for y in (buffer, x))
-            if x.shape != expected or came != kept:
-                got = f"{tuple(x.shape)} in {came}"
-                problem = f"{name}: expected {expected} in {kept}, got {got}."
-                raise ValueError(f"{problem} Another layer's, or another batch's?")
-        self._buffers, self._length = room, stop
-        for buffer, x in zip(room, (k, v), strict=True):
-            buffer[..., start:stop, :] = x
-        # views: nothing is copied
-        return room[0][..., :stop, :], room[1][..., :stop, :]
-
-    def rewind(self, n: int) -> None:
-        """Forget the newest `n` tokens and keep the older ones. `n` may be 0.
-
-        Raise a ValueError if the cache holds fewer than `n` tokens. The cache then
-        stays unchanged.
-        """
-        if not 0 <= n <= self._length:
-            raise ValueError(f"expected 0 to {self._length} tokens to forget, got {n}.")
-        self._length -= n  # the rows after that are free again
-
-    def reset(self) -> None:
-        """Forget all tokens, so that another text can begin."""
-        self._length = 0
 
 
 def attend_cached(

@@ -1,16 +1,18 @@
 """Chapter 10: multi-head latent attention: one small vector per token in the cache, keys and values of its own for every head.
 
-Head $h$'s matrix is entry `h` of a weight with a leading `head` axis. The first three functions stand in the lesson's set-up
-cell too: the learner is given them. The module built on this lesson is `solutions.latent_attention.LatentAttention`, whose
-weights have the same names.
+Head $h$'s matrix is entry `h` of a weight with a leading `head` axis. The learner is given `causal_weights`, `per_head` and
+`apply_rope`. The module built on this lesson is `solutions.lib.latent.LatentAttention`, whose weights have the same names.
 """
 
 import math
 
 import torch
 from attention_course.memory import tells_copies
-from jaxtyping import Float, Int
+from attention_course.toy_decoder import apply_rope
+from jaxtyping import Float
 from torch import Tensor
+
+from solutions.lib.heads import per_head
 
 
 def causal_weights(S: Float[Tensor, "... query key"]) -> Float[Tensor, "... query key"]:
@@ -23,37 +25,6 @@ def causal_weights(S: Float[Tensor, "... query key"]) -> Float[Tensor, "... quer
     n_q, n_k = S.shape[-2:]
     keep = torch.ones(n_q, n_k, dtype=torch.bool, device=S.device).tril(n_k - n_q)
     return torch.softmax(S.masked_fill(~keep, -math.inf), dim=-1)
-
-
-def apply_rope(
-    x: Float[Tensor, "... n d"],
-    pos: Int[Tensor, "... #n"],
-    base: float = 10_000.0,
-) -> Float[Tensor, "... n d"]:
-    """Rotary positions (lesson 06, interleaved): each row of `x`, of even width, rotated to its position in `pos`.
-
-    >>> apply_rope(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
-    tensor([[1.0000, 0.0000],
-            [0.5403, 0.8415]])
-    """
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    theta = base ** (-torch.arange(0, x.shape[-1], 2, dtype=dtype, device=x.device) / x.shape[-1])
-    angle = pos[..., None].to(dtype) * theta  # (..., n, d/2)
-    even, odd, cos, sin = x[..., 0::2], x[..., 1::2], angle.cos(), angle.sin()
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
-
-
-def per_head(x: Float[Tensor, "... #head n d_in"], W: Float[Tensor, "head d_in d_out"]) -> Float[Tensor, "... head n d_out"]:
-    """Each head's rows times that head's matrix; a head axis of length 1 serves all heads. No weight is copied.
-
-    `x @ W` is the same, but with a batch in front `torch.matmul` first copies all of `W` for each sequence of it.
-
-    >>> per_head(torch.ones(2, 1, 3), torch.tensor([1.0, 5.0])[:, None, None].expand(2, 3, 1)).flatten()
-    tensor([ 3., 15.])
-    """
-    rows = x.movedim(-3, 0)  # (head, ..., n, d_in): one matrix product per head, for the rows of all sequences
-    out: Tensor = (rows.flatten(1, -2) @ W).unflatten(1, rows.shape[1:-1])
-    return out.movedim(0, -3)
 
 
 def mla_naive(

@@ -3,10 +3,11 @@
 import math
 
 import torch
+from attention_course.toy_decoder import apply_rope
 from jaxtyping import Float
 from torch import Tensor
 
-from solutions.latent import apply_rope, causal_weights
+from solutions.latent import causal_weights
 
 
 def score_factors(

@@ -1,4 +1,7 @@
-"""Chapter 04: masks for the future, padding and packed texts, attention that obeys them, leaks, and cross-attention."""
+"""Chapter 04: masks for the future, padding and packed texts, attention that obeys them, leaks, and cross-attention.
+
+The answer `masked_sdpa` is in `solutions.lib.sdpa`.
+"""
 
 import math
 
@@ -6,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from solutions.scaled_dot_product import scaled_scores
+from solutions.lib.sdpa import masked_sdpa, scaled_scores
 
 
 def cheating_loss() -> float:
@@ -84,42 +87,6 @@ def masked_attention(
     """
     S = scaled_scores(Q, K).masked_fill(~keep, -math.inf)
     A = torch.softmax(S, dim=-1)
-    return A @ V, A
-
-
-def masked_sdpa(
-    Q: Float[Tensor, "... query d_k"],
-    K: Float[Tensor, "... key d_k"],
-    V: Float[Tensor, "... key d_v"],
-    keep: Bool[Tensor, "..."],
-) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Return output and weights $(O, A)$ of `masked_attention`, where a query may also
-    have no key at all.
-
-    `keep` broadcasts to the shape of the scores. A row of $A$ is the softmax over the
-    kept keys, and exactly 0 elsewhere. A query that may attend to **no** key gets zeros
-    in $A$ and in $O$, and the gradients of all inputs stay finite. A NaN in a query
-    that keeps something comes from a fault elsewhere and stays visible, so its row is
-    NaN.
-
-    >>> keep = torch.tensor([[True, True, False], [False, False, False]])
-    >>> V = torch.tensor([[2.0], [6.0], [9.0]])
-    >>> O, A = masked_sdpa(torch.zeros(2, 5), torch.zeros(3, 5), V, keep)
-    >>> O
-    tensor([[4.],
-            [0.]])
-    >>> A
-    tensor([[0.5000, 0.5000, 0.0000],
-            [0.0000, 0.0000, 0.0000]])
-
-    Source: Vaswani et al. (2017), equation 1 and section 3.2.3; fully masked rows as
-    `torch.nn.functional.scaled_dot_product_attention`.
-    """
-    # a row that may see nothing sees everything, so that no NaN arises; then its
-    # weights are set to zero
-    empty = ~keep.any(-1, keepdim=True)
-    S = scaled_scores(Q, K).masked_fill(~(keep | empty), -math.inf)
-    A = torch.softmax(S, dim=-1).masked_fill(empty, 0.0)
     return A @ V, A
 
 

@@ -3,11 +3,12 @@
 `masked_sdpa`, `split_heads` and `merge_heads` are in locked cells of the notebooks too, because the learner is given them.
 """
 
-import math
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+from solutions.lib import sdpa
+from solutions.lib.heads import merge_heads, split_heads
 
 
 def masked_sdpa(
@@ -16,20 +17,16 @@ def masked_sdpa(
     V: Float[Tensor, "... key d_v"],
     keep: Bool[Tensor, "... #query #key"] | None = None,
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
-    r"""Output and weights $(O, A)$ of scaled dot-product attention where `keep` is true; all keys where it is None.
+    r"""Output and weights $(O, A)$ of `solutions.lib.sdpa.masked_sdpa`, where the mask may also be None, which keeps all keys.
 
-    A query that sees no key gets zero weights and a zero output. Given in the notebook's first cell.
+    Given in the notebook's first cell, because chapter 04 asks for it with a mask alone.
 
-    >>> masked_sdpa(torch.zeros(1, 1), torch.zeros(2, 1), torch.tensor([[3.0], [5.0]]), torch.tensor([[True, False]]))
-    (tensor([[3.]]), tensor([[1., 0.]]))
+    >>> masked_sdpa(torch.zeros(1, 1), torch.zeros(2, 1), torch.tensor([[3.0], [5.0]]))
+    (tensor([[4.]]), tensor([[0.5000, 0.5000]]))
     """
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if keep is not None:
-        S = S.masked_fill(~keep, torch.finfo(S.dtype).min)
-    A = torch.softmax(S, dim=-1)
-    if keep is not None:
-        A = A * keep  # changes only the rows where nothing is kept
-    return A @ V, A
+    if keep is None:
+        keep = torch.ones(1, 1, dtype=torch.bool, device=Q.device)
+    return sdpa.masked_sdpa(Q, K, V, keep)
 
 
 def one_head_errors(
@@ -48,36 +45,6 @@ def one_head_errors(
     """
     size = a**2 + (1 - a) ** 2  # the variance of z
     return (1 - a) ** 2 / size, a**2 / size  # 1 - (share of x in z)^2 / variance of z
-
-
-def split_heads(
-    X: Float[Tensor, "... n width"],
-    H: int,
-) -> Float[Tensor, "... head n d"]:
-    r"""Cut the features of each token into `H` blocks, one for each head, so that
-    $Y_{hia} = X_{i,\; h d + a}$.
-
-    Head $h$ gets the $h$-th block of $d = \text{width} / H$ neighbouring features of
-    **every** token, counted from 0. `H` divides the width. Any number of leading
-    axes, or none, is carried along.
-
-    >>> split_heads(torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), 2)
-    tensor([[[1., 2.],
-             [5., 6.]],
-    <BLANKLINE>
-            [[3., 4.],
-             [7., 8.]]])
-
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.2.
-    """
-    X = X.reshape(*X.shape[:-1], H, X.shape[-1] // H)  # (..., n, H, d)
-    return X.transpose(-3, -2)  # (..., H, n, d)
-
-
-def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
-    """Place the features of all heads of a token side by side again."""
-    # (..., H, n, d) -> (..., n, H, d) -> (..., n, H d)
-    return Y.transpose(-3, -2).flatten(-2)
 
 
 def mha(

@@ -9,15 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
-def split_heads(X: Float[Tensor, "... n width"], H: int) -> Float[Tensor, "... head n d"]:
-    """Cut the features of each token into `H` heads (notebook 05)."""
-    return X.reshape(*X.shape[:-1], H, X.shape[-1] // H).transpose(-3, -2)
-
-
-def merge_heads(Y: Float[Tensor, "... head n d"]) -> Float[Tensor, "... n width"]:
-    """Put the heads of each token side by side again (notebook 05)."""
-    return Y.transpose(-3, -2).flatten(-2)
+from solutions.lib.heads import merge_heads, split_heads
 
 
 def causal_attention(

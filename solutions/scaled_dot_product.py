@@ -1,4 +1,7 @@
-"""Chapter 03: scaled dot-product attention, self-attention, their gradients, and how to judge a head."""
+"""Chapter 03: scaled dot-product attention, self-attention, their gradients, and how to judge a head.
+
+The answer `scaled_scores` is in `solutions.lib.sdpa`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,27 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
-def scaled_scores(
-    Q: Float[Tensor, "... query d_k"],
-    K: Float[Tensor, "... key d_k"],
-) -> Float[Tensor, "... query key"]:
-    r"""Return the dot product of every query with every key, divided so that its
-    variance is 1 at every width $d_k$. There is one row per query and one column per
-    key.
-
-    The variance is 1 for vectors whose entries are independent, with mean 0 and
-    variance 1. The function accepts any number of leading axes, such as a batch. The
-    result has the device and the dtype of the inputs.
-
-    >>> K = torch.tensor([[2.0, 5.0, 5.0, 2.0], [0.0, 1.0, 1.0, 4.0]])
-    >>> scaled_scores(torch.tensor([[3.0, 0.0, 0.0, 1.0]]), K)
-    tensor([[4., 2.]])
-
-    Source: Vaswani et al. (2017), "Attention Is All You Need", section 3.2.1, equation
-    1.
-    """
-    return Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
+from solutions.lib.sdpa import scaled_scores
 
 
 def sdpa(

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from solutions.grouped_query import gqa_grouped
-from solutions.kv_cache import KVCache
-from solutions.multi_query import merge_heads, split_heads
-from solutions.positions import apply_rope
+from solutions.lib.cache import KVCache
+from solutions.lib.heads import merge_heads, split_heads
+from solutions.lib.rope import apply_rope
 from solutions.real_model import Layer
 
 

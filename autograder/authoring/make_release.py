@@ -252,8 +252,8 @@ def wide_lines(lesson: Lesson) -> list[str]:
     for cell in read_lesson(lesson).cells:
         source = injected(cell) if cell.cell_type == "code" else ""
         where = f"course/lessons/{lesson.name}.md"
-        if source != cell.source:
-            where = f"{references_folder().name}/{origin_of(cell)}.py"
+        if source != cell.source and (origin := origin_of(cell)):
+            where = origin.relative_to(references_folder().parent).as_posix()
         for number, line in enumerate(source.splitlines(), start=1):
             if len(line) > LINE_LIMIT:
                 got = f"expected at most {LINE_LIMIT} characters, got {len(line)}: {line.strip()[:60]}…"

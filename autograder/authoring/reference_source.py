@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from autograder.authoring.course import (
     PACKAGE,
@@ -26,18 +26,37 @@ def solution_source(module: str, name: str) -> str:
     """The source of `name` in `module` of the package of references, its body between nbgrader's solution markers.
 
     Signature and docstring stay outside the markers: they are the task. A class keeps its own signature and docstring,
-    and each of its methods is treated like a function. Read as text: nothing is imported or run.
+    and each of its methods is treated like a function. Read as text: nothing is imported or run. What `module` imports
+    by this name from another module of the package is read there. Raises CourseError where there is no such definition.
+    """
+    path = source_file(module, name)
+    text = path.read_text(encoding="utf-8")
+    return _marked(next(node for node in ast.parse(text).body if _defines(node, name)), text.splitlines())
+
+
+def source_file(module: str, name: str) -> Path:
+    """The file of the package of references that defines what its `module` calls `name`: its own, or one it imports from.
+
+    Raises CourseError where there is none.
     """
     folder = references_folder()
-    path = folder / f"{module}.py"
+    path = folder.joinpath(*module.split(".")).with_suffix(".py")
     if not path.exists():
         wanted = f"from {folder.name}.{module} import {name}"
-        raise CourseError(f"expected {path} for `{wanted}`, found none. Correct the lesson's import.")
-    text = path.read_text(encoding="utf-8")
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return _marked(node, text.splitlines())
-    raise CourseError(f"{path}: expected a function or class {name!r}, found none. Correct the lesson's import.")
+        raise CourseError(f"expected {path} for `{wanted}`, found none. Correct this import.")
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    if any(_defines(node, name) for node in body):
+        return path
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and any(each.name == name and each.asname in (None, name) for each in node.names):
+            package, _, origin = (node.module or "").partition(".")
+            if package == folder.name and origin and not node.level:
+                return source_file(origin, name)
+    raise CourseError(f"{path}: expected a function or class {name!r}, found none. Correct the import.")
+
+
+def _defines(node: ast.stmt, name: str) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
+    return isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
 
 
 def injected(cell: Any) -> str:
@@ -48,10 +67,10 @@ def injected(cell: Any) -> str:
     return "\n\n\n".join(solution_source(match[2], name) for name in re.split(r"\s*,\s*", match[3]))
 
 
-def origin_of(cell: Any) -> str:
-    """The module of references from which an answer cell imports; "" where it imports none."""
+def origin_of(cell: Any) -> Path | None:
+    """The file that defines the first reference that an answer cell imports; None where it imports none."""
     match = _IMPORT.match(cell.source.strip())
-    return match[2] if match else ""
+    return source_file(match[2], re.split(r"\s*,\s*", match[3])[0]) if match else None
 
 
 def files_of(lesson: Lesson) -> list[Path]:

@@ -3,12 +3,13 @@
 import math
 
 import torch
+from attention_course.toy_decoder import apply_rope
 
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Tolerance, Variant
 from course.exercises.latent.positions import MLA_DECOUPLED
 from course.exercises.latent.probes import top_left_weights
 from solutions import latents_and_positions as ref
-from solutions.latent import apply_rope, causal_weights
+from solutions.latent import causal_weights
 
 PREDICT_ROTATION = Prediction(
     "predict_rotation",

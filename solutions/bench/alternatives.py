@@ -10,8 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from solutions import Attention, LatentAttention
 from solutions.grouped_query import repeat_kv
-from solutions.latent import per_head
 from solutions.lib.decode_choice import Way
+from solutions.lib.heads import per_head
 
 
 def _keep(q: Tensor, k: Tensor) -> Tensor:

@@ -15,9 +15,9 @@ from solutions import Attention, KVCache, LatentAttention, attention_tiled
 from solutions.bench import alternatives as alt
 from solutions.bench.clock import rotated
 from solutions.grouped_query import repeat_kv
-from solutions.latent import apply_rope
 from solutions.lib.attention import grouped_sdpa
 from solutions.lib.decode_choice import STEPS, fused, products
+from solutions.lib.rope import apply_rope
 
 Compute = Callable[..., Tensor]
 

@@ -16,9 +16,9 @@ import torch
 
 from solutions.bench import clock
 from solutions.bench.clock import Work, ceilings, interleaved, median, rotated
-from solutions.latent_attention import attend_latents
 from solutions.lib import decode_choice
 from solutions.lib.attention import decode
+from solutions.lib.latent import attend_latents
 
 CPU = torch.device("cpu")
 

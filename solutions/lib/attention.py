@@ -10,13 +10,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from solutions.lib import kernels
 from solutions.lib.decode_choice import choice
+from solutions.lib.heads import merge_heads, split_heads
 
 Rope = tuple[Tensor, Tensor] | Callable[[Tensor, Tensor], Tensor]
 
 
 @runtime_checkable
 class Cache(Protocol):
-    """What `Attention` asks of a cache, such as `solutions.kv_cache.KVCache`."""
+    """What `Attention` asks of a cache, such as `solutions.lib.cache.KVCache`."""
 
     @property
     def length(self) -> int:
@@ -64,16 +65,6 @@ def decode(
     if kernels.serve(Q, K, V):
         return kernels.grouped_decode(Q, K, V)
     return choice.compute(Q, K, V)
-
-
-def split_heads(X: Float[Tensor, "... n width"], heads: int) -> Float[Tensor, "... head n d"]:
-    """Cut the features of each token into `heads` neighbouring blocks.
-
-    >>> split_heads(torch.arange(4.0)[None], 2).flatten(1)
-    tensor([[0., 1.],
-            [2., 3.]])
-    """
-    return X.reshape(*X.shape[:-1], heads, X.shape[-1] // heads).transpose(-3, -2)
 
 
 def rotate(x: Float[Tensor, "... head n d"], pos: Int[Tensor, " n"], rope: Rope | None) -> Float[Tensor, "... head n d"]:
@@ -125,7 +116,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "... n d_model"]:
         """The output for the tokens of `x`, which follow those in `cache`; the cache then holds them too.
 
-        `rope` rotates queries and keys: a function of (heads, positions), such as `solutions.positions.rotate_half_rope`, or
+        `rope` rotates queries and keys: a function of (heads, positions), such as `solutions.lib.rope.rotate_half_rope`, or
         the pair `(cos, sin)` for the tokens of `x` alone, (n, head_dim) or (batch, n, head_dim), as Hugging Face's Llama
         passes it. Keys are cached rotated, one for each group.
         """
@@ -136,7 +127,7 @@ class Attention(nn.Module):
         V = split_heads(self.v_proj(x), self.num_kv_heads)
         if cache is not None:
             K, V = cache.append(K, V)
-        Y: Tensor = self.o_proj(grouped_sdpa(Q, K, V).transpose(-3, -2).flatten(-2))
+        Y: Tensor = self.o_proj(merge_heads(grouped_sdpa(Q, K, V)))
         return Y
 
 
@@ -144,7 +135,7 @@ def from_llama(state: Mapping[str, Tensor], *, num_heads: int, num_kv_heads: int
     """An `Attention` with the weights of one attention layer of a Llama, by the names of its checkpoints.
 
     `state` has `q_proj`, `k_proj`, `v_proj` and `o_proj`, each with `.weight` and perhaps `.bias`. Hugging Face's layout:
-    rotate with `solutions.positions.rotate_half_rope` (a GGUF file's layout is interleaved: `apply_rope`).
+    rotate with `solutions.lib.rope.rotate_half_rope` (a GGUF file's layout is interleaved: `apply_rope`).
 
     >>> sizes = {"q_proj": (24, 24), "k_proj": (8, 24), "v_proj": (8, 24), "o_proj": (24, 24)}
     >>> state = {f"{name}.weight": torch.randn(shape) for name, shape in sizes.items()}

@@ -19,7 +19,7 @@ import autograder
 from autograder.authoring import course, digests, make_release
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import BEGIN, END, solution_source
+from autograder.authoring.reference_source import BEGIN, END, solution_source, source_file
 from autograder.authoring.scaffold import new_lesson
 from autograder.judging.exercise import Prediction
 from autograder.judging.observe import same
@@ -313,6 +313,34 @@ def test_a_line_too_wide_for_a_cell_fails_the_build_and_its_check_and_is_named(s
     with pytest.raises(CourseError, match="expected at most 88 characters"):
         list(make_release.build([find_lesson("start_here")]))
     assert {in_lesson, in_answer} < set(make_release.check([find_lesson("start_here")]))
+
+
+def test_an_answer_that_its_module_imports_from_another_is_read_there(scratch_clone: Path) -> None:
+    lib = scratch_clone.parent / "solutions" / "lib"
+    assert source_file("positions", "apply_rope") == lib / "rope.py"
+    source = solution_source("positions", "apply_rope")
+    assert source == solution_source("lib.rope", "apply_rope")
+    assert source.startswith("def apply_rope(")
+    assert BEGIN in source
+
+
+def test_an_answer_that_is_defined_nowhere_is_refused_by_the_file_where_it_was_looked_for(scratch_clone: Path) -> None:
+    lib = scratch_clone.parent / "solutions" / "lib"
+    with pytest.raises(CourseError, match=r"positions\.py: expected a function or class 'attend', found none"):
+        solution_source("positions", "attend")
+    (lib / "rope.py").write_text((lib / "rope.py").read_text().replace("def apply_rope(", "def turn("))
+    with pytest.raises(CourseError, match=r"lib/rope\.py: expected a function or class 'apply_rope', found none"):
+        solution_source("positions", "apply_rope")
+    (lib / "rope.py").unlink()
+    with pytest.raises(CourseError, match=r"expected .*lib/rope\.py for `from solutions\.lib\.rope import apply_rope`"):
+        solution_source("positions", "apply_rope")
+
+
+def test_a_line_too_wide_is_named_by_the_file_that_defines_the_answer(scratch_clone: Path) -> None:
+    answer = scratch_clone.parent / "solutions" / "lib" / "rope.py"
+    answer.write_text(answer.read_text().replace("    even, odd =", f"    {'wide' * 23} = 0\n    even, odd ="))
+    (problem,) = make_release.wide_lines(find_lesson("positions"))
+    assert re.match(r"solutions/lib/rope\.py, cell 'apply_rope', line \d+: .* got 100: widewide", problem)
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

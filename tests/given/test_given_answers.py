@@ -8,7 +8,8 @@ from attention_course.language_model import parts
 from torch import Tensor
 from torch.testing import assert_close
 
-from solutions import grouped_query, kv_cache, multi_query, positions
+from solutions import grouped_query
+from solutions.lib import cache, heads, rope
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}  # float64 on both sides
 
@@ -19,13 +20,13 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 def test_heads_are_split_and_merged_as_in_lesson_05() -> None:
     x = normal(2, 3, 12)
-    assert torch.equal(parts.split_heads(x, 4), multi_query.split_heads(x, 4))
+    assert torch.equal(parts.split_heads(x, 4), heads.split_heads(x, 4))
     assert torch.equal(parts.merge_heads(parts.split_heads(x, 4)), x)
 
 
 def test_rows_are_rotated_as_in_lesson_06() -> None:
     x, pos = normal(2, 5, 3, 8), torch.tensor([4, 0, 900])
-    found, expected = parts.apply_rope(x, pos, 50.0), positions.apply_rope(x, pos, 50.0)
+    found, expected = parts.apply_rope(x, pos, 50.0), rope.apply_rope(x, pos, 50.0)
     assert_close(found, expected, rtol=1e-3, atol=1e-4)  # angles of position 900 in float32 on one side
 
 
@@ -38,7 +39,7 @@ def test_groups_attend_and_are_pooled_as_in_lesson_09() -> None:
 
 
 def test_the_cache_is_that_of_lesson_07() -> None:
-    ours, theirs = parts.KVCache(7), kv_cache.KVCache(7)
+    ours, theirs = parts.KVCache(7), cache.KVCache(7)
     for n in (3, 1, 2):
         k, v = normal(2, 1, n, 4, seed=n), normal(2, 1, n, 5, seed=n + 9)
         for one, other in zip(ours.append(k, v), theirs.append(k, v), strict=True):

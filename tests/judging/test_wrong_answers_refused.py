@@ -14,7 +14,7 @@ from autograder.judging.observe import NOTHING_RAISED
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.packs import make_pack
 from solutions import smaller_caches
-from solutions.positions import apply_rope
+from solutions.lib.rope import apply_rope
 from tests import sample
 
 LESSONS = {lesson.slug: lesson for lesson in lessons()}

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
-from solutions.positions import apply_rope
+from solutions.lib.rope import apply_rope
 from solutions.smaller_caches import absorbed_step, latent_weights, partial_rope, remade_ratio
 from tests.lesson_run import Run, run_offline
 from tests.small_llama import D_MODEL, DOUBLE, SINGLE, D, G, H, ids, normal, weights

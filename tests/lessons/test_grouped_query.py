@@ -26,7 +26,6 @@ from autograder.authoring.course import course_root
 from solutions import device
 from solutions import grouped_query as reference
 from solutions.grouped_query import (
-    Attention,
     cards_needed,
     gqa,
     gqa_grouped,
@@ -37,11 +36,13 @@ from solutions.grouped_query import (
     share_kept,
     with_more_groups,
 )
-from solutions.kv_cache import KVCache, cache_bytes
-from solutions.lib.attention import grouped_sdpa
+from solutions.kv_cache import cache_bytes
+from solutions.lib.attention import Attention, grouped_sdpa
+from solutions.lib.cache import KVCache
+from solutions.lib.heads import merge_heads, split_heads
+from solutions.lib.rope import apply_rope, rope_angles, rotate_half_rope
 from solutions.multi_head import mha
-from solutions.multi_query import causal_attention, decode_time_floor, merge_heads, mqa, split_heads
-from solutions.positions import apply_rope, rope_angles, rotate_half_rope
+from solutions.multi_query import causal_attention, decode_time_floor, mqa
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from attention_course.language_model import load_model
 from attention_course.language_model.quality import passage
 from attention_course.language_model.reference import logits_with, reference_logits
-from attention_course.toy_decoder import Remembering
+from attention_course.toy_decoder import Remembering, apply_rope
 from beartype import beartype
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,8 +26,6 @@ from solutions import device
 from solutions import kv_cache as reference
 from solutions.kv_cache import (
     CachedModel,
-    KVCache,
-    apply_rope,
     attend_cached,
     attention,
     attention_flops,
@@ -39,6 +37,7 @@ from solutions.kv_cache import (
     tokens_processed,
     toy_model,
 )
+from solutions.lib.cache import KVCache
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off

@@ -17,8 +17,9 @@ from torch.testing import assert_close
 from autograder.authoring import course
 from solutions import latent
 from solutions.latent import mla_decoupled
-from solutions.latent_attention import Yarn
 from solutions.latents_and_positions import attend_rotated, score_factors
+from solutions.lib import heads as lib_heads
+from solutions.lib.latent import Yarn
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 LESSON = course.course_root() / "lessons" / "10c_latents_and_positions.md"
@@ -90,8 +91,8 @@ def test_positions_take_an_eighth_more_and_a_rotated_key_per_head_seventeen_time
 
 def test_the_given_products_are_those_of_the_references_and_copy_nothing() -> None:
     x, w, shared = normal(2, 3, 4, 5), normal(3, 5, 6, seed=1), normal(2, 5, 64, seed=2)
-    assert_close(per_head(x, w), latent.per_head(x, w), **DOUBLE)
-    assert_close(per_head(x[:, :1], w), latent.per_head(x[:, :1], w), **DOUBLE)
+    assert_close(per_head(x, w), lib_heads.per_head(x, w), **DOUBLE)
+    assert_close(per_head(x[:, :1], w), lib_heads.per_head(x[:, :1], w), **DOUBLE)
     assert_close(causal_weights(x[..., :3, :]), latent.causal_weights(x[..., :3, :]), **DOUBLE)
     for rows in (x[0, 0], x[:, 0]):
         with pytest.raises(ValueError, match=r"no head axis: try x\.unsqueeze"):

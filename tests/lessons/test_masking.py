@@ -26,18 +26,18 @@ from autograder.authoring import course
 from autograder.packs import make_pack
 from solutions import device
 from solutions import masking as reference
+from solutions.lib.sdpa import masked_sdpa, scaled_scores
 from solutions.masking import (
     causal_layer,
     causal_mask,
     cheating_loss,
     cross_attention,
     masked_attention,
-    masked_sdpa,
     packed_mask,
     padding_mask,
     revealing_change,
 )
-from solutions.scaled_dot_product import scaled_scores, sdpa
+from solutions.scaled_dot_product import sdpa
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 SINGLE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # float32: the builtin and ours are each about 1e-6 off

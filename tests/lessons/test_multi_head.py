@@ -1,6 +1,7 @@
 """Chapter 05: the references against independent oracles, and the numbers that the notebooks' text states."""
 
 import ast
+import inspect
 import math
 import re
 from typing import Any
@@ -23,16 +24,17 @@ from autograder.authoring.reference_source import solution_source
 from autograder.judging.compose import answer_of
 from autograder.packs import make_pack
 from course.exercises.multi_head.heads import merge_interleaved, split_interleaved
-from solutions import device, masking
+from solutions import device
 from solutions import multi_head as reference
+from solutions.lib import heads as lib_heads
+from solutions.lib import sdpa as on_masks
+from solutions.lib.heads import merge_heads, split_heads
 from solutions.multi_head import (
     MultiHead,
     from_torch_mha,
     masked_sdpa,
-    merge_heads,
     mha,
     mha_as_sum,
-    split_heads,
     who_and_what,
 )
 
@@ -125,13 +127,29 @@ def test_bare_reshapes_keep_each_token_in_its_own_third_and_a_mixed_pair_leaks_t
 # ---------------------------------------------------------------------------------------------- attention
 
 
-def test_given_attention_is_that_of_the_lesson_on_masks_and_of_the_builtin() -> None:
+@pytest.mark.parametrize("lesson", ["05_multi_head", "05d_module_and_costs"])
+def test_given_attention_is_that_of_the_lesson_on_masks_and_of_the_builtin(lesson: str) -> None:
+    shown = {"torch": torch, "math": math}
+    exec(_given(lesson, "masked_sdpa"), shown)  # the course's own text
     q, k, v = normal(2, 5, 3), normal(2, 7, 3, seed=1), normal(2, 7, 2, seed=2)
+    q[1, 2] = math.nan  # a fault from elsewhere, in a query that keeps keys
     keep = normal(2, 5, 7, seed=3) > 0
     keep[0, 1] = False
-    assert_close(masked_sdpa(q, k, v, keep), masking.masked_sdpa(q, k, v, keep), **DOUBLE)
-    assert_close(masked_sdpa(q, k, v, keep)[0], F.scaled_dot_product_attention(q, k, v, attn_mask=keep), **DOUBLE)
-    assert_close(masked_sdpa(q, k, v)[0], F.scaled_dot_product_attention(q, k, v), **DOUBLE)
+    for attend in (shown["masked_sdpa"], masked_sdpa):
+        output, A = attend(q, k, v, keep)
+        assert_close((output, A), on_masks.masked_sdpa(q, k, v, keep), equal_nan=True, rtol=0, atol=0)
+        assert not output[0, 1].any()
+        assert not A[0, 1].any()
+        assert output[1, 2].isnan().all()
+        assert_close(attend(q, k, v)[0], F.scaled_dot_product_attention(q, k, v), equal_nan=True, **DOUBLE)
+    assert_close(masked_sdpa(q[0], k[0], v[0], keep[0])[0], F.scaled_dot_product_attention(q[0], k[0], v[0], keep[0]), **DOUBLE)
+
+
+def _given(lesson: str, name: str) -> str:
+    """The source of a function that a lesson's text defines."""
+    text = (course.course_root() / "lessons" / f"{lesson}.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"^def {name}\(.*?(?=\n\S|\n\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    return str(found)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, DOUBLE), (torch.float32, SINGLE)])
@@ -219,8 +237,8 @@ def test_results_follow_the_device_and_dtype_of_the_inputs(dtype: torch.dtype, t
 def test_annotated_shapes_hold_at_run_time() -> None:
     typed = jaxtyping.jaxtyped(typechecker=beartype)
     x, w = normal(2, 5, 6), weights(6, 3, 2, 7)
-    typed(reference.split_heads)(x, 3)
-    typed(reference.merge_heads)(normal(2, 3, 5, 7))
+    typed(split_heads)(x, 3)
+    typed(merge_heads)(normal(2, 3, 5, 7))
     typed(reference.mha)(x, *w, 3, causal(5))
     typed(reference.mha_as_sum)(x, *w, normal(6), 3)
     typed(reference.masked_sdpa)(x, x, x, causal(5))
@@ -288,11 +306,11 @@ def test_a_released_class_keeps_signatures_and_docstrings_and_no_body() -> None:
 def test_the_lessons_locked_cells_hold_the_given_functions_of_the_module() -> None:
     lesson = (course.course_root() / "lessons" / "05_multi_head.md").read_text(encoding="utf-8")
     cells = "\n".join(re.findall(r"```\{code-cell\}[^\n]*\n:nbgrader: \{[^\n]*locked: true\}\n\n(.*?)\n```", lesson, re.DOTALL))
-    module = (course.course_root().parent / "solutions" / "multi_head.py").read_text(encoding="utf-8")
+    module = inspect.getsource(lib_heads)
     shown, meant = ({f.name: f for f in ast.parse(source).body if isinstance(f, ast.FunctionDef)} for source in (cells, module))
     assert set(shown) == {"masked_sdpa", "split_heads", "merge_heads"}
-    for name, function in shown.items():
-        assert [ast.dump(line) for line in function.body[1:]] == [
+    for name in ("split_heads", "merge_heads"):
+        assert [ast.dump(line) for line in shown[name].body[1:]] == [
             ast.dump(line) for line in meant[name].body[1:]
         ]  # but the docstring
 

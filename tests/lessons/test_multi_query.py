@@ -21,6 +21,7 @@ from autograder.authoring.course import course_root
 from solutions import device
 from solutions import multi_query as reference
 from solutions.kv_cache import cache_bytes
+from solutions.lib.heads import merge_heads, split_heads
 from solutions.multi_head import mha
 from solutions.multi_query import (
     arithmetic_intensity,
@@ -28,10 +29,8 @@ from solutions.multi_query import (
     context_for_twice,
     decode_time_floor,
     largest_batch,
-    merge_heads,
     mqa,
     mqa_step,
-    split_heads,
 )
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation

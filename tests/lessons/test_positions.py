@@ -30,15 +30,13 @@ from autograder.judging.compose import answer_of
 from autograder.packs import make_pack
 from solutions import device
 from solutions import positions as reference
+from solutions.lib.rope import apply_rope, rope_angles, rotate_half_rope
 from solutions.positions import (
     alibi_reach,
-    apply_rope,
     head_roles,
     interleave_permutation,
     look_back,
-    rope_angles,
     rotary_mha,
-    rotate_half_rope,
     turned_score,
 )
 

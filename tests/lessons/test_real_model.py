@@ -32,11 +32,12 @@ from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
 from solutions import mla_port_record, real_model_table
-from solutions.grouped_query import Attention, gqa_grouped
-from solutions.kv_cache import KVCache
-from solutions.latent_attention import Yarn
-from solutions.multi_query import merge_heads, split_heads
-from solutions.positions import apply_rope, rotate_half_rope
+from solutions.grouped_query import gqa_grouped
+from solutions.lib.attention import Attention
+from solutions.lib.cache import KVCache
+from solutions.lib.heads import merge_heads, split_heads
+from solutions.lib.latent import Yarn
+from solutions.lib.rope import apply_rope, rotate_half_rope
 from solutions.real_model import (
     GroupedAttention,
     accepts,

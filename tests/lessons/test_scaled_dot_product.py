@@ -32,13 +32,13 @@ from autograder.authoring import course
 from autograder.packs import make_pack
 from solutions import device
 from solutions import scaled_dot_product as reference
+from solutions.lib.sdpa import scaled_scores
 from solutions.scaled_dot_product import (
     choose_projections,
     head_statistics,
     luck,
     most_sensitive_scores,
     noun_attended,
-    scaled_scores,
     sdpa,
     sdpa_backward,
     self_attention,

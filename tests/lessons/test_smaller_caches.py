@@ -27,7 +27,7 @@ from autograder.packs import make_pack
 from course.exercises.smaller_caches.joint import LATENT_WEIGHTS
 from solutions import real_model_table
 from solutions.latent import gqa_as_mla
-from solutions.positions import apply_rope
+from solutions.lib.rope import apply_rope
 from solutions.real_model import GroupedAttention
 from solutions.smaller_caches import (
     LowRankAttention,

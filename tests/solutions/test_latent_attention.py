@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from solutions import device
 from solutions.latent import mla_cache_elements, mla_decoupled
-from solutions.latent_attention import LatentAttention, LatentCache, Yarn, from_deepseek
+from solutions.lib.cache import LatentCache
+from solutions.lib.latent import LatentAttention, Yarn, from_deepseek
 
 DOUBLE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}  # float64 on both sides, another order of summation
 THEIRS: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}  # transformers has float32 inside (norms, complex64 rotations)

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from solutions import Attention, KVCache, LatentAttention, attention_tiled, device, from_deepseek, from_llama, from_torch_mha
-from solutions.latent_attention import attend_latents
 from solutions.lib.attention import decode, grouped_sdpa
-from solutions.positions import rotate_half_rope
+from solutions.lib.latent import attend_latents
+from solutions.lib.rope import rotate_half_rope
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here"))]
 PRECISIONS = [pytest.param(torch.float64, 1e-10, id="float64"), pytest.param(torch.float32, 2e-5, id="float32")]

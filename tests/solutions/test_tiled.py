@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.bias import causal_lower_right
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from solutions.tiled import QUERIES, attention_tiled, merge_tiles
+from solutions.lib.tiled import QUERIES, attention_tiled, merge_tiles
 
 
 def _inputs(n_q: int, n_k: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[torch.Tensor, ...]:

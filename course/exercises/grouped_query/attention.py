@@ -6,7 +6,8 @@ import torch
 
 from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Tolerance, Variant
 from solutions import grouped_query as ref
-from solutions.multi_query import causal_attention, merge_heads, split_heads
+from solutions.lib.heads import merge_heads, split_heads
+from solutions.multi_query import causal_attention
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in float32; mistakes are 1e-2 and more
 

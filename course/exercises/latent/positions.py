@@ -8,7 +8,7 @@ from attention_course.memory import tells_copies
 from autograder import Case, Draw, Exercise, Instead, Made, Misconception, Variant
 from course.exercises.latent import probes
 from solutions import latent as ref
-from solutions.positions import rotate_half_rope
+from solutions.lib.rope import rotate_half_rope
 
 
 def _step(new: int, past: int, heads: int, d_model: int, d_cq: int, d: int, d_rope: int, d_c: int, d_v: int, *, lead=()):

@@ -7,7 +7,7 @@ import torch
 from autograder import Call, Case, Draw, Exercise, Instead, Made, Misconception, Read, Script, Tolerance, Variant
 from course.exercises.real_model import probes
 from solutions import real_model as ref
-from solutions.positions import apply_rope, rotate_half_rope
+from solutions.lib.rope import apply_rope, rotate_half_rope
 
 FLOAT32 = Tolerance(rtol=1e-4, atol=2e-5)  # four products, a softmax and a rotation in float32; mistakes are 1e-2 and more
 LENGTH = Read("length")

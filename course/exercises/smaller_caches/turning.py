@@ -4,7 +4,7 @@ import torch
 
 from autograder import Before, Case, Draw, Exercise, Instead, Made, Misconception, Prediction, Variant
 from solutions import smaller_caches as ref
-from solutions.positions import apply_rope, rotate_half_rope
+from solutions.lib.rope import apply_rope, rotate_half_rope
 
 PREDICT_PARTIAL = Prediction(
     "predict_partial",

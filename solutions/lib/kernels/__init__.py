@@ -2,9 +2,9 @@
 
 A decode step reads the whole cache once and does little else, so the GPU must be kept full of reads. One sequence has too few
 heads for that: the keys are split among many programs, each of which leaves a normalised partial output and the log-sum-exp of
-its scores, and a second kernel merges them, as `solutions.tiled.merge_tiles` does.
+its scores, and a second kernel merges them, as `solutions.lib.tiled.merge_tiles` does.
 
-`solutions.lib.attention.decode` and `solutions.latent_attention.attend_latents` come here by themselves where `serve` says so.
+`solutions.lib.attention.decode` and `solutions.lib.latent.attend_latents` come here by themselves where `serve` says so.
 
 Source: Dao, Haziza, Massa, Sizov (2023), "Flash-Decoding for long-context inference".
 """

@@ -1,4 +1,4 @@
-"""Latent attention as a module, with a preallocated latent cache: what lesson 10 builds, ready for use."""
+"""Latent attention as a module: what lesson 10 builds, ready for use."""
 
 import math
 from collections.abc import Mapping
@@ -10,88 +10,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from solutions.latent import apply_rope, per_head
 from solutions.lib import kernels
+from solutions.lib.cache import LatentCache
+from solutions.lib.heads import per_head
+from solutions.lib.rope import apply_rope
 
 Mode = Literal["naive", "absorbed"]
-
-
-class LatentCache:
-    """Latents and rotated keys of all tokens so far, of one layer, side by side in one preallocated buffer.
-
-    One row per token, `d_c + d_rope` wide: the layout in which absorbed attention reads both by a single matrix product.
-    For inference: no gradient passes through a cache.
-
-    >>> cache = LatentCache(batch=2, capacity=8, d_c=4, d_rope=2)
-    >>> cache.append(torch.zeros(2, 3, 4), torch.zeros(2, 3, 2)).shape, cache.length
-    (torch.Size([2, 3, 6]), 3)
-    >>> cache.bytes_per_token
-    24
-    >>> cache.reset()
-    >>> cache.length
-    0
-    """
-
-    def __init__(
-        self,
-        batch: int,
-        capacity: int,
-        d_c: int,
-        d_rope: int,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> None:
-        """An empty cache with room for `capacity` tokens in each of `batch` sequences."""
-        self.d_c, self.d_rope = d_c, d_rope
-        self._buffer = torch.empty(batch, capacity, d_c + d_rope, dtype=dtype, device=device)
-        self._length = 0
-
-    @property
-    def length(self) -> int:
-        """How many tokens the cache holds."""
-        return self._length
-
-    @property
-    def capacity(self) -> int:
-        """How many tokens it has room for."""
-        return self._buffer.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """In what it holds them."""
-        return self._buffer.dtype
-
-    @property
-    def bytes_per_token(self) -> int:
-        """The bytes of one token of one sequence."""
-        return self._buffer.shape[-1] * self._buffer.element_size()
-
-    def append(
-        self, c: Float[Tensor, "batch new d_c"], k_rope: Float[Tensor, "batch new d_rope"]
-    ) -> Float[Tensor, "batch n d_c+d_rope"]:
-        """Store the new tokens behind the old ones; a view of all rows stored, the new ones included.
-
-        Raises ValueError where they do not fit: more than `capacity`, or another shape, dtype or device.
-        """
-        start, stop = self._length, self._length + c.shape[1]
-        if stop > self.capacity:
-            raise ValueError(
-                f"expected at most {self.capacity} tokens, got {start} + {stop - start}. Make a larger cache, or reset()."
-            )
-        for name, x, width in (("c", c, self.d_c), ("k_rope", k_rope, self.d_rope)):
-            expected = (self._buffer.shape[0], stop - start, width)
-            if x.shape != expected or (x.dtype, x.device) != (self._buffer.dtype, self._buffer.device):
-                kept, got = (f"{y.dtype} on {y.device}" for y in (self._buffer, x))
-                raise ValueError(f"{name}: expected {expected} in {kept}, got {tuple(x.shape)} in {got}. Another batch's?")
-        self._buffer[:, start:stop, : self.d_c] = c.detach()
-        self._buffer[:, start:stop, self.d_c :] = k_rope.detach()
-        self._length = stop
-        return self._buffer[:, :stop]
-
-    def reset(self) -> None:
-        """Forget all tokens, so that another sequence can begin."""
-        self._length = 0
 
 
 @dataclass(frozen=True)
@@ -264,9 +188,10 @@ class LatentAttention(nn.Module):
 
     def rotate(self, x: Float[Tensor, "... n d_rope"], pos: Int[Tensor, " n"]) -> Float[Tensor, "... n d_rope"]:
         """Rotate rows to their positions by this module's frequencies, pair by pair in the interleaved layout."""
+        dtype = torch.promote_types(x.dtype, torch.float32)  # of the angles: float64 rows are rotated by float64 angles
         if self.yarn is None:
-            return apply_rope(x, pos, self.base)
-        pairs = x.to(torch.promote_types(x.dtype, torch.float32)).unflatten(-1, (-1, 2))
+            return apply_rope(x, pos.to(dtype), self.base)
+        pairs = x.to(dtype).unflatten(-1, (-1, 2))
         angle = pos[:, None] * self.yarn.frequencies(self.d_rope, self.base, like=pairs)  # (n, pairs)
         cos, sin = angle.cos() * self.yarn.amplitude, angle.sin() * self.yarn.amplitude
         even, odd = pairs.unbind(-1)
