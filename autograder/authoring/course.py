@@ -171,7 +171,7 @@ class Lesson:
             made = make_pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
         except ValueError as error:
             raise CourseError(str(error)) from None
-        return made if settings().mend else made.without_mending
+        return made if settings().mend else made.without_repair
 
 
 def adopt(root: Path) -> None:

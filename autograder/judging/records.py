@@ -69,7 +69,7 @@ class ExerciseRecord:
     minutes: float = 7.0
     behaviour: str = ""
     near: tuple[NearSlip, ...] = ()  # the small slips that `CaseRecord.near` is made of
-    mends: bool = True  # whether `check` may look into a learner's code for what is wrong
+    repairs: bool = True  # whether `check` may look into a learner's code for what is wrong
 
 
 AnyRecord = ExerciseRecord | Prediction

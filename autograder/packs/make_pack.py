@@ -22,8 +22,7 @@ from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.script import Script, script_to_data
 from autograder.judging.values import ArrayNode, EncodedValue, encode
-from autograder.mutants import generate as nearby
-from autograder.mutants import value_trace
+from autograder.mutants import generate, value_trace
 from autograder.packs.pack_file import PAIR, Pack
 
 VISIBLE_SEED = 0
@@ -62,7 +61,7 @@ def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming) -> 
     near: tuple[NearSlip, ...] = ()
     _drop_idle_pairs(cases, exercise.tolerance)
     if naming == "near" and cases:
-        found, near = nearby.find(exercise, cases)
+        found, near = generate.find(exercise, cases)
         for name, rows in found.items():
             for record, row in zip(cases, rows, strict=True):
                 if row is not None:
