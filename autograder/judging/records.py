@@ -70,6 +70,7 @@ class ExerciseRecord:
     behaviour: str = ""
     near: tuple[NearSlip, ...] = ()  # the small slips that `CaseRecord.near` is made of
     repairs: bool = True  # whether `check` may look into a learner's code for what is wrong
+    operators: str = ""  # the module with the course's own slips, which `near` may hold: see `mutants.course_operators`
 
 
 AnyRecord = ExerciseRecord | Prediction

@@ -116,6 +116,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
         "pairs": len(pairs),
         "near": [[slip.id, fact_to_json(slip.what)] for slip in exercise.near],
         **({} if exercise.repairs else {"repairs": False}),
+        **({"operators": exercise.operators} if exercise.operators else {}),
     }
 
 
@@ -158,7 +159,7 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         tolerance=Tolerance(*item["tolerance"]),
         forbid=tuple(item["forbid"]),
         timeout_s=item["timeout_s"],
-        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour") if name in item},
+        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "operators") if name in item},
         repairs=item.get("repairs", item.get("mends", True)),  # older packs call it `mends`
         near=tuple(NearSlip(name, fact_from_json(stored)) for name, stored in item.get("near", [])),
     )
