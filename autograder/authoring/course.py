@@ -161,17 +161,20 @@ class Lesson:
         return tuple(exercises)
 
     def pack(self, *, seed: int = make_pack.VISIBLE_SEED, naming: make_pack.Naming | None = None) -> pack_file.Pack:
-        """The exercises as data. Raises CourseError where a reference fails, or returns what cannot be compared.
+        """The exercises as data. Raises CourseError where a reference fails or returns what cannot be compared, and where the
+        module that course.toml names as `operators` is missing.
 
         Only the visible pack, which is made once and explains, knows all that can be named (`naming` may say otherwise); a
         hidden one decides marks.
         """
         naming = naming or ("near" if seed == make_pack.VISIBLE_SEED else "listed")
         try:
-            made = make_pack.make(self.slug, self.title, self.exercises(), seed=seed, naming=naming)
+            made = make_pack.make(
+                self.slug, self.title, self.exercises(), seed=seed, naming=naming, operators=settings().operators
+            )
         except ValueError as error:
             raise CourseError(str(error)) from None
-        return made if settings().mend else made.without_mending
+        return made if settings().mend else made.without_repair
 
 
 def adopt(root: Path) -> None:

@@ -90,10 +90,11 @@ def files_of(lesson: Lesson) -> list[Path]:
 def pack_files_of(lesson: Lesson) -> list[Path]:
     """List the files that a lesson's pack depends on: its exercises and what they import of the course, directly or not.
 
-    A function that `behaviour="package.module:function"` names counts as imported.
+    The course's operators belong to them. A function that `behaviour="package.module:function"` names counts as imported.
     """
     packages = {**_packages(), PACKAGE: course_root()}
-    asked, found = [f"{PACKAGE}.exercises.{lesson.exercises_slug}"], dict[Path, None]()
+    operators = settings().operators
+    asked, found = [f"{PACKAGE}.exercises.{lesson.exercises_slug}", *([operators] if operators else [])], dict[Path, None]()
     while asked:
         fresh = [path for path in files_behind(asked, packages) if path not in found]
         found |= dict.fromkeys(fresh)

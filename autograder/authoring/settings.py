@@ -61,6 +61,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             pattern=r"^([A-Za-z_][\w.]*)?$",
         ),
     ] = ""
+    operators: Annotated[
+        str,
+        Meta(
+            description="the module of a given package with slips that only this course's subject knows (see "
+            "autograder/mutants/course_operators.py); none if empty",
+            pattern=r"^([A-Za-z_][\w.]*)?$",
+        ),
+    ] = ""
     contact: Annotated[
         str,
         Meta(

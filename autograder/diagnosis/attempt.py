@@ -77,7 +77,7 @@ def with_repair(result: Result, answer: Any) -> Result:
 
     Runs small changes of the answer, for a second or two.
     """
-    if result.passed or not result.exercise.mends:
+    if result.passed or not result.exercise.repairs:
         return result
     with courtesy():
         found, source = _diagnosis_with_repair(result, answer), written(answer)

@@ -1,7 +1,8 @@
 """Turn findings into words. The only module of the diagnosis that makes sentences, from the catalogue, as the last step.
 
 In: facts and findings. Out: text in the small markup that `panel` renders. Nothing reads the text again. The sentences of a
-course's own mistakes come as their author wrote them; here they are shortened where two are told at once.
+course's own mistakes come as their author wrote them; here they are shortened where two are told at once. Those of the slips
+that only a course knows are in its module of operators, which the key of the fact names.
 """
 
 import math
@@ -29,6 +30,7 @@ from autograder.diagnosis.finding import (
 )
 from autograder.diagnosis.sentences import ENGLISH
 from autograder.judging.records import Known, NearSlip
+from autograder.mutants.course_operators import installed
 from autograder.mutants.source import plain_slip
 
 _words: ContextVar[Mapping[str, str]] = ContextVar("words", default=ENGLISH)
@@ -52,17 +54,31 @@ def say(fact: Fact) -> str:
     >>> say(fact("relation.times", amount=fact("amount.root", of=fact("size.number", name="d"))))
     'is the square root of `d` times the right one'
     """
-    return _fill(_words.get()[_numbered(fact.key, fact)], dict(fact.values))
+    key = _numbered(fact.key, fact)
+    return _fill(_template(key) or _without_words(key), dict(fact.values))
+
+
+def _template(key: str) -> str | None:
+    """The sentence with gaps that a key stands for: of the catalogue, or of the course's module before a colon; None without."""
+    module, _, name = key.rpartition(":")
+    return installed(module).sentences.get(name) if module else _words.get().get(key)
+
+
+def _without_words(key: str) -> str:
+    """The sentence for a slip of a course whose operators this machine lacks, or has in another version."""
+    if ":" in key or key.startswith("slip."):
+        return _words.get()["slip.unnamed"]
+    raise KeyError(key)
 
 
 def _numbered(key: str, fact: Fact) -> str:
-    """The key, or that of a sentence for a `count` of one, where the catalogue has it."""
-    return f"{key}.one" if dict(fact.values).get("count") == 1 and f"{key}.one" in _words.get() else key
+    """The key, or that of a sentence for a `count` of one, where there is one."""
+    return f"{key}.one" if dict(fact.values).get("count") == 1 and _template(f"{key}.one") is not None else key
 
 
 def next_step(fact: Fact) -> str:
     """What to do next about a fact, or ""."""
-    return _fill(_words.get().get(_numbered(f"{fact.key}.fix", fact), ""), dict(fact.values))
+    return _fill(_template(_numbered(f"{fact.key}.fix", fact)) or "", dict(fact.values))
 
 
 def text_of(note: str | Fact) -> str:
@@ -106,7 +122,7 @@ def _fact_of(mistake: NearSlip | Fact) -> Fact:
 def _shortened(told: Fact) -> Fact:
     """The fact, and those within it, by the shorter of two sentences where the catalogue has two."""
     values = tuple((name, _shortened(value) if isinstance(value, Fact) else value) for name, value in told.values)
-    return Fact(f"{told.key}.brief" if f"{told.key}.brief" in _words.get() else told.key, values)
+    return Fact(f"{told.key}.brief" if _template(f"{told.key}.brief") is not None else told.key, values)
 
 
 def headline_of(diagnosis: Diagnosis) -> str:

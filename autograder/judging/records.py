@@ -69,7 +69,8 @@ class ExerciseRecord:
     minutes: float = 7.0
     behaviour: str = ""
     near: tuple[NearSlip, ...] = ()  # the small slips that `CaseRecord.near` is made of
-    mends: bool = True  # whether `check` may look into a learner's code for what is wrong
+    repairs: bool = True  # whether `check` may look into a learner's code for what is wrong
+    operators: str = ""  # the module with the course's own slips, which `near` may hold: see `mutants.course_operators`
 
 
 AnyRecord = ExerciseRecord | Prediction

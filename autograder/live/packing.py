@@ -167,11 +167,12 @@ def distribution_name() -> str:
 
 
 def _imports(lessons: Sequence[Lesson]) -> list[str]:
-    """The modules that the notebooks' cells import, and those whose functions judge a design."""
+    """The modules that the notebooks' cells import, those whose functions judge a design, and those of the course's operators."""
     found = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
     packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
-    judges = {record.behaviour.partition(":")[0] for path in packs for record in pack_file.load(path).in_code.values()}
-    return [*found, *sorted(judges - {""})]
+    records = [record for path in packs for record in pack_file.load(path).in_code.values()]
+    named = {name for record in records for name in (record.behaviour.partition(":")[0], record.operators)}
+    return [*found, *sorted(named - {""})]
 
 
 def _engine() -> Files:

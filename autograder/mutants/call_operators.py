@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autograder.judging.fact import fact
+from autograder.mutants.course_operators import NONE, CallOperator, Operators
 from autograder.mutants.source import Slip, placed, quote
 
 _RENAMED = {
@@ -26,102 +27,109 @@ def called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def of_call(node: ast.Call) -> Iterator[Slip]:
-    """What can go wrong with a call: its function, its arguments, or that it is there at all."""
+def of_call(node: ast.Call, operators: Operators = NONE) -> Iterator[Slip]:
+    """What can go wrong with a call: what the course's `operators` know, then its function, its arguments, its being there."""
+    name = called(node)
+    of_course = [each for each in operators.calls if each.applies_to(name)]
+    omitted = any(each.omits for each in of_course)
+    for each in (*of_course, *_OF_CALLS):
+        if each.applies_to(name) and not (omitted and each is _OMISSION):
+            yield from each.slips(node)
+
+
+def is_of_module(node: ast.Call) -> bool:
+    """Whether a function of a module such as `np` is called, and not a method."""
+    return isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] in _MODULES
+
+
+def _other_function(node: ast.Call) -> Iterator[Slip]:
     name = called(node)
     for other in _RENAMED.get(name, ()):
         yield 1, lambda n, other=other: _renamed(n, other), placed(fact("slip.name", got=other, want=name), node)
-    module = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] in _MODULES
-    yield from _of_function(node, name, of_a_module=module)
-    if name in ("masked_fill", "masked_fill_") and isinstance(node.func, ast.Attribute) and node.args:
-        yield -1, lambda n: n.func.value, fact("slip.call.mask", mask=quote(node.args[0]), code=quote(node.func.value))
-    if name in ("tril", "triu") and isinstance(node.func, ast.Attribute | ast.Name):
-        method = isinstance(node.func, ast.Attribute) and not module
-        if method or node.args:
-            yield -1, lambda n: n.func.value if method else n.args[0], fact("slip.call.triangle", name=name)
-        yield from _of_triangle(node, 0 if method else 1)
-    if isinstance(node.func, ast.Attribute) and not module and name not in ("append", "items", "keys", "masked_fill"):
+
+
+def _omission(node: ast.Call) -> Iterator[Slip]:
+    """The call left out: what it is a method of, or its first argument, stays."""
+    name, method = called(node), isinstance(node.func, ast.Attribute) and not is_of_module(node)
+    if method and name not in ("append", "items", "keys"):
         yield 1, lambda n: n.func.value, fact("slip.call.method", name=f".{name}(…)", code=quote(node))
     elif node.args and (name in _OF_ONE or (len(node.args) == 1 and name not in _NEEDED)) and not _of_a_list(node):
         yield 1, lambda n: n.args[0], placed(fact("slip.left_out", code=name), node)
-    if name == "scaled_dot_product_attention" and node.args and not any(keyword.arg == "scale" for keyword in node.keywords):
-        yield 0, lambda n: _with_scale(n, "1.0"), fact("slip.call.no_scale")
-        yield 1, lambda n: _with_scale(n, "1 / q.shape[-1]"), fact("slip.call.scale_by_width")
-    if name in ("transpose", "permute", "swapaxes", "movedim") and isinstance(node.func, ast.Attribute):
+
+
+def _reshape(node: ast.Call) -> Iterator[Slip]:
+    if isinstance(node.func, ast.Attribute):
         yield 2, _reshaped, fact("slip.call.reshaped", code=quote(node))
-    if name == "softmax" and node.args:
-        yield 3, _causal, fact("slip.call.causal", code=quote(node.args[0]))
-    if len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
-        yield (
-            3,
-            lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords),
-            fact("slip.call.exchanged", one=quote(node.args[0]), two=quote(node.args[1]), name=name),
-        )
-        if name in ("max", "min", "maximum", "minimum"):
-            yield (
-                1,
-                lambda n: n.args[1],
-                fact(f"slip.call.always.{name[:3]}", code=quote(node.args[1]), other=quote(node.args[0])),
-            )
-    if name == "where" and len(node.args) == 3:
-        for kept in (1, 2):
-            yield (
-                1,
-                lambda n, kept=kept: n.args[kept],
-                fact("slip.call.everywhere", code=quote(node.args[kept]), test=quote(node.args[0])),
-            )
-        yield (
-            2,
-            lambda n: ast.Call(n.func, [n.args[0], n.args[2], n.args[1]], n.keywords),
-            fact("slip.call.two_ways", code=quote(node)),
-        )
+
+
+def _exchange(node: ast.Call) -> Iterator[Slip]:
+    name = called(node)
+    if len(node.args) < 2 or any(isinstance(arg, ast.Starred) for arg in node.args[:2]):
+        return
+    first, second = quote(node.args[0]), quote(node.args[1])
+    what = fact("slip.call.exchanged", one=first, two=second, name=name)
+    yield 3, lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords), what
+    if name in ("max", "min", "maximum", "minimum"):
+        yield 1, lambda n: n.args[1], fact(f"slip.call.always.{name[:3]}", code=second, other=first)
+
+
+def _where(node: ast.Call) -> Iterator[Slip]:
+    if len(node.args) != 3:
+        return
+    for kept in (1, 2):
+        what = fact("slip.call.everywhere", code=quote(node.args[kept]), test=quote(node.args[0]))
+        yield 1, lambda n, kept=kept: n.args[kept], what
+    yield (
+        2,
+        lambda n: ast.Call(n.func, [n.args[0], n.args[2], n.args[1]], n.keywords),
+        fact("slip.call.two_ways", code=quote(node)),
+    )
+
+
+def _keywords(node: ast.Call) -> Iterator[Slip]:
+    """Another axis, or an option left out."""
     for number, keyword in enumerate(node.keywords):
         if keyword.arg in ("axis", "dim"):
-            given = isinstance(keyword.value, ast.Name)
-            stated = fact("slip.axis.code" if given else "slip.axis.number", axis=ast.unparse(keyword.value))
-            for axis in (0, -1, -2, 1, None):
-                value = ast.Constant(axis)
-                if ast.unparse(value) != ast.unparse(keyword.value):
-                    over = fact("slip.axis.all") if axis is None else fact("slip.axis.number", axis=str(axis))
-                    yield (
-                        0, lambda n, number=number, value=value: with_keyword(n, number, value),
-                        fact("slip.call.axis", name=name, over=over, stated=stated),
-                    )  # fmt: skip
-        elif keyword.arg in (
-            "keepdims",
-            "keepdim",
-            "dtype",
-            "device",
-            "ddof",
-            "correction",
-            "unbiased",
-            "enable_gqa",
-            "diagonal",
-            "offset",
-        ):
-            yield (
-                2,
-                lambda n, number=number: ast.Call(n.func, n.args, n.keywords[:number] + n.keywords[number + 1 :]),
-                fact("slip.call.option", option=keyword.arg, name=name),
-            )
-    if name == "range":
-        count = ast.unparse(node.args[-1]) if len(node.args) < 3 else ""
-        if count:
-            at = len(node.args) - 1
-            for step, key in ((1, "slip.loop.more"), (-1, "slip.loop.less")):
-                yield 3, lambda n, at=at, step=step: _stepped(n, at, step), fact(key, code=quote(node))
-    if name in ("var", "std"):
-        key = "ddof" if isinstance(node.func, ast.Attribute) and ast.unparse(node.func).startswith("np") else "correction"
-        for less in (0, 1):
-            yield (
-                2,
-                lambda n, key=key, less=less: _with_option(n, key, less),
-                fact(f"slip.call.divided_by.{'one_less' if less else 'all'}", name=name),
-            )
+            yield from _other_axis(node, number, keyword)
+        elif keyword.arg in _OPTIONS:
+            yield without_option(node, number)
 
 
-def _of_function(node: ast.Call, name: str, *, of_a_module: bool) -> Iterator[Slip]:
+def _other_axis(node: ast.Call, number: int, keyword: ast.keyword) -> Iterator[Slip]:
+    given = isinstance(keyword.value, ast.Name)
+    stated = fact("slip.axis.code" if given else "slip.axis.number", axis=ast.unparse(keyword.value))
+    for axis in (0, -1, -2, 1, None):
+        value = ast.Constant(axis)
+        if ast.unparse(value) != ast.unparse(keyword.value):
+            over = fact("slip.axis.all") if axis is None else fact("slip.axis.number", axis=str(axis))
+            what = fact("slip.call.axis", name=called(node), over=over, stated=stated)
+            yield 0, lambda n, value=value: with_keyword(n, number, value), what
+
+
+def without_option(node: ast.Call, number: int) -> Slip:
+    """The slip of leaving out keyword `number` of a call."""
+    what = fact("slip.call.option", option=node.keywords[number].arg, name=called(node))
+    return 2, lambda n: ast.Call(n.func, n.args, n.keywords[:number] + n.keywords[number + 1 :]), what
+
+
+def _range(node: ast.Call) -> Iterator[Slip]:
+    if not 0 < len(node.args) < 3:
+        return
+    at = len(node.args) - 1
+    for step, key in ((1, "slip.loop.more"), (-1, "slip.loop.less")):
+        yield 3, lambda n, step=step: _stepped(n, at, step), fact(key, code=quote(node))
+
+
+def _divisor(node: ast.Call) -> Iterator[Slip]:
+    of_numpy = isinstance(node.func, ast.Attribute) and ast.unparse(node.func).startswith("np")
+    for less in (0, 1):
+        what = fact(f"slip.call.divided_by.{'one_less' if less else 'all'}", name=called(node))
+        yield 2, lambda n, less=less: _with_option(n, "ddof" if of_numpy else "correction", less), what
+
+
+def _similar_function(node: ast.Call) -> Iterator[Slip]:
     """A function that does the like: another norm, another bend."""
+    name, of_a_module = called(node), is_of_module(node)
 
     def of(n: Any) -> Any:
         return n.args[0] if of_a_module else n.func.value
@@ -155,8 +163,12 @@ def _of_function(node: ast.Call, name: str, *, of_a_module: bool) -> Iterator[Sl
             )
 
 
-def _of_triangle(node: ast.Call, place: int) -> Iterator[Slip]:
-    """A triangle one step further, or one less, or aligned to the first key."""
+def _triangle(node: ast.Call) -> Iterator[Slip]:
+    """No triangle, or one that is a step larger or smaller, or that begins at the first column."""
+    method = isinstance(node.func, ast.Attribute) and not is_of_module(node)
+    if method or node.args:
+        yield -1, lambda n: n.func.value if method else n.args[0], fact("slip.call.triangle", name=called(node))
+    place = 0 if method else 1
     at = next((number for number, keyword in enumerate(node.keywords) if keyword.arg in ("diagonal", "k")), None)
     stated = node.keywords[at].value if at is not None else node.args[place] if len(node.args) > place else ast.Constant(0)
     for step in (1, -1):
@@ -182,33 +194,11 @@ def _diagonal(node: ast.Call, at: int | None, place: int, value: ast.expr) -> as
     return ast.Call(node.func, [*node.args[:place], value], node.keywords)
 
 
-_OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
-_NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
-_MODULES = ("np", "torch", "math", "F", "numpy", "nn")
-
-
-def _with_scale(node: ast.Call, scale: str) -> ast.Call:
-    made: Any = ast.parse(scale, mode="eval").body
-    for part in ast.walk(made):
-        if isinstance(part, ast.Attribute):
-            part.value = node.args[0]
-    return ast.Call(node.func, node.args, [*node.keywords, ast.keyword("scale", made)])
-
-
 def _reshaped(node: ast.Call) -> ast.Call:
     """The right shape, without moving a number past another."""
     made: Any = ast.parse("(lambda before, after: before.reshape(after.shape))(0, 0)", mode="eval").body
     func: Any = node.func
     return ast.Call(made.func, [func.value, node], [])
-
-
-def _causal(node: ast.Call) -> ast.Call:
-    """The call with all above the diagonal of its first argument at minus infinity."""
-    (masked,) = ast.parse(
-        "(lambda s: s - (((s * 0) + 1).triu(1) if hasattr(s, 'triu') else np.triu(s * 0 + 1, 1)) * 1e30)(0)"
-    ).body
-    call: Any = masked.value  # type: ignore[attr-defined]  # an expression statement
-    return ast.Call(node.func, [ast.Call(call.func, [node.args[0]], []), *node.args[1:]], node.keywords)
 
 
 def _of_a_list(node: ast.Call) -> bool:
@@ -239,6 +229,25 @@ def _stepped(node: ast.Call, at: int, step: int) -> ast.Call:
     args = [*node.args]
     args[at] = ast.BinOp(args[at], ast.Add(), ast.Constant(step))
     return ast.Call(node.func, args, node.keywords)
+
+
+_OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
+_NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
+_MODULES = ("np", "torch", "math", "F", "numpy", "nn")
+_OPTIONS = ("keepdims", "keepdim", "dtype", "device", "ddof", "correction", "unbiased", "diagonal", "offset")
+_OMISSION = CallOperator(_omission)
+_OF_CALLS = (  # of the slips with one rank, the first are the first to be tried
+    CallOperator(_other_function, tuple(_RENAMED)),
+    CallOperator(_similar_function, ("tanh", "sum", "norm")),
+    CallOperator(_triangle, ("tril", "triu")),
+    _OMISSION,
+    CallOperator(_reshape, ("transpose", "permute", "swapaxes", "movedim")),
+    CallOperator(_exchange),
+    CallOperator(_where, ("where",)),
+    CallOperator(_keywords),
+    CallOperator(_range, ("range",)),
+    CallOperator(_divisor, ("var", "std")),
+)
 
 
 def of_statement(node: ast.stmt) -> Iterator[Slip]:

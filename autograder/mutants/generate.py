@@ -2,8 +2,8 @@
 
 In: an exercise, and its cases with what is expected and what the listed mistakes do. Out: fingerprints for each case, by the
 slips that were made. A slip is a small edit of the text of the reference, of another right answer or of a listed mistake
-(`operators`), or one of any result or input (`of_results_and_inputs`). Of programs that do the same the commonest slip is kept,
-and a slip that does what a listed mistake does is that mistake.
+(`operators`), or one of any result or input (`of_results_and_inputs`); a course may add its own (`course_operators`). Of programs
+that do the same the commonest slip is kept, and a slip that does what a listed mistake does is that mistake.
 
 How many programs are tried is counted, never timed: what is found depends on the exercise alone, not on the machine. An
 exercise whose reference is slow declares a smaller share of them (`Exercise.search`).
@@ -28,6 +28,7 @@ from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
 from autograder.judging.observe import bare
 from autograder.judging.records import UNLISTED, CaseRecord, NearSlip
 from autograder.judging.values import Array, decode
+from autograder.mutants.course_operators import NONE, Operators, StepSlip
 from autograder.mutants.line_limit import observe_bounded
 from autograder.mutants.of_results_and_inputs import slips
 from autograder.mutants.operators import edits
@@ -114,25 +115,28 @@ class _Found:
         return None
 
 
-def find(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
-    """For each program, by the ids of its slips: its fingerprints; and the slips."""
+NearPrograms = tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]
+
+
+def find(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators = NONE) -> NearPrograms:
+    """For each program, by the ids of its slips: its fingerprints; and the slips, those of the course's `operators` too."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        return _found(exercise, cases)
+        return _found(exercise, cases, operators)
 
 
-def _found(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
+def _found(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators) -> NearPrograms:
     inputs = frozenset(cases[0].probe.inputs.items())
     starts = [start for start in _starts(exercise, inputs) if _is_built(start)]
     found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
     _add_known(found, cases)
     ids: dict[Fact | None, str] = {}
-    anywhere = [Try(slip.rank, slip.what, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases)]
+    anywhere = [Try(slip.rank, slip.what, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases, operators)]
     right = [start for start in starts if start.listed is None]
     candidates = [
         Try(edit.rank, edit.what, start, edit)
         for start in right
-        for edit in edits(start.source)
+        for edit in edits(start.source, operators)
         if start is right[0] or edit.rank <= OF_VARIANTS
     ]
     alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
@@ -149,7 +153,7 @@ def _found(exercise: Exercise, cases: Sequence[CaseRecord]) -> tuple[dict[str, l
         elif before in listed and (before, id(each.start)) not in seen:
             seen.add((before, id(each.start)))
             alone.append(replace(each, rank=LISTED, listed=before))
-    for one, two in itertools.islice(_twice(starts, anywhere, alone), int(ASKED_TWICE * exercise.search)):
+    for one, two in itertools.islice(_twice(starts, anywhere, alone, operators), int(ASKED_TWICE * exercise.search)):
         if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
             break
         rows = found.look(functools.partial(_program, exercise, one, two))
@@ -226,7 +230,7 @@ def _set(recipe: Any, program: Any, step: Instead) -> Answer:
     return made
 
 
-def _steps(exercise: Exercise, cases: Sequence[CaseRecord]) -> list[Any]:
+def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators) -> list[StepSlip]:
     """What can be done to any inputs like these, of which some come in later cases only, and to any result like the first."""
     inputs: dict[str, Any] = {}
     for record in cases:
@@ -235,7 +239,7 @@ def _steps(exercise: Exercise, cases: Sequence[CaseRecord]) -> list[Any]:
             inputs |= {name: value for name, value in given.items() if inputs.get(name) is None}
     if isinstance(exercise.reference, type) or cases[0].expected.value is None:
         return []
-    return list(slips(inputs, decode(cases[0].expected.value)))
+    return list(slips(inputs, decode(cases[0].expected.value), operators))
 
 
 def _program(exercise: Exercise, *slips: Try) -> Answer:
@@ -248,14 +252,17 @@ def _program(exercise: Exercise, *slips: Try) -> Answer:
     return answer
 
 
-def _twice(starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try]) -> Iterator[tuple[Try, Try]]:
+def _twice(
+    starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try], operators: Operators
+) -> Iterator[tuple[Try, Try]]:
     """Two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
     found: list[tuple[float, Try, Try]] = []
-    of_right = {edit.what for start in starts if start.listed is None for edit in edits(start.source)}
-    for start in starts:
+    made = [(start, edits(start.source, operators)) for start in starts]
+    of_right = {edit.what for start, own in made if start.listed is None for edit in own}
+    for start, own in made:
         if start.listed is not None:
             first = Try(LISTED, None, start, listed=start.listed)
-            beside = [edit for edit in edits(start.source) if edit.what in of_right]  # not a change of the mistake itself
+            beside = [edit for edit in own if edit.what in of_right]  # not a change of the mistake itself
             found += [(edit.rank + 0.5, first, Try(edit.rank, edit.what, start, edit)) for edit in beside]
             found += [(slip.rank + 0.5, first, slip) for slip in anywhere]
     for one, two in itertools.combinations(alone, 2):

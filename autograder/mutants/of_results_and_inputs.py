@@ -1,39 +1,28 @@
 """Slips that can be made in any exercise: something done to the result, or to an input, before or after all that is right.
 
-In: the inputs of a case and the result. Out: `Slip`s: a result transposed, negated, summed over an axis, rounded; an input
+In: the inputs of a case and the result. Out: `StepSlip`s: a result transposed, negated, summed over an axis, rounded; an input
 that counts one too many, that is left out, that is taken for another. What is not possible raises, and is then no slip.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from autograder.judging.exercise import After, Before
-from autograder.judging.fact import Fact, fact
+from autograder.judging.fact import fact
+from autograder.mutants.course_operators import NONE, Operators, StepSlip
 
 ENOUGH_NUMBERS = 12  # an exercise with more numbers among its inputs is not asked about each
 
 
-@dataclass(frozen=True)
-class Slip:
-    """One step more than a right answer takes; `what` completes "You …".
-
-    Of two with one `undone` one may undo the other, or say the same in another way: they are no two slips.
-    """
-
-    step: After | Before
-    what: Fact
-    rank: int
-    undone: str = ""
-
-
-def slips(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
-    """The slips that these inputs, and a result like this, allow."""
+def slips(inputs: dict[str, Any], result: Any, operators: Operators = NONE) -> Iterator[StepSlip]:
+    """The slips that these inputs, and a result like this, allow; those of the course's `operators` come last."""
     yield from _with_result(result)
     yield from _with_both(inputs, result)
     yield from _with_inputs(inputs)
+    for of_inputs in operators.inputs:
+        yield from of_inputs(inputs)
 
 
 # ------------------------------------------------------------------------------------------ the result
@@ -143,41 +132,41 @@ def _applies(letters: str, x: Any) -> bool:
     return not any(letter in letters for letter in "bif") or kind in letters
 
 
-def _with_result(result: Any) -> Iterator[Slip]:
+def _with_result(result: Any) -> Iterator[StepSlip]:
     if isinstance(result, tuple) and 1 < len(result) <= 4:
         for place, part in enumerate(result):
             for letters, key, named, change, rank in _DONE:
                 if _applies(letters, part):
                     it = fact("slip.output", place=place)
                     what = fact(key, it=it) if named else fact("slip.place.output", what=fact(key), it=it)
-                    yield Slip(After(_at(place, change)), what, rank + 1, f"output {place}" if letters in _EACH else "")
+                    yield StepSlip(After(_at(place, change)), what, rank + 1, f"output {place}" if letters in _EACH else "")
         for letters, key, named, change, rank in _DONE:
             if letters.startswith("a") and named and all(_applies(letters, part) for part in result):
                 each = fact(key, it=fact("slip.each_output"))
-                yield Slip(After(lambda out, change=change, **_: tuple(change(part) for part in out)), each, rank + 1)
-        yield Slip(After(lambda out, **_: tuple(reversed(out))), fact("slip.returned.reversed"), 0)
+                yield StepSlip(After(lambda out, change=change, **_: tuple(change(part) for part in out)), each, rank + 1)
+        yield StepSlip(After(lambda out, **_: tuple(reversed(out))), fact("slip.returned.reversed"), 0)
         for place in range(len(result)):
-            yield Slip(After(lambda out, place=place, **_: out[place]), fact("slip.returned.number", number=place + 1), 1)
+            yield StepSlip(After(lambda out, place=place, **_: out[place]), fact("slip.returned.number", number=place + 1), 1)
         return
     for letters, key, named, change, rank in _DONE:
         if _applies(letters, result):
             what = fact(key, it=_RESULT) if named else fact(key)
-            yield Slip(After(lambda out, change=change, **_: change(out)), what, rank, "result" if letters in _EACH else "")
+            yield StepSlip(After(lambda out, change=change, **_: change(out)), what, rank, "result" if letters in _EACH else "")
 
 
 _RESULT = fact("slip.result")
 
 
-def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[Slip]:
+def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[StepSlip]:
     """The result with an input as a factor, or as a summand, that does not belong there."""
     if not _is_array(result) and not _is_number(result):
         return
     for name, value in inputs.items():
         if _is_number(value) and not isinstance(value, bool):
-            yield Slip(After(lambda out, name=name, **given: out / given[name]), fact("slip.result.divided", name=name), 2)
-            yield Slip(After(lambda out, name=name, **given: out * given[name]), fact("slip.result.multiplied", name=name), 2)
+            yield StepSlip(After(lambda out, name=name, **given: out / given[name]), fact("slip.result.divided", name=name), 2)
+            yield StepSlip(After(lambda out, name=name, **given: out * given[name]), fact("slip.result.multiplied", name=name), 2)
         elif _is_array(value) and _is_array(result) and _kind(value) == "f" and value.shape == result.shape:
-            yield Slip(After(lambda out, name=name, **given: out + given[name]), fact("slip.result.added", name=name), 2)
+            yield StepSlip(After(lambda out, name=name, **given: out + given[name]), fact("slip.result.added", name=name), 2)
 
 
 def _at(place: int, change: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -187,7 +176,7 @@ def _at(place: int, change: Callable[[Any], Any]) -> Callable[..., Any]:
 # ------------------------------------------------------------------------------------------ the inputs
 
 
-def _with_inputs(inputs: dict[str, Any]) -> Iterator[Slip]:
+def _with_inputs(inputs: dict[str, Any]) -> Iterator[StepSlip]:
     numbers = [name for name, value in inputs.items() if _is_number(value) and not hasattr(value, "ndim")]
     for name in numbers[:ENOUGH_NUMBERS]:
         yield from _with_number(name, inputs[name])
@@ -195,21 +184,15 @@ def _with_inputs(inputs: dict[str, Any]) -> Iterator[Slip]:
     for number, one in enumerate(names):
         for two in names[number + 1 :]:
             if type(inputs[one]) is type(inputs[two]) and getattr(inputs[one], "ndim", 0) == getattr(inputs[two], "ndim", 0):
-                yield Slip(Before(_swap(one, two)), fact("slip.input.swapped", one=one, two=two), 3)
+                yield StepSlip(Before(_swap(one, two)), fact("slip.input.swapped", one=one, two=two), 3)
     for name, value in inputs.items():
         if isinstance(value, bool):
-            yield Slip(_changed(name, lambda x: not x), fact("slip.input.opposite", name=name), 1)
+            yield StepSlip(_changed(name, lambda x: not x), fact("slip.input.opposite", name=name), 1)
         elif _is_array(value) and _kind(value) == "b":
-            yield Slip(_changed(name, lambda x: ~x), fact("slip.input.inverted", name=name), 0)
-            yield Slip(_changed(name, lambda x: x | True), fact("slip.input.all_true", name=name), 1)
+            yield StepSlip(_changed(name, lambda x: ~x), fact("slip.input.inverted", name=name), 0)
+            yield StepSlip(_changed(name, lambda x: x | True), fact("slip.input.all_true", name=name), 1)
         elif _is_array(value) and _kind(value) == "f" and value.ndim >= 2:
-            yield Slip(_changed(name, lambda x: x.swapaxes(-1, -2)), fact("slip.input.transposed", name=name), 2)
-    for count in ("H", "G"):
-        wide = [name for name, value in inputs.items() if _is_cut_in(value, inputs.get(count), name)]
-        for some in dict.fromkeys([tuple(wide), *((name,) for name in wide), tuple(wide[1:])]):
-            if some:
-                what = fact("slip.input.dealt", names=some, count=count)
-                yield Slip(Before(lambda some=some, count=count, **given: _dealt(some, given[count], given)), what, 1)
+            yield StepSlip(_changed(name, lambda x: x.swapaxes(-1, -2)), fact("slip.input.transposed", name=name), 2)
 
 
 def _changed(name: str, change: Callable[[Any], Any]) -> Before:
@@ -217,35 +200,21 @@ def _changed(name: str, change: Callable[[Any], Any]) -> Before:
     return Before(lambda **given: {name: change(given[name])} if given.get(name) is not None else {})
 
 
-def _is_cut_in(value: Any, count: Any, name: str) -> bool:
-    """Whether an input is a matrix whose columns are cut into `count` runs, for the heads."""
-    if not isinstance(count, int) or count < 2 or name[:1] != "W" or name[-1] in "oO":
-        return False
-    return _is_array(value) and value.ndim == 2 and value.shape[-1] % count == 0
-
-
-def _dealt(names: tuple[str, ...], count: int, given: dict[str, Any]) -> dict[str, Any]:
-    """The matrices with the columns that `count` heads get when every head takes each `count`-th."""
-    return {
-        name: given[name].reshape(given[name].shape[0], -1, count).swapaxes(-1, -2).reshape(given[name].shape) for name in names
-    }
-
-
 def _swap(one: str, two: str) -> Callable[..., dict[str, Any]]:
     return lambda **given: {one: given[two], two: given[one]}
 
 
-def _with_number(name: str, value: Any) -> Iterator[Slip]:
+def _with_number(name: str, value: Any) -> Iterator[StepSlip]:
     def change(function: Callable[[Any], Any]) -> Before:
         return _changed(name, function)
 
     if isinstance(value, int):
-        yield Slip(change(lambda x: x + 1), fact("slip.input.more", name=name), 1)
-        yield Slip(change(lambda x: x - 1), fact("slip.input.less", name=name), 1)
-    yield Slip(change(lambda x: type(x)(1)), fact("slip.left_out", code=name), 0)
-    yield Slip(change(lambda x: 2 * x), fact("slip.input.double", name=name), 2)
-    yield Slip(change(lambda x: x / 2), fact("slip.input.half", name=name), 2)
-    yield Slip(change(lambda x: x * x), fact("slip.input.square", name=name), 2)
-    yield Slip(change(lambda x: x**0.5), fact("slip.root", code=name), 2)
-    yield Slip(change(lambda x: 1 / x), fact("slip.input.reciprocal", name=name), 2)
-    yield Slip(change(lambda x: x * 8), fact("slip.input.bits", name=name), 3)
+        yield StepSlip(change(lambda x: x + 1), fact("slip.input.more", name=name), 1)
+        yield StepSlip(change(lambda x: x - 1), fact("slip.input.less", name=name), 1)
+    yield StepSlip(change(lambda x: type(x)(1)), fact("slip.left_out", code=name), 0)
+    yield StepSlip(change(lambda x: 2 * x), fact("slip.input.double", name=name), 2)
+    yield StepSlip(change(lambda x: x / 2), fact("slip.input.half", name=name), 2)
+    yield StepSlip(change(lambda x: x * x), fact("slip.input.square", name=name), 2)
+    yield StepSlip(change(lambda x: x**0.5), fact("slip.root", code=name), 2)
+    yield StepSlip(change(lambda x: 1 / x), fact("slip.input.reciprocal", name=name), 2)
+    yield StepSlip(change(lambda x: x * 8), fact("slip.input.bits", name=name), 3)

@@ -13,12 +13,13 @@ from typing import Any
 
 from autograder.judging.fact import Fact, fact
 from autograder.mutants.call_operators import of_attribute, of_call, of_statement
+from autograder.mutants.course_operators import NONE, Operators
 from autograder.mutants.source import Edit, Slip, Source, placed, plain_slip, quote, undecorated
 
 
-def edits(source: Source) -> list[Edit]:
-    """Every small edit, the most common first, those of the program itself before those of its helpers."""
-    found = [(own != source.name, edit) for own, tree in source.trees.items() for edit in _edits(own, tree)]
+def edits(source: Source, operators: Operators = NONE) -> list[Edit]:
+    """Every small edit, those of the course's `operators` too: the most common first, the program itself before its helpers."""
+    found = [(own != source.name, edit) for own, tree in source.trees.items() for edit in _edits(own, tree, operators)]
     often = Counter(edit.what for _, edit in found)
     found = [(other, _where(edit) if often[edit.what] > 1 else edit) for other, edit in found]
     return [edit for _, edit in sorted(found, key=lambda each: each[0] * 2 + each[1].rank)]
@@ -32,11 +33,11 @@ def _where(edit: Edit) -> Edit:
     return replace(edit, what=fact("slip.place.again" if again else "slip.place", what=edit.what, code=quote(edit.node)))
 
 
-def _edits(function: str, tree: ast.AST) -> Iterator[Edit]:
+def _edits(function: str, tree: ast.AST, operators: Operators) -> Iterator[Edit]:
     inside = _parents(tree)
     names = _names(tree)
     for node in undecorated(tree):
-        for rank, change, what in _of_node(node, inside, names):
+        for rank, change, what in _of_node(node, inside, names, operators):
             yield Edit(function, node, change, what, rank)
 
 
@@ -51,7 +52,7 @@ def _names(tree: ast.AST) -> list[str]:
     return [name for name in dict.fromkeys(found) if name != "_"]
 
 
-def _of_node(node: ast.AST, inside: dict[int, ast.AST], names: Sequence[str]) -> Iterator[Slip]:
+def _of_node(node: ast.AST, inside: dict[int, ast.AST], names: Sequence[str], operators: Operators) -> Iterator[Slip]:
     if isinstance(node, ast.BinOp):
         yield from _of_operation(node)
     elif isinstance(node, ast.UnaryOp):
@@ -59,7 +60,7 @@ def _of_node(node: ast.AST, inside: dict[int, ast.AST], names: Sequence[str]) ->
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         yield from _of_comparison(node)
     elif isinstance(node, ast.Call):
-        yield from of_call(node)
+        yield from of_call(node, operators)
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         yield from of_attribute(node, inside)
     elif isinstance(node, ast.Constant):

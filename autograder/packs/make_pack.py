@@ -22,8 +22,8 @@ from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.script import Script, script_to_data
 from autograder.judging.values import ArrayNode, EncodedValue, encode
-from autograder.mutants import generate as nearby
-from autograder.mutants import value_trace
+from autograder.mutants import generate, value_trace
+from autograder.mutants.course_operators import load
 from autograder.packs.pack_file import PAIR, Pack
 
 VISIBLE_SEED = 0
@@ -37,32 +37,43 @@ def seed_from(secret: str, lesson: str) -> int:
 
 
 def make(
-    lesson: str, title: str, exercises: Sequence[AnyExercise], *, seed: int = VISIBLE_SEED, naming: Naming = "pairs"
+    lesson: str,
+    title: str,
+    exercises: Sequence[AnyExercise],
+    *,
+    seed: int = VISIBLE_SEED,
+    naming: Naming = "pairs",
+    operators: str = "",
 ) -> Pack:
-    """The pack of a lesson for `seed`. Raises ValueError where a reference fails on its own probe."""
+    """The pack of a lesson for `seed`; see `make_record`.
+
+    Raises ValueError where a reference fails on its own probe, and where the module `operators` is missing.
+    """
     records = {
-        each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming) for each in exercises
+        each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming, operators=operators)
+        for each in exercises
     }
     return Pack(lesson, title, records)
 
 
-def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs") -> ExerciseRecord:
+def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs", operators: str = "") -> ExerciseRecord:
     """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
 
-    `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`.
+    `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`,
+    by the slips of the engine and of the course's module `operators`.
     """
     with filled_memory():
-        return _make_record(lesson, exercise, seed, naming)
+        return _make_record(lesson, exercise, seed, naming, operators)
 
 
-def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming) -> ExerciseRecord:
+def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming, operators: str) -> ExerciseRecord:
     if exercise.behaviour:
         find(exercise.behaviour)
     cases = [_make_case(lesson, exercise, case, index, seed, naming != "listed") for index, case in enumerate(exercise.cases)]
     near: tuple[NearSlip, ...] = ()
     _drop_idle_pairs(cases, exercise.tolerance)
     if naming == "near" and cases:
-        found, near = nearby.find(exercise, cases)
+        found, near = generate.find(exercise, cases, load(operators))
         for name, rows in found.items():
             for record, row in zip(cases, rows, strict=True):
                 if row is not None:
@@ -84,6 +95,7 @@ def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming) -> 
         minutes=exercise.minutes,
         behaviour=exercise.behaviour,
         near=near,
+        operators=operators,
     )
 
 

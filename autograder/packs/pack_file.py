@@ -45,9 +45,9 @@ class Pack:
         return {name: each for name, each in self.exercises.items() if isinstance(each, ExerciseRecord)}
 
     @property
-    def without_mending(self) -> "Pack":
+    def without_repair(self) -> "Pack":
         """The same for a course in which `check` looks for nothing in a learner's code."""
-        return self.with_records({name: replace(each, mends=False) for name, each in self.in_code.items()})
+        return self.with_records({name: replace(each, repairs=False) for name, each in self.in_code.items()})
 
     def with_records(self, records: Mapping[str, ExerciseRecord]) -> "Pack":
         """The same with other `records` of these names."""

@@ -116,7 +116,8 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
         "programs": [*pairs, *near],
         "pairs": len(pairs),
         "near": [[slip.id, fact_to_json(slip.what)] for slip in exercise.near],
-        **({} if exercise.mends else {"mends": False}),
+        **({} if exercise.repairs else {"repairs": False}),
+        **({"operators": exercise.operators} if exercise.operators else {}),
     }
 
 
@@ -159,7 +160,8 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         tolerance=Tolerance(*item["tolerance"]),
         forbid=tuple(item["forbid"]),
         timeout_s=item["timeout_s"],
-        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "mends") if name in item},
+        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "operators") if name in item},
+        repairs=item.get("repairs", item.get("mends", True)),  # older packs call it `mends`
         near=tuple(NearSlip(name, fact_from_json(stored)) for name, stored in item.get("near", [])),
     )
 

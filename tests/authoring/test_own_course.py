@@ -188,6 +188,7 @@ def test_outside_of_a_course_the_command_says_what_is_missing(course: Course, tm
         ('title = "x"\nfollow_through = "some"', "follow_through: Invalid enum value 'some'. full, half or none"),
         ('title = "x"\nlanguage = "Deutsch!"', "language: Expected `str` matching"),
         ('title = "x"\n[style]\nenforce = true', "Did you mean 'style.enforced'"),
+        ('title = "x"\noperators = "my operators"', "operators: Expected `str` matching"),
         ('title = "x', "expected settings in TOML"),
     ],
 )

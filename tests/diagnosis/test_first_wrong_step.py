@@ -157,7 +157,7 @@ def test_two_slips_in_two_places_are_found_one_after_the_other() -> None:
 
 def test_where_a_course_wants_no_looking_into_code_nothing_is_said_of_it() -> None:
     record = record_of(KERNEL)
-    record.mends = False
+    record.repairs = False
     report = make_report(check_answer(record, cell("kernel", MANHATTAN)))
     assert "line" not in report.headline
 
@@ -166,9 +166,12 @@ def test_the_setting_travels_with_the_pack(tmp_path: Path) -> None:
     (tmp_path / "course.toml").write_text('title = "x"\nmend = false\n')
     assert not read(tmp_path / "course.toml").mend
     made = make_pack.make("a_lesson", "A lesson", [KERNEL], naming="listed")
-    pack_file.save(made.without_mending, tmp_path / "a.probes.npz")
-    assert not pack_file.load(tmp_path / "a.probes.npz").exercises["kernel"].mends
-    assert pack_file.differences(made, made.without_mending)
+    pack_file.save(made.without_repair, tmp_path / "a.probes.npz")
+    assert not pack_file.load(tmp_path / "a.probes.npz").exercises["kernel"].repairs
+    arrays: list[np.ndarray] = []
+    older = to_json(made.exercises["kernel"], arrays) | {"mends": False}  # what the field was called
+    assert not from_json(older, arrays).repairs
+    assert pack_file.differences(made, made.without_repair)
 
 
 def test_another_right_solution_counts_too() -> None:
@@ -199,7 +202,7 @@ def test_a_pack_keeps_the_trail() -> None:
     again = from_json(to_json(record, arrays), arrays)
     assert [case.trail.shape[1] for case in again.cases] == [MOMENTS] * 2
     assert all((one.trail == two.trail).all() for one, two in zip(record.cases, again.cases, strict=True))
-    assert again.mends
+    assert again.repairs
 
 
 @pytest.mark.parametrize(

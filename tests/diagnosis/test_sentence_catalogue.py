@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.authoring.course import find_lesson
+from autograder.authoring.course import find_lesson, settings
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.phrase import briefly, say, translated
@@ -21,6 +21,7 @@ from autograder.diagnosis.sentences import ENGLISH
 from autograder.judging.exercise import Exercise, Misconception, Tolerance
 from autograder.judging.observe import observe
 from autograder.judging.records import ExerciseRecord, Result
+from autograder.mutants.course_operators import load
 from autograder.mutants.of_results_and_inputs import slips
 from autograder.mutants.operators import edits
 from autograder.mutants.source import source_of
@@ -212,7 +213,7 @@ def _wrong(exercise: Exercise, many: int) -> Iterator[Any]:
         yield from (answer for answer in mistake.answers().values() if callable(answer))
     source = source_of(exercise.reference)
     assert source is not None
-    made = edits(source)
+    made = edits(source, load(settings().operators))
     yield from (source.build([edit]) for edit in made[:: max(1, len(made) // many)])
 
 

@@ -67,7 +67,7 @@ def test_a_prediction_travels_in_the_pack_beside_exercises_in_code(tmp_path: Pat
     assert list(found.in_code) == list(found.near_counts) == ["twice"]
     assert found.points == 1.5
     assert [hints_of(record) for record in found.exercises.values()] == [(), ("a", "b", "c")]
-    assert pack_file.differences(found, made.without_mending) == ["twice: declaration or shapes differ"]
+    assert pack_file.differences(found, made.without_repair) == ["twice: declaration or shapes differ"]
 
 
 def test_packs_of_format_3_keep_one_kind_of_entry() -> None:

@@ -172,7 +172,7 @@ def sdpa(Q, K, V):
     return A @ V, A
 
 # %% scaled_dot_product.sdpa wrong single: builtin for the output, unscaled softmax for the weights: the two do not belong together
-# true: slip.call.no_scale()
+# true: attention_course.operators:no_scale()
 def sdpa(Q, K, V):
     O = F.scaled_dot_product_attention(Q, K, V)
     A = torch.softmax(Q @ K.mT, dim=-1)

@@ -195,6 +195,14 @@ def test_a_pack_depends_on_a_given_function_that_a_string_names(clone: Path) -> 
     assert "course/exercises/masking/layer.py" not in files
 
 
+def test_a_pack_depends_on_the_courses_operators(clone: Path) -> None:
+    lesson = find_lesson("masking")
+    before = digests.pack_digest(lesson)
+    with (clone / "given" / "attention_course" / "operators.py").open("a") as file:
+        file.write("\nONE_MORE = 1\n")
+    assert digests.pack_digest(lesson) != before
+
+
 def test_the_engine_that_makes_packs_is_what_the_maker_imports_and_no_diagnosis() -> None:
     names = {path.name for path in digests.engine_files()}
     assert {

@@ -15,13 +15,14 @@ from autograder.diagnosis.repair.expressions import Names, Put, exchanged, expre
 from autograder.diagnosis.repair.operations import of_operand, of_operation
 from autograder.judging.values import EncodedValue
 from autograder.mutants.call_operators import called
+from autograder.mutants.course_operators import NONE, Operators
 from autograder.mutants.operators import edits
 from autograder.mutants.source import Change, Edit, Source, plain_slip
 
 
-def changes(source: Source, inputs: EncodedValue) -> list[Edit]:
-    """Every small change of the code, the most likely first."""
-    found = [edit for edit in edits(source) if not _strange(edit)]
+def changes(source: Source, inputs: EncodedValue, operators: Operators = NONE) -> list[Edit]:
+    """Every small change of the code, those of the course's `operators` too, the most likely first."""
+    found = [edit for edit in edits(source, operators.for_repair) if not _strange(edit)]
     nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
     torch = any(isinstance(node, ast.Name) and node.id in ("torch", "F", "Tensor", "nn") for node in nodes)
     torch = torch or any(isinstance(node, ast.Attribute) and node.attr == "mT" for node in nodes)
@@ -45,7 +46,7 @@ def _strange(edit: Edit) -> bool:
     return key in _STRANGE or (key.startswith("slip.slice") and key.endswith(".unbounded"))
 
 
-_STRANGE = ("slip.call.reshaped", "slip.call.causal", "slip.power.turned")
+_STRANGE = ("slip.call.reshaped", "slip.power.turned")
 
 
 def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put]:

@@ -35,6 +35,7 @@ from autograder.judging.observation import Observation
 from autograder.judging.observe import bare, observe, observe_within
 from autograder.judging.records import UNLISTED, CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, EncodedValue, decode
+from autograder.mutants.course_operators import installed
 from autograder.mutants.source import Edit, applied
 from autograder.packs.pack_file import PAIR
 
@@ -188,7 +189,7 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
     order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
     search = _Search(exercise, source, order, results)
     inputs = exercise.cases[order[0]].probe.inputs
-    tried = list(_grouped(changes(source, inputs), inputs.items()))
+    tried = list(_grouped(changes(source, inputs, installed(exercise.operators)), inputs.items()))
     record, steps = first_departures(exercise, source, results)
     likely = within(tried, steps)
     tried = [*likely, *(made for made in tried if made not in likely)][:ASKED]
