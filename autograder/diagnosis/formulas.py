@@ -1,8 +1,7 @@
 r"""Write the short formulas of hints and diagnoses in plain characters: `$\sqrt{d_k}$` becomes √d_k.
 
 Panels are also read where nothing typesets LaTeX, for example in a terminal or in nbgrader's feedback without a network. A
-formula
-that this small translation does not know stays LaTeX, which a notebook typesets.
+formula that this small translation does not know stays LaTeX, which a notebook typesets.
 """
 
 import re

@@ -21,8 +21,7 @@ def off(want: float, got: float, *, coarse: bool, few: bool = False, path: str =
     """Say how far off a single number is, and in which direction. This needs no named mistake.
 
     For an estimate (`coarse`) the distance is rounded, because an exact factor would give the answer away. For a `few` counted
-    things
-    only the direction is given. If there are several numbers, `path` says which one is meant.
+    things only the direction is given. If there are several numbers, `path` says which one is meant.
     """
     if want * got < 0 and np.isfinite(got):
         return _said("number.sign", path, got=float(f"{got:.4g}"))

@@ -1,8 +1,8 @@
 """Compare an observation with the expected one, in a fixed order of checks.
 
-This code awards the marks. It works on plain data with NumPy and never sees the learner's function.
-The order is: callable, value, shape, dtype, finite, properties, values, gradients, inputs not changed.
-The first check that fails decides, and the later ones are *skipped*, not failed.
+This code awards the marks. It works on plain data with NumPy and never sees the learner's function. The order is: callable,
+value, shape, dtype, finite, properties, values, gradients, inputs not changed. The first check that fails decides, and the
+later ones are *skipped*, not failed.
 """
 
 import builtins

@@ -85,9 +85,8 @@ def observe_within(
 
     `seconds` are the call's own: time in which it waits for a processor busy with other programs doesn't count. This works on
     every platform, without signals. The call runs in a thread, which an asynchronous exception asks to stop. A thread that
-    doesn't
-    stop is left behind. Grading does not rely on this, because there the sandbox is killed from outside.
-    A browser has no threads, so there `observe_by_line` is used.
+    doesn't stop is left behind. Grading does not rely on this, because there the sandbox is killed from outside. A browser has
+    no threads, so there `observe_by_line` is used.
     """
     if sys.platform == "emscripten":
         return observe_by_line(seconds, answer, probe, dtype=dtype, how=how)

@@ -97,10 +97,9 @@ def _renderer(trusted: bool) -> Any:
 def prose(text: str) -> str:
     """Make a learner's Markdown harmless: no HTML, no pictures, and links only to plain web addresses.
 
-    A space splits whatever would be live, and a dot separates a fence from any language but Python. Markdown decodes `&#106;` and
-    backslashes in an address long after a filter has looked for `javascript:`. This function therefore lists what it lets
-    through,
-    not what it blocks: http, https, mailto or #, and no character that has a meaning in Markdown or HTML.
+    A space splits whatever would be live, and a dot separates a fence from any language but Python. Markdown decodes `&#106;`
+    and backslashes in an address long after a filter has looked for `javascript:`. This function therefore lists what it lets
+    through, not what it blocks: http, https, mailto or #, and no character that has a meaning in Markdown or HTML.
 
     >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](&#106;avascript:x) [b](https://example.org)")
     'a< b, < script>x< /script> ! [](http://example.org/x.png) [a] (&#106;avascript:x) [b](https://example.org)'

@@ -1,4 +1,4 @@
-"""What a course's `nbgrader_config.py` says: one call, and plain `nbgrader …` commands work in its folder."""
+"""The settings of a course's `nbgrader_config.py`: after one call, plain `nbgrader …` commands work in its folder."""
 
 import os
 import secrets
@@ -48,7 +48,7 @@ AUTOGRADE = [
 
 
 def configure(c: Any, *, course_id: str = "course") -> None:
-    """Set all of it in `c`, the object that `get_config()` gives; what is set after this call wins."""
+    """Set everything in `c`, the object that `get_config()` returns. Settings made after this call override it."""
     c.CourseDirectory.course_id = course_id
     c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
     # a notebook that is run from top to bottom stops at the first of these that is called, with a sentence
