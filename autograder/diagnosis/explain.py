@@ -77,8 +77,8 @@ class Report:
     known: tuple[Mistake, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
     effort: str = ""
     change: str = ""  # the change that would pass the checks, shown on request
-    unknown: bool = False  # nothing was found out about the answer
-    hedged: bool = False  # a mistake is named that is not certain
+    unknown: bool = False  # nothing was found about the answer
+    hedged: bool = False  # the named mistake is not certain
     unfinished: bool = False  # a call took too long
     unread: bool = False  # the prediction is none of the choices
 

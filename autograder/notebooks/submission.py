@@ -30,7 +30,7 @@ MAX_PARTS = 500_000  # brackets in a file; parsing three million empty lists, wh
 MAX_SOURCE = 200_000  # characters of a code cell
 MAX_PROSE = 20_000  # characters of a Markdown cell; a long one can be made to slow down renderers
 _ELSEWHERE = re.compile(r"!\[[^\[\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
-MAX_TEXT = 1 << 20  # of all cells together
+MAX_TEXT = 1 << 20  # characters of all cells together
 
 
 @dataclass(frozen=True)

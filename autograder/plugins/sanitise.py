@@ -100,7 +100,7 @@ def _cleaner() -> nh3.Cleaner:
 
 def _safe_value(tag: str, name: str, value: str) -> str | None:
     """Return `value` of an allowed attribute, or None if it would load something or link to anything but a page or address."""
-    if name == "style":  # no style that names an address, or hides one in escapes
+    if name == "style":  # no style that contains an address or hides one in escapes
         safe = re.search(r"(?i)url|image|[\\@]", value) is None
     elif name == "src":  # only pictures inside the page: loading an address would reveal who reads the page, and when
         safe = re.match(r"data:image/(?:png|jpeg|gif);base64,", value) is not None
@@ -147,7 +147,7 @@ class PageExporter(_CleanExporter):
         if _slow(source):
             return _plain(source)
         cell, made = context.get("cell"), super().markdown2html
-        if cell is not None and not is_answer(cell) and not cell.get("id", "").startswith("extra-"):  # the lesson's own
+        if cell is not None and not is_answer(cell) and not cell.get("id", "").startswith("extra-"):  # the lesson's own text
             return clean(made(context, source))
         return self._in_time(source, lambda: clean(made(context, source)))
 
