@@ -1,4 +1,4 @@
-"""One attempt at an exercise, in the learner's own process: their object on every case, and the verdict."""
+"""Run one attempt at an exercise in the learner's own process: call their function or class on every case and judge it."""
 
 import ast
 import contextlib
@@ -29,9 +29,9 @@ from autograder.judging.values import EncodedValue
 from autograder.mutants.source import Source, plain_slip
 
 MAX_PARTS = 1000
-# what PyTorch imports at the first gradient: a deadline that passes meanwhile would leave half of it behind, for all later checks
+# PyTorch imports this at the first gradient; a deadline during the import would leave it half-loaded for all later checks
 LATE = "torch.fx.experimental.symbolic_shapes"
-FAR, FAR_TIMES = 1 << 17, 8  # a result of more numbers, and of so many times those expected, is far too large
+FAR, FAR_TIMES = 1 << 17, 8  # a result is too large with more than FAR numbers and FAR_TIMES as many as expected
 EVERYWHERE = {
     "np",
     "torch",
@@ -54,8 +54,10 @@ EVERYWHERE = {
 
 
 def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) -> Result:
-    """`answer` on every case of `record`, within the exercise's time limit; `repair` says whether to search for a change of
-    the answer's code that passes, where no mistake is certain without it."""
+    """Run `answer` on every case of `record`, within the exercise's time limit, and return the verdict.
+
+    With `repair`, and if no mistake is certain without it, it also searches for a change of the answer's code that passes.
+    """
     if any(case.probe.grad for case in record.cases):
         with contextlib.suppress(ImportError):
             importlib.import_module(LATE)
@@ -73,9 +75,9 @@ def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) ->
 
 
 def with_repair(result: Result, answer: Any) -> Result:
-    """The same verdict, explained by a change of the answer's code that passes, where nothing was certain before.
+    """Return the same verdict, explained by a change of the answer's code that passes if nothing was certain before.
 
-    Runs small changes of the answer, for a second or two.
+    This runs many small changes of the answer, which takes a second or two.
     """
     if result.passed or not result.exercise.repairs:
         return result
@@ -94,14 +96,14 @@ def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
             if _is_a_story(result.exercise, found):
                 said = mend(result.exercise, answer, result.cases)
                 if said is not None and said.certain and [known.id for known in said.known] == [MENDED]:
-                    return said  # one change of what is written says more than two slips that amount to it
+                    return said  # one change of the written code says more than two equivalent slips
             return found
-        found = None  # what it quotes stands in no code that the learner can see
+        found = None  # it quotes code that the learner cannot see
     return _search(replace(result, diagnosis=found), answer) or found
 
 
 def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosis | None:
-    """Where the parameters have other names than those that are asked for: what is to be said of the rest."""
+    """If the parameters have other names than those asked for, return a diagnosis that also covers the rest of the answer."""
     failures = [case.observation.failure for case in result.cases if not case.passed]
     if any(failure is None or "unexpected keyword argument" not in failure.message for failure in failures):
         return None
@@ -109,9 +111,9 @@ def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosi
     theirs = _parameters(answer)
     renamed = dict(zip(asked, theirs, strict=False))
     if len(theirs) < len(asked) or any(name in asked and renamed.get(name) != name for name in theirs):
-        return None  # which is which is not certain
+        return None  # the order of the parameters is not clear
     if theirs[: len(asked)] == asked:
-        return None  # it is something else that is called with an argument which it does not take
+        return None  # the unexpected argument was passed to another function
 
     def by_place(**given: Any) -> Any:
         return answer(**{renamed[name]: value for name, value in given.items()})
@@ -125,7 +127,7 @@ def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosi
 
 
 def _parameters(answer: Any) -> list[str]:
-    """The parameters of the answer that may be given by name or by place; none where Python finds no signature."""
+    """Return the parameters that can be passed by name or by position; empty if Python finds no signature."""
     try:
         found = inspect.signature(answer).parameters
     except (TypeError, ValueError):
@@ -134,7 +136,7 @@ def _parameters(answer: Any) -> list[str]:
 
 
 def _is_a_story(exercise: ExerciseRecord, found: Diagnosis) -> bool:
-    """Whether two mistakes are named, and one of them is a slip that nobody listed."""
+    """Return whether two mistakes are named and at least one of them is a slip that nobody listed."""
     return len(found.known) > 1 and any(known.id in {slip.id for slip in exercise.near} for known in found.known)
 
 
@@ -143,7 +145,7 @@ _QUOTED = re.compile(r"`[^`]+`|\$[^$]+\$")
 
 
 def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
-    """Whether a slip is told by a name or number of another program, which is neither the answer's nor the exercise's."""
+    """Return whether a slip's description has a name or number of another program, which neither answer nor exercise has."""
     slips = [known.what for known in found.known if isinstance(known, NearSlip)]
     quoted = {name for slip in slips for code in slip.code for name in _NAME.findall(code)}
     source = written(answer) if slips else None
@@ -158,7 +160,7 @@ def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
 
 
 def _numbers_written(slip: Fact) -> Iterator[float]:
-    """The number that a slip says was written in the place of another."""
+    """Yield the number that, according to a slip, was written in place of another."""
     plain = plain_slip(slip)
     found: Any = plain["got"] if plain.key == "slip.number" else None
     with contextlib.suppress(TypeError, ValueError):
@@ -166,12 +168,12 @@ def _numbers_written(slip: Fact) -> Iterator[float]:
 
 
 def _constants(source: Source) -> Iterator[float]:
-    """The numbers that are written in a program, with their sign."""
+    """Yield the numbers written in a program, with their sign."""
     for tree in source.trees.values():
         for node in ast.walk(tree):
             sign, number = (-1, node.operand) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else (1, node)
             if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
-                with contextlib.suppress(OverflowError):  # of hundreds of digits
+                with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
                     yield sign * float(number.value)
 
 
@@ -187,22 +189,22 @@ def _search(result: Result, answer: Any) -> Diagnosis | None:
     if found is None or where is None:
         return said or where
     if found.known and found is not said:
-        return said  # a name that fits, though it is not certain, says more than the line where the numbers turn wrong
+        return said  # a likely name says more than the line where the numbers become wrong
     return replace(found, findings=(*found.findings, Quoted("quoted", where.findings)))
 
 
 def judge_missing(record: ExerciseRecord) -> Result:
-    """The verdict where the name was never defined."""
+    """Return the verdict for a name that was never defined."""
     return judged(record, [Observation(failure=Failure("missing"))] * len(record.cases))
 
 
 def judged(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
-    """The verdict on what was seen of an answer, with what explains it where it is wrong."""
+    """Return the verdict on these observations, with an explanation if the answer is wrong."""
     return explained(judge(record, observations))
 
 
 def explained(result: Result) -> Result:
-    """The same verdict, with what explains it where the answer is wrong; that takes much longer than the verdict."""
+    """Return the same verdict with an explanation if the answer is wrong. This takes much longer than the verdict itself."""
     idle = result.failure is not None and result.failure.kind in ("blank", "missing")
     if not result.passed and not idle and not _is_vast(result):
         with courtesy(), np.errstate(all="ignore"):
@@ -211,9 +213,9 @@ def explained(result: Result) -> Result:
 
 
 def _is_vast(result: Result) -> bool:
-    """Whether a result is far larger than any that was expected, or has so many parts that comparing it takes seconds.
+    """Return whether a result is far larger than any expected one, or has so many parts that comparing it would take seconds.
 
-    No array has many parts, and comparing keeps numbers for each length of a result that there was.
+    An array is one part, so only a list or dict has many. Comparing caches data for each length of result that occurs.
     """
     room = max(FAR, FAR_TIMES * max((_numbers(case.expected) for case in result.exercise.cases), default=0))
     seen = [case.observation for case in result.cases]

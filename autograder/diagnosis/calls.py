@@ -1,6 +1,6 @@
-"""The calls of a class: which one a part of a result belongs to, and how a call is written.
+"""Find the call of a class to which a part of a result belongs, and how that call is written.
 
-In: the inputs of a case, and the path of a part of its result, `[1][0]`. Out: facts.
+In: the inputs of a case, and the path of a part of its result, such as `[1][0]`. Out: facts.
 """
 
 import re
@@ -13,7 +13,7 @@ _PATH = re.compile(r"\[(\d+)\](.*)", re.DOTALL)
 
 
 def written_call(call: AnyCall) -> Fact:
-    """How a call is written."""
+    """Return a fact that says how a call is written."""
     match call:
         case Keeps():
             return fact("call.kept")
@@ -27,7 +27,7 @@ def written_call(call: AnyCall) -> Fact:
 
 
 def call_at(inputs: EncodedValue, path: str) -> tuple[int, Fact, str] | None:
-    """The number of the call that a path leads to, how it is written, and the rest of the path; None where there is no call."""
+    """Return the number of the call at `path` (from 1), how it is written, and the rest of the path; None if there is no call."""
     found, script = _PATH.fullmatch(path), encoded_script(inputs)
     if found is None or script is None or int(found[1]) >= len(script.calls):
         return None
@@ -35,7 +35,7 @@ def call_at(inputs: EncodedValue, path: str) -> tuple[int, Fact, str] | None:
 
 
 def place(inputs: EncodedValue, path: str) -> Fact | str:
-    """Where a part of a result is: in which call, or in which output; "" for the whole."""
+    """Return where a part of a result is, as the call or output that contains it; "" for the whole result."""
     if not path.startswith("["):
         return ""
     called = call_at(inputs, path)

@@ -1,8 +1,8 @@
-"""What the checks themselves say for certain, because it can come about in one way only.
+"""Find what the checks themselves prove, because it has only one possible cause.
 
-In: an exercise and the judged cases. Out: a `Diagnosis` where every failing case says the same: an input changed in place, no
-gradient, another exception than the one asked for, a name that NumPy or PyTorch does not have; or None. `partial_findings` are
-the parts of what fails that say so for themselves, beside which a name may be looked for.
+In: an exercise and the judged cases. Out: a `Diagnosis` if every failing case shows the same thing: an input changed in place,
+no gradient, another exception than the requested one, or a name that NumPy or PyTorch does not have. Otherwise None.
+`partial_findings` returns such proofs for some of the failing cases, which leaves room for a named mistake beside them.
 """
 
 import re
@@ -19,12 +19,12 @@ from autograder.judging.observe import NOTHING_RAISED
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.script import PARTS, Read, encoded_script
 
-_ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)")  # how names of exceptions end
+_ERROR = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt)")  # the name of an exception, by its ending
 _A_METHOD = fact("kind.python", name="method")
 
 
 def diagnose_from_checks(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """What can be said without any known mistake."""
+    """Return what the checks prove without any known mistake, or None."""
     found = _exact(exercise, results)
     return _diagnosis_of(found) if found is not None else None
 
@@ -55,20 +55,20 @@ def _mismatches(failing: Sequence[CaseResult]) -> list[Fact]:
 
 @dataclass(frozen=True)
 class PartialFinding:
-    """A part of what is wrong that says so for itself, and the cases, by their places, in which that is all that is seen."""
+    """A proven part of what is wrong. `places` are the indices of the cases in which nothing else was observed."""
 
     said: Fact
     places: frozenset[int]
 
     def shown(self, results: Sequence[CaseResult]) -> bool:
-        """Whether the case that a panel shows is one of its cases: the smallest that fails, and at an edge only if all are."""
+        """Return whether the case on show is one of its cases. That is the smallest failing core case, or else edge case."""
         failing = [place for place, result in enumerate(results) if not result.passed]
         return min(failing, key=lambda place: (results[place].edge > 0, results[place].size)) in self.places
 
     def told_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Mistake]) -> bool:
-        """Whether one of the mistakes in `names`, which explain all cases, does this too, and so needs no words of its own."""
+        """Return whether one of the mistakes in `names`, which explain all cases, already implies this finding."""
         if any(exercise.cases[place].expected.failure is None for place in self.places):
-            return True  # where an answer stops, so does a program that explains it
+            return True  # a program that explains an answer also stops where the answer stops
         ids = {known.id for known in names}
         return any(
             self._does(record, stored, result, exercise.tolerance)
@@ -87,11 +87,11 @@ _IMPRECISE = fact("exact.precision")
 
 
 def partial_findings(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Iterator[PartialFinding]:
-    """What can be said of some of the failing cases, or of all, and leaves room for another mistake."""
+    """Yield what the checks prove about some or all of the failing cases, while leaving room for another mistake."""
     failing = {place for place, result in enumerate(results) if not result.passed}
     refusing = {place for place in failing if exercise.cases[place].expected.failure is not None}
     if any(_kind(results[place]) == "raised" for place in failing - refusing):
-        refusing = set()  # where it also stops on what is allowed, it has not come to the refusal
+        refusing = set()  # if it also stops on valid inputs, it has not reached its own refusal
     if any(result.observation.mutated for result in results):
         yield PartialFinding(_changed([result for result in results if result.observation.mutated]), frozenset())
     if any(imprecise(record, result.observation) for record, result in zip(exercise.cases, results, strict=True)):
@@ -107,7 +107,7 @@ def partial_findings(exercise: ExerciseRecord, results: Sequence[CaseResult]) ->
 
 
 def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
-    """The exception that some of the cases end with, and where it says nothing by itself, in which cases that is."""
+    """Return the exception that some cases end with and, if it says little by itself, the names of those cases."""
     if (plain := _python(failing)) is not None:
         return plain
     failure = failing[0].observation.failure
@@ -122,7 +122,7 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
 
 
 def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """Where nothing explains all that is seen: the part of it that says so for itself."""
+    """If nothing explains everything observed, return a diagnosis of the part that the checks prove, else None."""
     parts = list(partial_findings(exercise, results))
     said = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
     if not said or all(result.passed for result in results_without(exercise, results, parts)[1]):
@@ -137,7 +137,7 @@ def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis
 def results_without(
     exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[PartialFinding]
 ) -> tuple[ExerciseRecord, list[CaseResult]]:
-    """The exercise and the verdicts without what `parts` say."""
+    """Return the exercise and the verdicts without what `parts` explain."""
     gone = frozenset[int]().union(*(part.places for part in parts))
     kept = [place for place in range(len(results)) if place not in gone]
     cases: list[CaseRecord] = [exercise.cases[place] for place in kept]
@@ -155,7 +155,7 @@ def _kind(result: CaseResult) -> str:
 
 
 def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
-    """The learner's own `raise`, reached where something should come out."""
+    """Return a diagnosis if the learner's own `raise` ended the cases that should return a value."""
     failures = [result.observation.failure for result in results if not result.passed]
     lines = {failure.line if failure else None for failure in failures}
     (line,) = lines if len(lines) == 1 else (None,)
@@ -181,7 +181,7 @@ def _changed(failing: Sequence[CaseResult]) -> Fact:
 
 
 def _is_in_place(result: CaseResult) -> bool:
-    """Whether the case fails because an input is changed in place, which PyTorch may notice first."""
+    """Return whether the case fails because an input was changed in place. PyTorch may raise before the check notices it."""
     failure = result.observation.failure
     if failure is not None:
         return "in-place operation" in failure.message or "inplace operation" in failure.message
@@ -189,7 +189,7 @@ def _is_in_place(result: CaseResult) -> bool:
 
 
 def _other_parameters(failing: Sequence[CaseResult]) -> Fact | None:
-    """A module whose parameters have other names, or other shapes, than the weights that it is given."""
+    """Return a fact about a module whose parameters differ in name or shape from the weights that it is given."""
     failures = [result.observation.failure for result in failing]
     if not failures or any(failure is None or failure.kind != "weights" for failure in failures):
         return None
@@ -206,7 +206,7 @@ def _other_parameters(failing: Sequence[CaseResult]) -> Fact | None:
 
 
 def _listed(text: str, words: str) -> tuple[str, ...]:
-    """The parameters that PyTorch lists behind its `words`, the first few."""
+    """Return the first few parameters that PyTorch lists after `words` in its message."""
     found = re.search(re.escape(words) + r" (.*?)\.\s", text + " \n", re.DOTALL)
     names = re.findall(r'"([\w.]+)"', found[1]) if found else []
     return (*names[:4], *(["…"] if len(names) > 4 else []))
@@ -240,7 +240,7 @@ def _other_exception(failing: Sequence[CaseResult]) -> Fact | None:
 
 
 def _raised_instead(what: Fact) -> tuple[object, object] | None:
-    """The exception that is asked for, and the one that came instead (None where none came)."""
+    """Return the requested exception and the one raised instead (None if nothing was raised)."""
     values = dict(what.values)
     if what.key == "mismatch.raised_nothing":
         return values["wanted"], None
@@ -258,7 +258,7 @@ def _is_error(name: object) -> bool:
 
 
 def _python(failing: Sequence[CaseResult]) -> Fact | None:
-    """An exception that says by itself what was written."""
+    """Return an exception that says by itself what was written."""
     failures = [result.observation.failure for result in failing]
     kinds = {(failure.type, re.sub(r"\d+", "#", failure.message)) for failure in failures if failure is not None}
     if len(kinds) != 1 or failures[0] is None or failures[0].kind != "raised":
@@ -274,7 +274,7 @@ def _python(failing: Sequence[CaseResult]) -> Fact | None:
 
 
 def _unpacked_shape(failure: Failure) -> Fact | None:
-    """`B, T, C = x.shape` of something with another number of axes."""
+    """Return a fact about `B, T, C = x.shape` for an array with another number of axes."""
     found = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?", failure.message)
     if failure.type != "ValueError" or found is None or failure.line is None:
         return None

@@ -1,7 +1,7 @@
-"""An explanation is a courtesy: where finding one fails, the verdict stands without it, and nobody loses a mark.
+"""Keep errors in an explanation away from the verdict, so that nobody loses a mark because an explanation failed.
 
-In: the code that explains. Out: what it returns, or nothing where it raised. With `ATTN_STRICT=1`, as the tests run, exceptions
-pass: each is an error of the explanation itself, because what a learner's code raises becomes a value where that code is run
+In: the code that explains. Out: its result, or nothing if it raised. With `ATTN_STRICT=1`, as the tests run, exceptions pass:
+each one is an error in the explanation itself, because exceptions in learners' code become values where that code is run
 (`observe`, `Written.build`).
 """
 
@@ -14,7 +14,7 @@ STRICT = "ATTN_STRICT"
 
 @contextlib.contextmanager
 def courtesy() -> Iterator[None]:
-    """Swallow the exceptions of an explanation, unless `ATTN_STRICT=1`.
+    """Suppress exceptions in an explanation, unless `ATTN_STRICT=1`.
 
     >>> with courtesy():
     ...     print("explained")

@@ -1,4 +1,4 @@
-"""Which mistake was it? From the stored outputs alone, the first explanation that explains every failing case wins.
+"""Find the mistake behind the failing cases. The first explanation that covers all of them wins.
 
 In: an exercise with the outputs of its known mistakes, and the judged cases of an answer. Out: a `Diagnosis`, or None.
 In this order: a known mistake; a small slip in a right program; two known mistakes that were composed when the pack was made;
@@ -18,7 +18,7 @@ from autograder.judging.records import CaseResult, ExerciseRecord
 
 
 def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """What explains the failing cases of an answer, or None."""
+    """Return what explains the failing cases of an answer, or None."""
     found = _explained(exercise, results)
     parts = list(partial_findings(exercise, results))
     if found is None or not found.certain or not found.known:
@@ -35,7 +35,7 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
 
 
 def _has_rivals(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> bool:
-    """Whether several listed mistakes do what was seen: in fewer cases two of them may do the same."""
+    """Return whether several listed mistakes do what was observed. With fewer cases, two different mistakes may look the same."""
     return len(list(listed_matches(exercise, list(zip(exercise.cases, results, strict=True))))) > 1
 
 
@@ -43,7 +43,7 @@ _ERRORS = ("exact.raised", "exact.stopped.known")
 
 
 def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[PartialFinding]) -> Diagnosis:
-    """The name, and what it leaves unsaid: first the error that the shown case ends with, where Python says what it is."""
+    """Add what the named mistake leaves unsaid. An error in the case on show comes first if Python says what it is."""
     beside = tuple(part.said for part in parts)
     first = next((part.said for part in parts if part.said.key in _ERRORS and part.shown(results)), None)
     findings: tuple[Finding, ...] = (*found.findings, *(Also(said) for said in beside if said is not first))
@@ -55,7 +55,7 @@ def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[Par
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     cases = list(zip(exercise.cases, results, strict=True))
     failing = [case for case in cases if not case[1].passed]
-    if not failing or any(result.unknown_name for _, result in failing):  # a name that is not there comes before all else
+    if not failing or any(result.unknown_name for _, result in failing):  # an unknown name is reported before anything else
         return None
     found = (
         match_listed(exercise, cases)
@@ -70,6 +70,6 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
 
 
 def _is_a_listed_error(exercise: ExerciseRecord, results: Sequence[CaseResult], found: Diagnosis) -> bool:
-    """Whether what fails are exceptions that a listed mistake raises: its name says more than the exception itself does."""
+    """Return whether a listed mistake raises the exceptions that fail, because its name says more than the exception does."""
     raised = all(result.passed or result.observation.failure is not None for result in results)
     return raised and len(found.known) == 1 and found.known[0].id in {known.id for known in exercise.known}

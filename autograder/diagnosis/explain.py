@@ -1,6 +1,6 @@
-"""What a learner is told about a `Result`, as plain data; `panel` renders it as HTML and as text.
+"""Turn a `Result` into a `Report`: what the learner is told, as plain data. `panel` renders it as HTML and as text.
 
-It quotes inputs, expected values and the learner's output. `hidden` makes the report where none of that may be shown.
+The report quotes inputs, expected values and the learner's output. `hidden` makes the report if none of these may be shown.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,10 @@ FEW_CODES, LARGEST_CODE = 64, 10
 
 @dataclass(frozen=True)
 class Grid:
-    """A matrix to draw: `cells` (rows, columns), `wrong` marks differing entries, `box` is the first wrong one."""
+    """A matrix to draw.
+
+    `cells` has shape (rows, columns), `wrong` marks the differing entries, and `box` is the first wrong one.
+    """
 
     title: str
     cells: Array
@@ -68,25 +71,25 @@ class Report:
     notes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     hidden: bool = False
-    surprise: bool = False  # a prediction that got its marks and is not so
-    following: tuple[tuple[str, str], ...] = ()  # what to do next: texts, each with a link or ""
-    carried: tuple[str, ...] = ()  # the failing exercises below it that were replaced by the reference
+    surprise: bool = False  # a prediction that earned its points but was wrong
+    following: tuple[tuple[str, str], ...] = ()  # what to do next: pairs of a text and a link or ""
+    carried: tuple[str, ...] = ()  # failing exercises that it calls, which were replaced by the reference
     known: tuple[Mistake, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
     effort: str = ""
-    change: str = ""  # what would pass the checks: for who asks
-    unknown: bool = False  # nothing was found out about the answer
-    hedged: bool = False  # a mistake is named that is not certain
+    change: str = ""  # the change that would pass the checks, shown on request
+    unknown: bool = False  # nothing was found about the answer
+    hedged: bool = False  # the named mistake is not certain
     unfinished: bool = False  # a call took too long
-    unread: bool = False  # a prediction was made that is none of the choices
+    unread: bool = False  # the prediction is none of the choices
 
     @property
     def recorded(self) -> str | None:
-        """What progress and reports keep: the ids of the mistakes that were said for certain, else None."""
+        """The ids of the mistakes that are named for certain, as progress and reports keep them, or None."""
         return "+".join(known.id for known in self.known) or None
 
 
 def effort(exercise: AnyExercise | AnyRecord) -> str:
-    """How hard an exercise is, how long it takes and of which kind it is.
+    """Say how hard an exercise is, how long it takes and what kind it is.
 
     >>> effort(Prediction("p", "Guess", 1, {"a": "so"}))
     'about 1 minute · prediction'
@@ -101,11 +104,11 @@ def effort(exercise: AnyExercise | AnyRecord) -> str:
 
 
 def make_report(result: AnyResult) -> Report:
-    """The report of `result`, whose probes the learner may see."""
+    """Make the report of `result` for a learner who may see the probes."""
     return replace(_made(result), effort=effort(result.exercise))
 
 
-@np.errstate(all="ignore")  # learners' numbers overflow where they like
+@np.errstate(all="ignore")  # learners' numbers may overflow
 def _made(result: AnyResult) -> Report:
     if isinstance(result, PredictionResult):
         return _prediction_report(result)
@@ -123,7 +126,7 @@ def _made(result: AnyResult) -> Report:
     known = said.known if said.certain else ()
     detail, codes = _detail(case.name, mismatch, result), _are_codes(mismatch, exercise)
     if codes and said.known and (meant := meaning(exercise)) is not None:
-        detail = f"{next_step(meant)} {detail}".strip()  # without a name, the advice says what the numbers stand for
+        detail = f"{next_step(meant)} {detail}".strip()  # if no mistake is named, the advice already says what the numbers mean
     return _report(
         result,
         status,
@@ -154,7 +157,10 @@ def _report(result: Result, status: str, headline: str, advice: str = "", detail
 
 
 def _notes(exercise: ExerciseRecord, shown: CaseResult) -> list[str | Fact]:
-    """List what was noticed beside the verdict. A class is called by its script, so its parameters are never renamed ones."""
+    """List what was noticed besides the verdict.
+
+    A class has no note about renamed parameters, because its script calls it by name.
+    """
     of_a_class = any(is_script(record.probe.inputs) for record in exercise.cases)
     notes = shown.observation.notes
     return [note for note in notes if not (of_a_class and isinstance(note, Fact) and note.key == "note.by_position")]
@@ -196,11 +202,11 @@ def _is_unknown(said: Diagnosis) -> bool:
 
 
 UNKNOWN = fact("report.unknown")
-SENTENCED = ("shape", "dtype", "finite", "properties", "gradients", "inputs unchanged")  # checks whose failure says enough
+SENTENCED = ("shape", "dtype", "finite", "properties", "gradients", "inputs unchanged")  # their mismatches explain themselves
 
 
 def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
-    """What is told: the explanation that was found, or what the failed check itself says."""
+    """Return the explanation that was found, or what the failed check itself says."""
     if result.below is not None:
         first = Remark(fact("report.below", name=result.exercise.id, below=result.below))
         then = _say(replace(result, below=None), mismatch)
@@ -208,7 +214,7 @@ def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
         return Diagnosis((first, *seen))
     found = result.diagnosis
     slip = python_errors.returned(mismatch) if mismatch.check == "kind" else None
-    if slip is not None and (found is None or not found.known):  # what is certain comes first
+    if slip is not None and (found is None or not found.known):  # a certain finding comes first
         return Diagnosis((Remark(slip.what), *((Quoted("quoted.beside", found.findings),) if found is not None else ())))
     if found is not None:
         return found
@@ -231,7 +237,7 @@ def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
 
 
 def _stopped(result: Result) -> Fact:
-    """Why the case that is shown has no result."""
+    """Return why the case on show has no result."""
     failure = result.worst[1].observation.failure if result.worst else result.failure
     if failure is None:
         return fact("stopped.error")
@@ -247,8 +253,8 @@ def _stopped(result: Result) -> Fact:
 def _detail(case: str, mismatch: Mismatch, result: Result) -> str:
     failure = result.worst[1].observation.failure if result.worst else None
     if failure is not None and failure.kind == "weights" and result.diagnosis is not None:
-        return ""  # PyTorch's long message says again what the headline says
-    if mismatch.check == "values" and one_number(result.exercise):  # shown, it would be the answer
+        return ""  # PyTorch's long message only repeats the headline
+    if mismatch.check == "values" and one_number(result.exercise):  # showing the expected number would give the answer away
         if result.exercise.kind != "estimate":
             return ""
         near = precision(result.exercise)
@@ -264,7 +270,7 @@ def _detail(case: str, mismatch: Mismatch, result: Result) -> str:
 
 
 def _right(result: Result) -> list[Fact]:
-    """Which outputs are right, where there are several; of a class each case has other calls."""
+    """Return which outputs are right, if there are several. For a class, each case has other calls, so it returns none."""
     if any(is_script(record.probe.inputs) for record in result.exercise.cases):
         return []
     right, _ = right_outputs(result.exercise, result.cases)
@@ -272,28 +278,28 @@ def _right(result: Result) -> list[Fact]:
 
 
 def _are_codes(mismatch: Mismatch, exercise: ExerciseRecord) -> bool:
-    """Whether what is compared are a few small whole numbers that stand for something: their difference says nothing."""
+    """Return whether a few small whole numbers are compared that are codes for something, whose difference means nothing."""
     want, got = mismatch.expected, mismatch.got
     if want is None or got is None or want.size > FEW_CODES or not (exercise.behaviour or want.dtype.kind in "iu"):
         return False
     both = np.concatenate([want.ravel(), got.ravel()])
-    if both.dtype.kind not in "iuf" or np.isin(both, (0, 1)).all():  # of truth values it shows which are wrong
+    if both.dtype.kind not in "iuf" or np.isin(both, (0, 1)).all():  # for truth values, the difference does show which are wrong
         return False
     return bool((np.abs(both) < LARGEST_CODE).all() and (both == np.round(both)).all())
 
 
 def _checks(mismatch: Mismatch, exercise: ExerciseRecord, record: CaseRecord) -> tuple[tuple[str, str], ...]:
-    """The checks that this case has, in order: passed, failed, skipped."""
+    """Return the checks of this case in order, each as passed, failed or skipped."""
     failed = CHECKS.index(mismatch.check)
     absent = {name for name, has in (("properties", exercise.properties), ("gradients", record.probe.grad)) if not has}
     states = [(name, "pass" if i < failed else "fail" if i == failed else "skip") for i, name in enumerate(CHECKS)]
     laws = tuple(dict.fromkeys(fact(f"law.{law.kind}") for law in exercise.properties))
-    named = {"properties": fact("law", laws=laws)}  # no others are looked at
+    named = {"properties": fact("law", laws=laws)}  # list only the laws of this exercise
     return tuple((say(named.get(name, name_of_check(name))), state) for name, state in states if name not in absent)
 
 
 def name_of_check(check: str) -> Fact:
-    """What a check is called."""
+    """Return the name of a check."""
     return fact(f"check.{check.replace(' ', '_')}.name")
 
 

@@ -1,6 +1,6 @@
-"""The smallest failing input as code: ready to paste where it is short, else what it is made of and how to get it.
+"""Show the smallest failing input as code to paste if it is short. A longer input is summarised, with the code that reads it.
 
-In: the inputs of a case. Out: at most `MOST_LINES` lines of Python. `case_inputs` is what a learner calls for a longer input.
+In: the inputs of a case. Out: at most `MOST_LINES` lines of Python. For a longer input the learner calls `case_inputs`.
 """
 
 import re
@@ -19,7 +19,7 @@ MOST_LINES, WIDTH = 12, 110
 
 
 def snippet(name: str, case: str, inputs: EncodedValue) -> str:
-    """The call of the exercise `name` on the inputs of `case`."""
+    """Return the code that calls the exercise `name` on the inputs of `case`."""
     for text in ("\n".join(_lines(name, inputs, compact=compact)) for compact in (False, True)):
         if text.count("\n") < MOST_LINES:
             return text
@@ -29,7 +29,8 @@ def snippet(name: str, case: str, inputs: EncodedValue) -> str:
 def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
     """Read the inputs of a case from the pack beside the notebook.
 
-    Out: the arguments of a function by name. For a class, what it is made from (`init`), its `weights`, and its `calls`.
+    Out: for a function, its arguments by name. For a class, the constructor's arguments (`init`), the `weights` and the `calls`.
+    Raises LookupError if no pack in `folder` has such a case.
     """
     for path in sorted(Path(folder).glob(f"*{pack_file.SUFFIX}")):
         record = pack_file.load(path).in_code.get(name)
@@ -53,7 +54,7 @@ def _lines(name: str, inputs: EncodedValue, *, compact: bool) -> list[str]:
 
 
 def _line(call: AnyCall, *, compact: bool) -> str:
-    """One call of a script as code."""
+    """Return one call of a script as code."""
     if isinstance(call, Keeps):
         return say(fact("snippet.kept", count=str(call.numbers)))
     if isinstance(call, Read):
@@ -70,7 +71,7 @@ def _call(name: str, items: dict[str, EncodedValue]) -> str:
 
 
 def _fitted(before: str, value: EncodedValue, *, compact: bool) -> str:
-    """The value as code; where it is `compact`, an array's rows follow one another in a line instead of each having its own."""
+    """Return the value as code. With `compact`, the rows of an array share lines instead of having one each."""
     text = before + show(value)
     if not compact or not isinstance(value, ArrayNode):
         return text
@@ -78,7 +79,7 @@ def _fitted(before: str, value: EncodedValue, *, compact: bool) -> str:
 
 
 def _summary(name: str, case: str, inputs: EncodedValue) -> Iterator[str]:
-    """What a longer input is made of, and how to get it."""
+    """Yield the lines that say what a longer input contains and how to get it."""
     items = inputs.items()
     yield say(fact("snippet.long", case=case))
     read = f"case_inputs({name!r}, {case!r})"
@@ -98,7 +99,7 @@ def _summary(name: str, case: str, inputs: EncodedValue) -> Iterator[str]:
 
 
 def _part(call: AnyCall) -> str:
-    """What one call of a script is made of."""
+    """Return what one call of a script contains."""
     match call:
         case Keeps():
             return say(fact("call.kept"))
@@ -112,7 +113,7 @@ def _part(call: AnyCall) -> str:
 
 
 def _shape(value: EncodedValue) -> str:
-    """The shape and number type of an array, and how many parts something nested has."""
+    """Return the dtype and shape of an array, or how many arrays a nested value contains."""
     if isinstance(value, ArrayNode):
         return f"{value.content.dtype} {value.content.shape}"
     text = show(value)

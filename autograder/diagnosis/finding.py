@@ -1,7 +1,7 @@
-"""What was found out about a wrong answer, as plain data that holds no sentence.
+"""The findings about a wrong answer, as plain data without sentences.
 
-A matcher returns a `Diagnosis`, which is made of findings. Later stages decide by types, keys and fields; `phrase` turns findings
-into words, last.
+A matcher returns a `Diagnosis`, which is made of findings. Later stages decide by types, keys and fields. `phrase` turns findings
+into words at the very end.
 """
 
 import enum
@@ -15,13 +15,13 @@ __all__ = [
     "InOutputs", "Manner", "Matched", "Mistake", "Quoted", "Remark", "Repaired", "error_of", "fact",
 ]  # fmt: skip
 
-Mistake = Known | NearSlip | Fact  # what completes "You …"
+Mistake = Known | NearSlip | Fact  # each completes "You …"
 
 
 class Manner(enum.Enum):
-    """How a mistake is told, as the key of the sentence around it."""
+    """How a mistake is told. Each value is the key of the sentence around it."""
 
-    DONE = "lead.done"  # it is seen in what was returned
+    DONE = "lead.done"  # visible in what was returned
     RESULT = "lead.result"
     HIDDEN = "lead.hidden"
     NUMBER = "lead.number"
@@ -34,7 +34,7 @@ class Manner(enum.Enum):
 
 @dataclass(frozen=True)
 class Matched:
-    """Mistakes that do what was seen. Beside them there is one of `either`, or something `more`."""
+    """Mistakes that reproduce what was observed, perhaps together with one of `either`, or with something `more`."""
 
     mistakes: tuple[Mistake, ...]
     manner: Manner
@@ -44,21 +44,24 @@ class Matched:
 
 @dataclass(frozen=True)
 class Also:
-    """A mistake that was made beside what has been said."""
+    """A mistake that was made besides those already told."""
 
     mistake: Mistake
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A whole sentence, or none, and what else there is to do next."""
+    """A whole sentence, or None, and further next steps."""
 
     sentence: Fact | None
     then: tuple[Fact, ...] = ()
 
 
 def error_of(raised: Fact) -> Remark:
-    """What `raised`, a fact about a call that an error ended, says of the error."""
+    """Return what `raised`, a fact about a call that ended with an error, says about that error.
+
+    Raises TypeError if the fact has no `sentence` that is itself a fact.
+    """
     sentence = raised["sentence"]
     if not isinstance(sentence, Fact):
         raise TypeError(f"expected the fact {raised.key!r} to hold a fact as its `sentence`, got {sentence!r}.")
@@ -67,9 +70,9 @@ def error_of(raised: Fact) -> Remark:
 
 @dataclass(frozen=True)
 class InOutputs:
-    """What explains the parts of a result at some paths; none stands for the result as a whole.
+    """What explains the parts of a result at `paths`. Without paths it explains the whole result.
 
-    `call` is what returns all of these parts, where a class is asked.
+    For a class, `call` is the call that returns all of these parts.
     """
 
     paths: tuple[str, ...]
@@ -80,7 +83,7 @@ class InOutputs:
 
 @dataclass(frozen=True)
 class InGradient:
-    """How one gradient comes from the right one, where all values are right."""
+    """How a wrong gradient is related to the right one, if all values are right."""
 
     name: str
     relation: Fact
@@ -88,7 +91,7 @@ class InGradient:
 
 @dataclass(frozen=True)
 class Repaired:
-    """Edits of the learner's own code; with all of them every check passes, or the mistakes in `left` are left."""
+    """Edits of the learner's own code. After all of them every check passes, or only the mistakes in `left` remain."""
 
     edits: tuple[Fact, ...]
     left: tuple[Mistake, ...] = ()
@@ -96,7 +99,7 @@ class Repaired:
 
 @dataclass(frozen=True)
 class Departed:
-    """Lines whose values no right program has, and a fact about the result that goes with them."""
+    """Lines whose values no right program computes, and a fact about the result that goes with them."""
 
     lines: tuple[Fact, ...]
     seen: Fact | None
@@ -104,7 +107,7 @@ class Departed:
 
 @dataclass(frozen=True)
 class Quoted:
-    """What is found at second hand, as a part of the next step: `key` is the sentence around it."""
+    """Findings quoted within the next step. `key` is the key of the sentence around them."""
 
     key: str
     findings: tuple["Finding", ...]
@@ -112,7 +115,7 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Added:
-    """What is found beyond something that had to be settled first."""
+    """Findings beyond something that had to be settled first."""
 
     findings: tuple["Finding", ...]
 
@@ -122,9 +125,9 @@ Finding = Matched | Also | Remark | InOutputs | InGradient | Repaired | Departed
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What explains a wrong answer: findings in the order of telling, and the mistakes that they name.
+    """What explains a wrong answer: the findings in the order of telling, and the mistakes that they name.
 
-    It is `certain` where it explains every case, and `complete` where nothing else is known to be wrong.
+    It is `certain` if it explains every case, and `complete` if nothing else is known to be wrong.
     """
 
     findings: tuple[Finding, ...]

@@ -1,7 +1,7 @@
-r"""The little mathematics of hints and diagnoses, `$\sqrt{d_k}$`, as plain characters: √d_k.
+r"""Write the short formulas of hints and diagnoses in plain characters: `$\sqrt{d_k}$` becomes √d_k.
 
-Panels are read where nothing typesets LaTeX: in a terminal, in nbgrader's feedback without a network. What this small
-translation does not know stays LaTeX, which a notebook typesets.
+Panels are also read where nothing typesets LaTeX, for example in a terminal or in nbgrader's feedback without a network. A
+formula that this small translation does not know stays LaTeX, which a notebook typesets.
 """
 
 import re
@@ -16,7 +16,7 @@ _GROUP = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 
 
 def spell(text: str, *, html: bool = False) -> str:
-    r"""`text` with each `$…$` spelled out; with `html`, indices and powers become `<sub>` and `<sup>`.
+    r"""Return `text` with each `$…$` spelled out. With `html`, indices and powers become `<sub>` and `<sup>`.
 
     >>> spell(r"divide by $\sqrt{d_k}$, not by $d_k$")
     'divide by √d_k, not by d_k'
@@ -42,7 +42,7 @@ def _formula(latex: str, html: bool) -> str | None:
 
 
 def _symbol(name: str, space: str, whole: str) -> str:
-    """The character of a command; the space after it stays where it parts an operator from what follows."""
+    """Return the character for a command. The space after it stays if it separates an operator from what follows."""
     if name not in _SYMBOLS:
         return whole
     character = _SYMBOLS[name]
@@ -50,7 +50,7 @@ def _symbol(name: str, space: str, whole: str) -> str:
 
 
 def _bound(part: str) -> str:
-    """A part as one thing: in brackets where it is a sum or a product of several."""
+    """Return a part as one unit: in brackets if it is a sum or product of several."""
     return part if re.fullmatch(r"[\w.]+(?:_\{\w+\})?", part) or len(part) == 1 else f"({part})"
 
 

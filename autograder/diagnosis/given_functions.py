@@ -1,7 +1,7 @@
-"""An exception that arises inside a function which the learner's function is given: the learner sees only the call.
+"""Explain an exception inside a function that the exercise passes to the answer. The learner sees only the call.
 
-In: an exercise, the learner's object, the judged cases. Out: a `Diagnosis`, or None. The first case that stops is run again, with
-the given functions watched.
+In: an exercise, the learner's function and the judged cases. Out: a `Diagnosis`, or None. The first case that stops is run again
+while the given functions are watched.
 """
 
 import re
@@ -16,11 +16,11 @@ from autograder.judging.observe import observe_within
 from autograder.judging.records import CaseResult, ExerciseRecord
 from autograder.judging.values import Code
 
-_CALLED_WRONGLY = re.compile(r"argument|is not callable")  # the call itself is refused, before anything inside it runs
+_CALLED_WRONGLY = re.compile(r"argument|is not callable")  # the call is rejected before anything inside the function runs
 
 
 def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """Which given function could not work with what it was called with, and where it was called."""
+    """Return which given function failed, on which line it was called, and the shapes of its arguments; None if none did."""
     stopped = [(record, result) for record, result in zip(exercise.cases, results, strict=True) if result.observation.failure]
     if not stopped or not callable(answer) or isinstance(answer, type):
         return None
@@ -50,7 +50,7 @@ def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
         return None
     name, kind, message, shapes = stops[-1]
     if (kind.__name__, message) != (failure.type, failure.message):
-        return None  # that one was caught, and something else stops
+        return None  # the learner's code caught that one, and another exception ended the call
     if issubclass(kind, TypeError) and _CALLED_WRONGLY.search(failure.message):
         return None
     line, code = failure.line

@@ -1,7 +1,8 @@
-"""What a learner reads about hidden probes.
+"""Make the report that a learner reads about hidden probes.
 
-In: the verdict on hidden probes, which holds whatever the learner's code returned. Between it and the report stands `Findings`,
-which has no field for text or numbers of the learner's: it says which cases failed at which check, and which mistakes of the
+In: the verdict on hidden probes, which contains whatever the learner's code returned. `Findings` stands between verdict and
+report
+and has no field for the learner's text or numbers. It says only which cases failed at which check, and which mistakes from the
 exercise's own catalogue explain that. The report is made from the exercise and these findings alone.
 """
 
@@ -25,10 +26,10 @@ class Stop(enum.Enum):
 
 @dataclass(frozen=True)
 class Findings:
-    """All that may be said about an answer to hidden probes.
+    """Everything that may be said about an answer to hidden probes.
 
-    `passed` has an entry for each case of the exercise. `case` is the place of the failing case that is shown, and `check` the
-    place in `CHECKS` of the check that fails there. `mistakes` are places in the exercise's catalogue (`catalogue`).
+    `passed` has an entry for each case of the exercise. `case` is the index of the failing case on show, and `check` the index in
+    `CHECKS` of the check that fails there. `mistakes` are indices into the exercise's `catalogue`.
     """
 
     passed: tuple[bool, ...]
@@ -40,12 +41,12 @@ class Findings:
 
 
 def catalogue(exercise: ExerciseRecord) -> tuple[Known | NearSlip, ...]:
-    """The mistakes that the author of the exercise listed, and the small slips that were made from right programs."""
+    """Return the mistakes that the exercise's author listed, followed by the small slips made from right programs."""
     return (*exercise.known, *exercise.near)
 
 
 def findings(result: Result) -> Findings:
-    """What may be said of `result`."""
+    """Return what may be said about `result`."""
     passed = tuple(case.passed for case in result.cases)
     if result.worst is None:
         return Findings(passed)
@@ -64,12 +65,12 @@ def findings(result: Result) -> Findings:
 
 
 def with_mistakes_of(found: Findings, other: Findings) -> Findings:
-    """`found`, with the mistakes that `other` names: what the same answer did on further hidden probes."""
+    """Return `found` with the mistakes that `other` names; `other` is about the same answer on further hidden probes."""
     return replace(found, mistakes=other.mistakes, certain=other.certain)
 
 
 def report(exercise: ExerciseRecord, found: Findings) -> Report:
-    """The report on an answer to the hidden probes of `exercise`."""
+    """Make the report on an answer to the hidden probes of `exercise`."""
     cases = tuple((case.name, bool(passed)) for case, passed in zip(exercise.cases, found.passed, strict=True))
     score = score_of(exercise, found.passed)
     if all(found.passed):
@@ -101,7 +102,7 @@ def _named(exercise: ExerciseRecord, found: Findings) -> tuple[Known | NearSlip,
 
 
 def _say(exercise: ExerciseRecord, found: Findings) -> tuple[str, str]:
-    """The headline and the advice."""
+    """Return the headline and the advice."""
     said = _diagnosis(exercise, found)
     return headline_of(said), advice_of(said)
 

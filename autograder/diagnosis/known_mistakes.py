@@ -1,8 +1,8 @@
-"""Known mistakes, and programs near a right one, that do what was seen: alone, two at once, one here and another there.
+"""Match an answer with known mistakes and with programs near a right one: one alone, two at once, or one here and another there.
 
-In: an exercise with what its mistakes do, and the judged cases. Out: a `Diagnosis`, or None. A name is certain only where it
-explains every case, and where so much was seen that it can be no coincidence. One number is little: it is named only where it
-is met far more nearly than the exercise asks, and never tells two mistakes for certain.
+In: an exercise with the outputs of its mistakes, and the judged cases. Out: a `Diagnosis`, or None. A name is certain only if it
+explains every case and enough was observed to rule out a coincidence. A single number is weak evidence. It is named only if it
+matches far more closely than the exercise requires, and it never names two mistakes for certain.
 """
 
 import itertools
@@ -28,13 +28,13 @@ from autograder.packs.pack_file import PAIR
 
 
 def match_listed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """A known mistake that does in every case what was seen."""
+    """Return the diagnosis of a known mistake that does what was observed in every case."""
     found = next(listed_matches(exercise, cases), None)
     return named(cases, found) if found is not None else None
 
 
 def listed_matches(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
-    """Every known mistake that does in every case what was seen."""
+    """Yield every known mistake that does what was observed in every case."""
     tolerance = exercise.tolerance
     if one_number(exercise):
         tolerance = Tolerance(min(tolerance.rtol, NUMBER.rtol), min(tolerance.atol, NUMBER.atol))
@@ -45,7 +45,7 @@ def listed_matches(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[
 
 
 def one_number(exercise: ExerciseRecord) -> bool:
-    """Whether all that is asked for is one number, which many ways of reckoning hit by accident."""
+    """Return whether the exercise asks for a single number, which many calculations reach by accident."""
     if exercise.kind == "estimate":
         return True
     asked = [(record.probe.inputs, record.expected.value) for record in exercise.cases]
@@ -53,7 +53,7 @@ def one_number(exercise: ExerciseRecord) -> bool:
 
 
 def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """Two known mistakes at once."""
+    """Return the diagnosis of two known mistakes at once."""
     by_id = {known.id: known for known in exercise.known}
     pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
     if not pairs:
@@ -63,7 +63,7 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     if not matching:
         return None
     if one_number(exercise):
-        return None  # many pairs hit one number by accident: a story of two mistakes would nearly always be untrue
+        return None  # many pairs reach one number by accident, so two mistakes would nearly always be the wrong story
     both = [set(_parts(name)) for name in matching]
     common = set.intersection(*both)
     first = _parts(matching[0])
@@ -71,7 +71,7 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
         return named(cases, *(by_id[name] for name in first))
     if not common:
         return named(cases, *(by_id[name] for name in first), certain=False)
-    shared = [by_id[name] for name in first if name in common]  # what all of them share is sure, and what it may be beside it
+    shared = [by_id[name] for name in first if name in common]  # in all of the pairs, so certain; the others are alternatives
     others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in _parts(pair)) if name not in common]
     found = named(cases, *shared)
     if not found.certain:
@@ -84,18 +84,18 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
 
 
 def _parts(pair: str) -> list[str]:
-    """The ids of the two mistakes, whichever of their programs it is."""
+    """Return the ids of the two mistakes, without the number of the program."""
     return [name.partition("#")[0] for name in pair.split(PAIR)]
 
 
 def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
-    """Whether the two mistakes give in every case just what was seen; a case in which they raise says nothing."""
+    """Return whether the two mistakes together give what was observed in every case. Cases in which they raise are skipped."""
     shown = False
     for (record, result), numbers in zip(cases, seen, strict=True):
         stored = record.pairs.get(name)
         if stored is None:
             if record.pairs and result.observation.failure is None:
-                return False  # here the two of them raise
+                return False  # together they raise in this case
             continue
         if numbers is None or not alike(stored, numbers, tolerance):
             return False
@@ -104,12 +104,12 @@ def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None
 
 
 def _wrong_in_value(result: CaseResult) -> bool:
-    """Whether more is wrong than that an input has changed: numbers that are right tell of no mistake in them."""
+    """Return whether more is wrong than a changed input, because right numbers are no evidence of a mistake in them."""
     return result.mismatch is not None and result.mismatch.check != "inputs unchanged"
 
 
 def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: bool) -> Diagnosis | None:
-    """A right program, or a listed mistake, with one small slip (`single`), or two, that does what was seen."""
+    """Match a right program or a listed mistake, with one small slip (`single`) or with two."""
     names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != single]
     if (
         not names
@@ -125,7 +125,7 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
         there = ~np.isnan(rows[:, 0])
         same = np.zeros(len(names), bool) if numbers is None else alike_each(rows, numbers, tolerance)
         fails = result.observation.failure is not None
-        fits &= np.where(there, same, fails or not record.near)  # where it raises, so does the answer
+        fits &= np.where(there, same, fails or not record.near)  # where the program raises, the answer has to raise too
         shown |= there & _wrong_in_value(result)
     by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
     by_id |= {slip.id: slip for slip in exercise.near}
@@ -134,14 +134,14 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
     found = np.flatnonzero(fits & shown)
     if len(found) == 0:
         return None
-    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # the commonest are stored first: fewer came before
+    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
     if left < LIKELY:
         return None
     # what is judged of a design is coarse: many a program does the same
     sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not single)
     parts = names[found[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
-        return None  # a guess at a slip that nobody listed is seldom true: the line where the numbers turn wrong says more
+        return None  # such guesses are seldom right; the line where the numbers become wrong says more
     return named(cases, *(by_id[part] for part in parts), certain=sure)
 
 
@@ -175,16 +175,16 @@ def _is_of_result(mistake: Known | NearSlip) -> bool:
 
 
 def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
-    """As near as two ways to compute the same come: an exercise may forgive more, a name may not."""
+    """Return a tolerance as tight as two ways to compute the same thing allow: a name has to match better than an answer."""
     arrays = [array for _, result in cases if result.observation.value for array in result.observation.value.arrays]
-    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # what a behaviour makes of both is double
+    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # behaviours come in double precision
     double = all(array.dtype.kind != "f" or array.dtype.itemsize == 8 for array in arrays)
     rtol, atol = (1e-7, 1e-10) if double else (1e-5, 1e-6)
     return Tolerance(min(tolerance.rtol, rtol), min(tolerance.atol, atol))
 
 
 def evidence(cases: Sequence[Case]) -> float:
-    """How many bits what was seen is worth, roughly: so much does it take for a coincidence among as many programs."""
+    """Return roughly how many bits of evidence were observed. A match with n bits by chance takes about 2^n programs."""
     bits = 0.0
     for record, result in cases:
         if not result.passed:
@@ -195,7 +195,7 @@ def evidence(cases: Sequence[Case]) -> float:
 
 
 def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult], *, missed: bool = False) -> float:
-    """How many bits the right results of the failing cases are worth, or of what is `missed` of them: so much takes a hit."""
+    """Return how many bits the right results of the failing cases are worth, or with `missed` only the parts that are wrong."""
     bits = 0.0
     for record, result in zip(exercise.cases, results, strict=True):
         if not result.passed:
@@ -210,19 +210,19 @@ def _right(want: object, got: object) -> bool:
 
 
 def worth(value: object) -> float:
-    """How many bits an array is worth, roughly; 0 for what is none."""
+    """Return roughly how many bits an array is worth, and 0 for any other value."""
     if not isinstance(value, np.ndarray):
         return 0.0
     if value.dtype.kind == "b":
         return value.size / 3
     numbers = np.unique(np.real(value[np.isfinite(value)]).astype(np.float64).round(6))
-    places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # few numbers: where they are says more than what they are
+    places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # of few distinct numbers, the places say more than the values
     whole = numbers[:8] == np.round(numbers[:8])
     return places + float(np.where(whole, np.log2(1 + np.abs(numbers[:8])), 18.0).sum())
 
 
 def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """Two mistakes, of which each explains some of the failing cases and none is contradicted by the others."""
+    """Match two mistakes that each explain some of the failing cases, while no other case contradicts either."""
     useful = {}
     for known in exercise.known:
         hit = {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}
@@ -242,7 +242,10 @@ def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis
 
 
 def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """A known mistake that explains more than half of what fails: never for certain. Sizes that do not fit explain nothing."""
+    """Match a known mistake that explains more than half of what fails, never for certain.
+
+    Shapes that don't fit are no evidence.
+    """
     failing = sum(not result.passed for _, result in cases)
     best: tuple[int, Known] | None = None
     for known in exercise.known:
@@ -254,7 +257,7 @@ def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | N
 
 
 def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance) -> bool:
-    """Whether the mistake `name` does in every case just what was seen."""
+    """Return whether the mistake `name` does what was observed in every case."""
     shown = 0
     for record, result in cases:
         mistake = record.mistakes.get(name)
@@ -270,22 +273,22 @@ def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
 
 
 def named(cases: Sequence[Case], *names: Known | NearSlip, certain: bool = True) -> Diagnosis:
-    """The diagnosis that these mistakes were made."""
-    # other mistakes can end in the same exception: a name that rests on exceptions alone is certain only where they are its own
+    """Return the diagnosis that these mistakes were made."""
+    # if every failing case raises, a name is certain only if no other mistake raises the same exceptions
     raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
     sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
-    # many a number does, within the cases, what another one does: beside a second mistake it is a guess
+    # another number often does the same in these cases, so beside a second mistake it is a guess
     sure = sure and not (len(names) > 1 and any(_is_number(known) for known in names))
     return Diagnosis((Matched(names, manner_of(cases) if sure else Manner.HEDGED),), names, sure)
 
 
 def _is_number(known: Known | NearSlip) -> bool:
-    """Whether a mistake is a slip that writes one number for another."""
+    """Return whether a mistake is a slip that writes one number for another."""
     return isinstance(known, NearSlip) and plain_slip(known.what).key == "slip.number"
 
 
 def manner_of(cases: Sequence[Case]) -> Manner:
-    """How mistakes are told that are certain: what comes out is known, and not how it was written."""
+    """Return how to tell certain mistakes: we know what came out, but not how it was written."""
     seen = [result.observation for _, result in cases if not result.passed]
     if all(one.failure is not None for one in seen):
         return Manner.STOPS
@@ -294,7 +297,7 @@ def manner_of(cases: Sequence[Case]) -> Manner:
 
 
 def _own_exception(cases: Sequence[Case], known: Known | NearSlip) -> bool:
-    """Whether what is raised can come from this mistake only: no sizes that do not fit, and no other mistake that raises it."""
+    """Return whether only this mistake can raise the exception: no shapes that don't fit, and no other mistake that raises it."""
     for record, result in cases:
         seen = result.observation.failure
         if result.passed or seen is None:
@@ -315,7 +318,7 @@ def _same_reason(one: Failure | None, two: Failure) -> bool:
 
 
 def _as_much(one: str, two: str) -> bool:
-    """Whether two messages tell of the same amount of memory; in single precision it is the half."""
+    """Return whether two messages name the same amount of memory, or the second half of it, as in single precision."""
     sizes = [re.search(r"\d+", text) for text in (one, two)]
     if sizes[0] is None or sizes[1] is None:
         return False

@@ -1,4 +1,4 @@
-"""What came out of a case, part by part, and whether it is what something else would give."""
+"""Take apart what came out of a case, and compare it with what something else would give."""
 
 import re
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ Case = tuple[CaseRecord, CaseResult]
 
 
 def values(seen: Observation) -> dict[str, object]:
-    """The parts of what was returned, by their paths."""
+    """Return the parts of the returned value by their paths."""
     return {} if seen.value is None else dict(leaves(seen.value))
 
 
 def same_value(want: object, got: object, tolerance: Tolerance) -> bool:
-    """Whether two parts are the same, within the tolerance."""
+    """Return whether two parts are the same, within the tolerance."""
     if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
         return want.shape == got.shape and bool(close(want, got, tolerance).all())
     return type(want) is type(got) and want == got
 
 
 def wrong_at(path: str, case: Case, tolerance: Tolerance) -> bool:
-    """Whether the part at `path` is expected in the case, and not there or wrong."""
+    """Return whether the part at `path` is expected in the case but missing or wrong."""
     want, got = values(case[0].expected), values(case[1].observation)
     return path in want and not (path in got and same_value(want[path], got[path], tolerance))
 
 
 def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tuple[list[str], list[str]]:
-    """The paths of a result's parts that are right in every case, and those that are not; two empty lists for a single output."""
+    """Return the paths of the parts that are right in every case, and the other paths; two empty lists for a single output."""
     right, wrong = set[str](), set[str]()
     for record, result in zip(exercise.cases, results, strict=True):
         want, got = values(record.expected), values(result.observation)
@@ -45,14 +45,14 @@ def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tu
 
 
 def same_in(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    """`same_outcome`, but where an exception is expected it does not matter what was returned instead."""
+    """Compare like `same_outcome`, except that if an exception is expected, it doesn't matter what was returned instead."""
     if record.expected.failure is not None and mistake.failure is None:
         return seen.failure is None
     return same_outcome(mistake, seen, tolerance)
 
 
 def same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    """Whether `seen` is what the mistake does: the same value and gradients, or the same exception for the same reason."""
+    """Return whether `seen` is what the mistake does: the same value and gradients, or the same exception for the same reason."""
     if mistake.failure is not None or seen.failure is not None:
         if mistake.failure is None or seen.failure is None:
             return False
@@ -66,10 +66,10 @@ def same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) 
 
 
 def _unchanged_value(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    """Whether the mistake's value says nothing, so that only what it changes in place tells it from a right answer."""
+    """Return whether the mistake's value equals the observed one, so that only the inputs it changes can tell them apart."""
     return compare(Observation(mistake.value), Observation(seen.value), tolerance, (), finite=False) is None
 
 
 def reason(message: str) -> str:
-    """An exception's message without the sizes in it."""
+    """Return the first 160 characters of an exception's message, with each number replaced by #."""
     return re.sub(r"\d+(?:\.\d+)?", "#", message)[:160]

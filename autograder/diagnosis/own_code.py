@@ -1,7 +1,8 @@
-"""Quote the learner's own code: a slip is found in a right program, and told of the line that the learner wrote.
+"""Quote the learner's own code: a slip is found in a right program but told about the line that the learner wrote.
 
-In: a diagnosis and the text of the answer. Out: the diagnosis, in which each piece of code that is said to hold a slip stands in
-the answer, with its line; one that does not is left out.
+In: a diagnosis and the text of the answer. Out: the diagnosis, in which each quoted piece of code occurs in the answer and has
+its
+line number. A quotation that does not occur in the answer is left out.
 """
 
 import ast
@@ -16,7 +17,7 @@ _WRITTEN = {"slip.number": ("want", "got"), "slip.name": ("want", "got"), "slip.
 
 
 def in_own_code(found: Diagnosis, source: Source) -> Diagnosis:
-    """Tell every slip of the learner's own lines."""
+    """Tell every slip about the learner's own lines."""
     lines = dict(_lines(source))
 
     def told(mistake: Mistake) -> Mistake:
@@ -30,7 +31,7 @@ def in_own_code(found: Diagnosis, source: Source) -> Diagnosis:
 
 
 def _lines(source: Source) -> Iterator[tuple[str, int | None]]:
-    """Each piece of the code, and the line that it is in; None where it is in several."""
+    """Yield each expression in the code with its line, or with None if it occurs on several lines."""
     seen: dict[str, int | None] = {}
     for tree in source.trees.values():
         for node in ast.walk(tree):
@@ -53,7 +54,7 @@ def _own(what: Fact, lines: dict[str, int | None]) -> Fact:
 
 
 def _candidates(code: str, slip: Fact) -> Iterator[str]:
-    """The code as a learner with this slip has it, then as it is in the right program."""
+    """Yield the code as a learner with this slip would write it, then as it is in the right program."""
     if slip.key in _WRITTEN:
         want, got = (str(slip[name]) for name in _WRITTEN[slip.key])
         if code.count(want) == 1:

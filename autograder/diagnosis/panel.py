@@ -1,7 +1,7 @@
-"""Render a `Report`: an HTML panel for notebooks and feedback, and a text form that stands alone.
+"""Render a `Report` as an HTML panel for notebooks and feedback, and as plain text.
 
-Every string is escaped here, and only here. Colours come from JupyterLab's own theme variables (with fallbacks for
-plain HTML), and no meaning rests on colour: symbols and words say the same.
+Every string is escaped here and nowhere else. Colours come from JupyterLab's theme variables, with fallbacks for plain HTML. No
+meaning depends on colour, because symbols and words say the same.
 """
 
 import html
@@ -33,7 +33,7 @@ _FRAME = (
 
 
 def inline(text: str) -> str:
-    """Escaped text in which `code`, *emphasis*, **bold** and $maths$ are marked up."""
+    """Return escaped text with `code`, *emphasis*, **bold** and $maths$ as HTML."""
     safe, code = _without_code(text)
     safe = spell(html.escape(safe, quote=True), html=True)
     safe = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe)
@@ -42,13 +42,13 @@ def inline(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text for terminals: maths spelled out, no emphasis marks; `code` keeps its ticks."""
+    """Return the text for terminals: maths is spelled out and emphasis marks are removed, while `code` keeps its backticks."""
     bare, code = _without_code(text)
     bare = re.sub(r"(?<![\w*])(\*{1,2})([^*\s][^*]*)\1(?![\w*])", r"\2", spell(bare))
     return _with_code(bare, [f"`{part}`" for part in code])
 
 
-_CODE = "\ue000"  # stands for `code` while the rest is marked up: a `**` in it is a power, and no emphasis
+_CODE = "\ue000"  # replaces `code` while the rest is marked up, because a `**` in code is a power and not emphasis
 
 
 def _without_code(text: str) -> tuple[str, list[str]]:
@@ -62,12 +62,12 @@ def _with_code(text: str, code: Iterable[str]) -> str:
 
 
 def framed(body: str, status: str) -> str:
-    """HTML in the panel's own frame, for what is said before anything can be judged."""
+    """Return HTML in the panel's frame, for messages before anything can be judged."""
     return f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {ACCENT[status]}">{body}</div>'
 
 
 def to_html(report: Report) -> str:
-    """The panel as one self-contained `<div>`, without script, style sheet or network."""
+    """Return the panel as one self-contained `<div>`, without script, style sheet or network."""
     looks = _looks(report)
     accent = ACCENT[looks]
     parts = [
@@ -110,13 +110,16 @@ def to_html(report: Report) -> str:
 
 
 def _looks(report: Report) -> str:
-    """A prediction that is not so has its marks, and no green."""
+    """Return the status to draw: a prediction that was wrong has its points but is not shown in green."""
     return "noted" if report.surprise else report.status
 
 
 def to_text(report: Report, *, width: int = 88) -> str:
-    """The panel for a terminal, where nothing can be folded: only the first hint, and none before a first try, or where
-    the mistake is named (the hint may be about something else)."""
+    """Return the panel for a terminal, where nothing can be folded.
+
+    It shows only the first hint. It shows none before a first try, and none if a mistake is named, as the hint may be about
+    something else.
+    """
     looks = _looks(report)
     lines = [f"{SYMBOL[looks]} {report.title} · {WORD[looks]} · {_number(report.score)} / {_number(report.points)}"]
     for text in (report.headline, report.advice, report.detail):
@@ -149,7 +152,7 @@ def to_text(report: Report, *, width: int = 88) -> str:
 
 
 def overview_html(row: Mapping[str, Any]) -> str:
-    """The progress panel of one lesson (a row of `standing.status`): a bar, and a line for each exercise."""
+    """Return the progress panel of one lesson (a row of `standing.status`): a bar, and a line for each exercise."""
     share = 100 * row["score"] / row["points"] if row["points"] else 0.0
     lines, asked = [], row.get("questions", ())
     for exercise in row["exercises"]:
@@ -180,7 +183,7 @@ def overview_html(row: Mapping[str, Any]) -> str:
 
 
 def overview_text(row: Mapping[str, Any]) -> str:
-    """The progress of one lesson for a terminal."""
+    """Return the progress of one lesson for a terminal."""
     lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])} by checks"]
     for exercise in row["exercises"]:
         told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
@@ -195,26 +198,26 @@ _SAVED = "One counts as answered once words of your own are in its cell and the 
 
 
 def open_words(questions: Iterable[Mapping[str, Any]]) -> str:
-    """ "2 questions in words are open", of the questions of a row of `standing.status`; "" where none is."""
+    """Return "2 questions in words are open" for the questions of a row of `standing.status`, and "" if none is open."""
     count = sum(not question["answered"] for question in questions)
     return f"{count} question{' in words is' if count == 1 else 's in words are'} open" if count else ""
 
 
 def _told(exercise: Mapping[str, Any]) -> str:
-    """What the last check said, where it named a mistake."""
+    """Return what the last check said if it named a mistake, else ""."""
     if exercise["status"] in ("pass", "todo") or not exercise["mistake"]:
         return ""
     return f"you {exercise['mistake']}"
 
 
 def _badge(status: str, word: str) -> str:
-    """A word on its own ground, so that it can be read on any theme's paper."""
+    """Return a word on a background of its own colour, which is readable on any theme."""
     style = f"background:{ACCENT[status]};color:#ffffff;padding:1px 7px;border-radius:3px;white-space:nowrap"
     return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
 
 
 def _row(items: Iterable[tuple[str, str]]) -> str:
-    """Symbols and names in a line that breaks between them."""
+    """Return symbols and names in a line that may break only between pairs."""
     style = "white-space:nowrap;margin-right:10px"
     return " ".join(f'<span style="{style}">{symbol} {html.escape(name)}</span>' for symbol, name in items)
 

@@ -28,7 +28,10 @@ VAGUE = {  # these say little: where a name is looked for they do not count
 
 
 def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = False) -> Diagnosis | None:
-    """A known mistake or a relation for each wrong part of the result; gradients only where all parts are right."""
+    """Find a known mistake or a relation for each wrong part of the result.
+
+    Gradients are explained only if all parts are right.
+    """
     parts: list[tuple[str, Known | Fact]] = []
     paths = dict.fromkeys(path for record, _ in cases for path in values(record.expected))
     wrong_paths = [path for path in paths if any(wrong_at(path, case, exercise.tolerance) for case in cases)]
@@ -56,7 +59,7 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
 
 
 def _same_relation(exercise: ExerciseRecord, parts: Sequence[tuple[str, Known | Fact]], cases: Sequence[Case]) -> Fact | None:
-    """The one relation of all parts that are told differently: they differ only in how many entries there are."""
+    """Return the one relation shared by all parts, if they are told differently only because their lengths differ."""
     if len({part for _, part in parts}) < 2 or not any(isinstance(part, Fact) for _, part in parts):
         return None
     found = [part if isinstance(part, Fact) else _relation(exercise, path, cases, vague=False) for path, part in parts]
@@ -65,7 +68,7 @@ def _same_relation(exercise: ExerciseRecord, parts: Sequence[tuple[str, Known | 
 
 
 def _without_count(relation: Fact) -> Fact:
-    """The relation without the number of entries that there are: it differs from case to case."""
+    """Return the relation without the number of entries, which differs from case to case."""
     which, _, end = relation.key.removeprefix("relation.").partition(".")
     if which not in ("too_few", "too_many", "only"):
         return relation
@@ -73,40 +76,40 @@ def _without_count(relation: Fact) -> Fact:
 
 
 def _one_call(cases: Sequence[Case], paths: Sequence[str], tolerance: Tolerance) -> Fact | None:
-    """The call of a class that returns all the parts at `paths` that are wrong, wherever it stands among the calls."""
+    """Return the call of a class that returns all wrong parts at `paths`, wherever it is in the script; None if several do."""
     wrong = [(record, path) for path in paths for record, result in cases if wrong_at(path, (record, result), tolerance)]
     found = {called[1] if (called := call_at(record.probe.inputs, path)) is not None else None for record, path in wrong}
     return found.pop() if len(found) == 1 else None
 
 
 def _worth(cases: Sequence[Case], paths: Sequence[str]) -> float:
-    """How many bits the parts of the result at `paths` are worth: a count or two are met by chance."""
+    """Return how many bits the parts of the result at `paths` are worth. Chance alone reaches a small count or two."""
     seen = [values(result.observation) for _, result in cases if not result.passed]
     return sum(worth(found.get(path)) for found in seen for path in paths)
 
 
 def _part(exercise: ExerciseRecord, path: str, cases: Sequence[Case], vague: bool) -> Known | Fact | None:
-    """What explains the part of the result at `path` in every case in which it is wrong."""
+    """Return what explains the part of the result at `path` in every case in which it is wrong."""
     wrong = [case for case in cases if wrong_at(path, case, exercise.tolerance)]
     many_paths = len(values(cases[0][0].expected)) > 1
-    if many_paths:  # for a single output the whole was compared before
+    if many_paths:  # a single output was compared as a whole before
         for known in exercise.known:
             if all(_known_at(known.id, path, case, exercise.tolerance) for case in cases):
                 return known
     if many_paths and sum(worth(values(result.observation).get(path)) for _, result in wrong) < SURE:
-        return None  # a small number is many a number times 2
+        return None  # a small number is a multiple of many others by chance
     return _relation(exercise, path, cases, vague=vague)
 
 
 def _relation(exercise: ExerciseRecord, path: str, cases: Sequence[Case], *, vague: bool) -> Fact | None:
-    """How the part at `path` comes from the right one, in every case in which it is wrong."""
+    """Return how the part at `path` is related to the right one, in every case in which it is wrong."""
     wrong = [case for case in cases if wrong_at(path, case, exercise.tolerance)]
     both = [(values(record.expected).get(path), values(result.observation).get(path), record) for record, result in wrong]
     return _common([_related(want, got, record, exercise) for want, got, record in both], vague=vague)
 
 
 def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
-    """Whether the mistake gives at `path` just what was seen, where it is wrong and where it is right."""
+    """Return whether the mistake gives what was observed at `path`, whether that is right or wrong."""
     mistake, got = case[0].mistakes.get(name, case[0].expected), values(case[1].observation)
     if path not in got:
         return path not in values(mistake)
@@ -115,13 +118,13 @@ def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
 
 
 def _related(want: object, got: object, record: CaseRecord, exercise: ExerciseRecord) -> Iterator[Fact]:
-    codes = bool(exercise.behaviour)  # numbers that stand for what a design does have no factors and no neighbours
+    codes = bool(exercise.behaviour)  # codes of a behaviour have no factors and no neighbours
     if isinstance(want, np.ndarray) and isinstance(got, np.ndarray) and not codes:
         yield from relations(got, want, sizes(record.probe.inputs), exercise.tolerance)
 
 
 def _common(each: Sequence[Iterator[Fact]], *, vague: bool) -> Fact | None:
-    """The first relation of the first case that holds in all of them; one that says little only where it is asked for."""
+    """Return the first relation that holds in all cases. Vague relations count only with `vague`."""
     if not each:
         return None
     first, *others = each
@@ -137,14 +140,14 @@ def _common(each: Sequence[Iterator[Fact]], *, vague: bool) -> Fact | None:
 
 
 def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """All values are right: what is it with the gradients?"""
+    """Explain the gradients of an answer whose values are all right."""
     names = dict.fromkeys(name for record, _ in cases for name in record.expected.grads)
     said: list[Finding] = []
     for name in names:
         pairs = [(record.expected.grads.get(name), result.observation.grads.get(name), record) for record, result in cases]
         both = [(want, got, record) for want, got, record in pairs if want is not None and got is not None]
         if len(both) < sum(want is not None for want, _, _ in pairs):
-            return None  # none arrives: the message says so
+            return None  # a gradient is missing, and the message of that check says so
         wrong = [(want, got, record) for want, got, record in both if not same_value(want, got, exercise.tolerance)]
         if not wrong:
             continue
@@ -163,7 +166,7 @@ def _arrays(seen: Observation) -> list[Array] | None:
 
 
 def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | None:
-    """Two mistakes that each change a factor (or a summand): together they change both."""
+    """Match two mistakes that each change a factor (or a summand) and together change both."""
     rows = []
     wide = Tolerance(10 * exercise.tolerance.rtol, 10 * exercise.tolerance.atol)
     for record, result in failing:
@@ -171,9 +174,9 @@ def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | 
         if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
             return None
         if not any(a.any() for a in got):
-            return None  # nothing but zeros is the sum, and the product, of many a thing
+            return None  # zeros are the sum or product of many things
         if _same(got, want, wide):
-            return None  # what is off by its rounding is the sum of any two mistakes that undo each other
+            return None  # a rounding error also equals the sum of any two mistakes that cancel
         options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
         shapes = [a.shape for a in want]
         fitting = {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}
@@ -191,7 +194,7 @@ def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | 
 
 
 def _same(one: Sequence[Array], two: Sequence[Array], tolerance: Tolerance) -> bool:
-    """Whether all values are the same: a mistake that only changes its input is a factor 1 of everything."""
+    """Return whether all values are the same. A mistake that only changes its input would be a factor of 1 for everything."""
     return all(bool(close(a, b, tolerance).all()) for a, b in zip(one, two, strict=True))
 
 
@@ -213,6 +216,6 @@ def _all(
 
 
 def _twice_the_same(want: Array, one: Array, two: Array, tolerance: Tolerance) -> bool:
-    """Whether both mistakes take the same summand away somewhere: nobody can do that twice."""
+    """Return whether both mistakes remove the same summand somewhere, which nobody can do twice."""
     touched = ~close(want, one, tolerance) & ~close(want, two, tolerance)
     return bool((touched & close(one, two, tolerance)).any())

@@ -1,4 +1,4 @@
-"""Turn findings into words. The only module of the diagnosis that makes sentences, from the catalogue, as the last step.
+"""Turn findings into words. This is the only module of the diagnosis that makes sentences, and it does so as the last step.
 
 In: facts and findings. Out: text in the small markup that `panel` renders. Nothing reads the text again. The sentences of a
 course's own mistakes come as their author wrote them; here they are shortened where two are told at once. Those of the slips
@@ -39,7 +39,7 @@ _CONSTANTS = {math.pi: "π", math.log(2): "ln 2", math.sqrt(2): "√2", 2.0**20:
 
 @contextmanager
 def translated(catalogue: Mapping[str, str]) -> Iterator[None]:
-    """Say everything in another language for a while."""
+    """Use another catalogue of sentences, for example another language, inside the block."""
     token = _words.set(catalogue)
     try:
         yield
@@ -82,7 +82,7 @@ def next_step(fact: Fact) -> str:
 
 
 def text_of(note: str | Fact) -> str:
-    """Say a fact, and leave a text from outside as it is."""
+    """Say a fact, and return text from outside unchanged."""
     return say(note) if isinstance(note, Fact) else note
 
 
@@ -92,12 +92,12 @@ def clause(mistake: Mistake) -> str:
 
 
 def clauses(mistakes: Sequence[Mistake]) -> str:
-    """Say mistakes so that together they complete "You …"."""
+    """Say several mistakes so that together they complete "You …"."""
     return _joined(mistakes, brief=False)
 
 
 def briefly(mistake: Mistake) -> str:
-    """Say what was done, without what comes of it and what is right: beside a second mistake that may be something else.
+    """Say what was done, without its consequence and without what is right, which beside a second mistake may be untrue.
 
     >>> briefly(Known("x", "left out the factor 1/2: your scores are the squares of the right ones", ""))
     'left out the factor 1/2'
@@ -112,7 +112,7 @@ def briefly(mistake: Mistake) -> str:
     return mistake.says[right.end() if right else 0 : after.start() if after else None]
 
 
-_QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\([^()]*\)|[“\"][^”\"]*[”\"]")  # in these, signs end nothing
+_QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\([^()]*\)|[“\"][^”\"]*[”\"]")  # punctuation inside these does not end a clause
 
 
 def _fact_of(mistake: NearSlip | Fact) -> Fact:
@@ -120,7 +120,7 @@ def _fact_of(mistake: NearSlip | Fact) -> Fact:
 
 
 def _shortened(told: Fact) -> Fact:
-    """The fact, and those within it, by the shorter of two sentences where the catalogue has two."""
+    """Return the fact with shorter sentences, for itself and the facts inside it, if the catalogue has them."""
     values = tuple((name, _shortened(value) if isinstance(value, Fact) else value) for name, value in told.values)
     return Fact(f"{told.key}.brief" if _template(f"{told.key}.brief") is not None else told.key, values)
 
@@ -131,12 +131,12 @@ def headline_of(diagnosis: Diagnosis) -> str:
 
 
 def advice_of(diagnosis: Diagnosis) -> str:
-    """Say what to do next; two findings with the same next step have it once."""
+    """Say what to do next. Two findings with the same next step share one sentence."""
     return " ".join(dict.fromkeys(step for finding in diagnosis.findings for step in _steps(finding) if step))
 
 
 def change_of(diagnosis: Diagnosis) -> str:
-    """Say which change of the learner's code passes the checks, for who asks; else ""."""
+    """Say which change of the learner's code passes the checks, for a learner who asks; "" if there is none."""
     edits = [edit for finding in diagnosis.findings if isinstance(finding, Repaired) for edit in _in_order(finding.edits)]
     words = _words.get()
     changes = [_fill(words[f"{edit.key}.change"], dict(edit.values)) for edit in edits if f"{edit.key}.change" in words]
@@ -175,13 +175,13 @@ def _sentence(finding: Finding) -> str:
 
 
 def _in_order(edits: Sequence[Fact]) -> list[Fact]:
-    """The edits as their lines follow one another; one that says no line keeps its place."""
+    """Return the edits in the order of their lines, or unchanged if one of them has no line."""
     lines = [dict(edit.values).get("line") for edit in edits]
     return sorted(edits, key=lambda edit: int(str(edit["line"]))) if all(isinstance(line, int) for line in lines) else [*edits]
 
 
 def _edits(edits: Sequence[Fact]) -> Iterator[str]:
-    """A sentence for each edit; where there are two, each says that there is another."""
+    """Yield a sentence for each edit. If there are two, each says that there is another."""
     for edit, suffix in zip(_in_order(edits), ("first", "second"), strict=False):
         key = f"{edit.key}.{suffix}"
         yield say(Fact(key, edit.values) if len(edits) > 1 and key in _words.get() else edit)
@@ -196,7 +196,7 @@ def _matched(finding: Matched) -> str:
 
 
 def _lead(finding: Matched) -> str:
-    """The key of the sentence around mistakes: what was returned is seen, and needs no "as if"."""
+    """Return the key of the sentence around mistakes. A mistake visible in the result needs no "as if"."""
     seen = len(finding.mistakes) == 1 and _is_of_result(finding.mistakes[0])
     return (Manner.DONE if seen and finding.manner in _AS_IF else finding.manner).value
 
@@ -267,19 +267,19 @@ def _fill(template: str, values: Mapping[str, object]) -> str:
 
 
 class _Gaps(string.Formatter):
-    """Fill gaps by what they hold: facts are said, tuples are joined as the gap asks."""
+    """Fills each gap by the type of its value: facts are said, and tuples are joined as the gap's format asks."""
 
     def get_value(self, key: int | str, args: object, kwargs: Mapping[str, object]) -> object:
         if key in kwargs:
             return kwargs[str(key)]
-        return _words.get()[str(key)]  # a word that depends on nothing
+        return _words.get()[str(key)]  # a fixed word from the catalogue
 
     def format_field(self, value: object, format_spec: str) -> str:
-        if format_spec == "question":  # what to ask about a fact, behind its sentence
+        if format_spec == "question":  # the question that follows a fact's sentence
             asked = _words.get().get(f"{value.key}.question", "") if isinstance(value, Fact) else ""
             return asked and f" {asked}"
         text = say(value) if isinstance(value, Fact) else str(value)
-        if format_spec == "stop":  # text from outside may have one
+        if format_spec == "stop":  # text from outside may already end with a stop
             return text if text.endswith(("?", "!", "…")) else f"{text.rstrip('.')}."
         if format_spec == "article":
             return f"{'an' if text[:1] in 'AEIOUaeio' else 'a'} {text}"

@@ -1,4 +1,4 @@
-"""Slips of Python rather than of the subject: a forgotten `return`, a list where an array is asked, shapes that do not fit.
+"""Recognise slips of Python rather than of the subject: a forgotten `return`, a list for an array, shapes that don't fit.
 
 In: the mismatch of a case, or the exception that an answer ended with. Out: what happened, or None.
 """
@@ -14,14 +14,14 @@ from autograder.judging.records import CaseResult, Mismatch
 
 @dataclass(frozen=True)
 class Slip:
-    """What happened, and whether that says what was written."""
+    """What happened. `plain` says whether that already reveals what was written."""
 
     what: Fact
     plain: bool = False
 
 
-# (exception type, pattern in its message, the fact, whether it says what was written and not only that something does not fit);
-# the first that matches wins, and the pattern's groups are the gaps {a}, {b}, {c}
+# (exception type, pattern in its message, key of the fact, whether that reveals what was written); the first
+# match wins, and the groups of the pattern fill the gaps {a}, {b}, {c}
 _RAISED = (
     ("TypeError", r"missing (\d+ required \S+ arguments?: .*)", "raised.unasked_argument", True),
     ("TypeError", r"got an unexpected keyword argument '(\w+)'", "raised.unexpected_argument", True),
@@ -93,12 +93,12 @@ _RAISED = (
 
 
 def raised(failure: Failure) -> Slip | None:
-    """What an exception says about the code, in a learner's words."""
+    """Return what an exception says about the code, in a learner's words, or None."""
     if failure.type == "TypeError" and failure.line is not None and "missing" in failure.message:
         match = re.search(r"missing (\d+ required \S+ arguments?: .*)", failure.message)
         if match is not None:
             return Slip(fact("raised.missing_argument", what=match[1]), True)
-    if failure.type == "TypeError" and failure.line is not None:  # a line without the name calls the answer itself
+    if failure.type == "TypeError" and failure.line is not None:  # if the line lacks the name, the answer itself was called
         match = re.search(r"\b(\w+)\(\) got an unexpected keyword argument '(\w+)'", failure.message)
         if match is not None and f"{match[1]}(" in failure.line[1]:
             return Slip(fact("raised.other_argument", called=match[1], name=match[2]), True)
@@ -110,14 +110,14 @@ def raised(failure: Failure) -> Slip | None:
             if key in ("raised.inner.torch", "raised.inner.numpy") and not _fits_transposed(*groups):
                 key += ".otherwise"
             return Slip(fact(key, **dict(zip("abc", groups, strict=False))), plain)
-    # the grader's sandbox sends no messages, and of this call there is hardly another error
+    # the grader's sandbox sends no messages, and `.numpy()` hardly raises any other RuntimeError
     if failure.type == "RuntimeError" and not failure.message and failure.line and ".numpy()" in failure.line[1]:
         return Slip(fact("raised.numpy_grad"), True)
     return None
 
 
 def _fits_transposed(one: str, two: str) -> bool:
-    """Whether two matrices can be multiplied once one of them is transposed; of a vector there is no transpose.
+    """Return whether two matrices can be multiplied once one of them is transposed. Vectors don't count.
 
     >>> _fits_transposed("2x3", "4x3"), _fits_transposed("(3,)", "(2, 3)"), _fits_transposed("(3,)", "(2,)")
     (True, True, False)
@@ -131,7 +131,7 @@ _ENTRIES = re.compile(rf"(?:return|\w+ =) \((\w+) \* (\w+)\)\.sum\([\w= -]*\)(?:
 
 
 def _rows_paired(failure: Failure) -> Slip | None:
-    """`return (Q * K).sum(-1)`, divided by a number at most: what does not fit there is the product of entries."""
+    """Return the slip in `return (Q * K).sum(-1)`, or that divided by a number: an entrywise product of shapes that don't fit."""
     unfit = re.search(r"must match the size of tensor b|could not be broadcast together", failure.message)
     found = _ENTRIES.fullmatch(failure.line[1]) if unfit and failure.line else None
     if found is None:
@@ -140,7 +140,7 @@ def _rows_paired(failure: Failure) -> Slip | None:
 
 
 def _turned(failure: Failure) -> Slip | None:
-    """Two shapes that do not fit, of which one is the other turned round: no axis is missing there."""
+    """Return the slip if two shapes don't fit because one is the other reversed."""
     shapes = re.search(r"could not be broadcast together with shapes \((\d+),(\d+)\) \((\d+),(\d+)\)", failure.message)
     if shapes is None or (shapes[1], shapes[2]) != (shapes[4], shapes[3]):
         return None
@@ -153,7 +153,7 @@ _CALLABLE = tuple(fact("kind.python", name=name) for name in ("function", "built
 
 
 def returned(mismatch: Mismatch) -> Slip | None:
-    """What a wrong kind of result says about the code."""
+    """Return what a wrong kind of result says about the code, or None."""
     if mismatch.what.key != "mismatch.kind":
         return None
     want, got = (mismatch.what[name] for name in ("want", "got"))
@@ -184,12 +184,12 @@ def returned(mismatch: Mismatch) -> Slip | None:
 
 
 def _sequence(kind: Fact) -> object:
-    """Whether a kind is a tuple or a list, by its name; else ""."""
+    """Return "tuple" or "list" for a kind that is one of them, else ""."""
     return kind["kind"] if kind.key == "kind.sequence" else ""
 
 
 def in_any(cases: Iterable[CaseResult]) -> Fact | None:
-    """What can be said of the first case that raised an error or returned a wrong kind of result."""
+    """Return what can be said about the first case that raised an error or returned a wrong kind of result."""
     for case in cases:
         if case.mismatch is not None and case.mismatch.check in ("runs", "kind"):
             failure = case.observation.failure

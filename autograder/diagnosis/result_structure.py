@@ -1,7 +1,7 @@
-"""A result in a wrong wrapping: several results for one, a list for an array, numbers for truth values, an axis too many.
+"""Recognise a result in a wrong structure: several results for one, a list for an array, numbers for truth values, an extra axis.
 
-In: an exercise and the judged cases. Out: a `Diagnosis`: the wrapping alone, where what is in it is right; the wrapping and a
-mistake, where that explains the rest; or None.
+In: an exercise and the judged cases. Out: a `Diagnosis`, or None. It names the structure alone if the content is right, or the
+structure and a mistake if that mistake explains the rest.
 """
 
 import itertools
@@ -23,17 +23,17 @@ Explain = Callable[[ExerciseRecord, Sequence[CaseResult]], Diagnosis | None]
 
 @dataclass(frozen=True)
 class Wrapping:
-    """What the wrapping is; `off` takes it off a value, given the right one, or returns None where it is not there."""
+    """A wrong structure. `off` removes it from a value, given the right one, and returns None if the value does not have it."""
 
     what: Fact
     off: Off
-    doubles: bool = False  # only of cases in double precision
-    alone: bool = False  # only where nothing else is wrong
-    everywhere: bool = False  # not a name where it is in some of the failing cases alone: an axis may be short by chance
+    doubles: bool = False  # applies only to cases in double precision
+    alone: bool = False  # applies only if nothing else is wrong
+    everywhere: bool = False  # has to occur in all failing cases, as an axis may have length 1 by chance
 
 
 def unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: Explain) -> Diagnosis | None:
-    """What explains the failing cases once a wrong wrapping is taken off; `explain` is asked about what is left."""
+    """Remove a wrong structure and return what then explains the failing cases. `explain` diagnoses the unwrapped results."""
     for wrapping in _wrappings(exercise.cases, results):
         seen = [_off(wrapping, record, result.observation) for record, result in zip(exercise.cases, results, strict=True)]
         if all(one is result.observation for one, result in zip(seen, results, strict=True)):
@@ -59,12 +59,12 @@ def _off(wrapping: Wrapping, record: CaseRecord, seen: Observation) -> Observati
     value = wrapping.off(seen.value, record.expected.value)
     if value is None:
         return seen
-    grads = seen.grads or record.expected.grads  # of a result in another shape none was asked for
+    grads = seen.grads or record.expected.grads  # none were computed for a result of the wrong shape
     return replace(seen, value=value, grads=grads)
 
 
 def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Iterator[Wrapping]:
-    """What the first value that does not fit may be wrapped in."""
+    """Yield the structures in which the first value that does not fit may be wrapped."""
     for record, result in zip(cases, results, strict=True):
         want, got = record.expected.value, result.observation.value
         if not result.passed and want is not None and got is not None:
@@ -111,7 +111,7 @@ def _holds(value: EncodedValue, kind: str) -> bool:
 
 
 def _joined(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
-    """The array that the parts of a list make, where they are as many and as long as the right one's rows are."""
+    """Stack the parts of a list into an array, if their number and shape match the rows of the right one."""
     inside = got.entries
     if not inside or not isinstance(got, Container) or got.kind != "list" or not isinstance(want, ArrayNode):
         return None
@@ -157,7 +157,10 @@ def _without(place: int) -> Off:
 
 
 def _each(change: Callable[[Array, Any], Array | None]) -> Off:
-    """Each array that `change` has something else for, in its place; None where it has for none, or the structures differ."""
+    """Return an `off` that replaces each array for which `change` returns another.
+
+    It returns None if `change` replaces none, or if the structures differ.
+    """
 
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         theirs, right = list(got.leaves()), dict(want.leaves())
@@ -202,7 +205,7 @@ def _double_of(got: Array, right: Any) -> Array | None:
 
 
 def _axes(more: bool) -> Off:
-    """Axes of length 1 taken away, where there are `more` than in the right one, or put in."""
+    """Remove axes of length 1 if the value has `more` axes than the right one, or insert missing ones."""
 
     def change(got: Array, right: Any) -> Array | None:
         if not isinstance(right, np.ndarray) or got.ndim == right.ndim or (got.ndim > right.ndim) != more:
@@ -225,7 +228,7 @@ def _as_kind(kind: str) -> Off:
 
 
 def _plain(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
-    """Arrays of no axes as numbers, where numbers are asked for."""
+    """Turn 0-d arrays into numbers if numbers are asked for."""
     made = got.map(_number)
     return None if want.arrays or made == got else made
 

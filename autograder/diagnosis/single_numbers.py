@@ -1,4 +1,4 @@
-"""What is said of an answer that is a single number: how near it has to be, and to which side it is off."""
+"""Describe an answer that is a single number: how close it has to be, and in which direction it is off."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from autograder.judging.records import ExerciseRecord
 
 
 def precision(exercise: Exercise | ExerciseRecord) -> Fact:
-    """How near an estimate has to come.
+    """Say how close an estimate has to be.
 
     >>> precision(ExerciseRecord("e", "Estimate", 1, [], (), ())).key
     'precision.exact'
@@ -18,10 +18,10 @@ def precision(exercise: Exercise | ExerciseRecord) -> Fact:
 
 
 def off(want: float, got: float, *, coarse: bool, few: bool = False, path: str = "") -> Diagnosis:
-    """How far off a single number is, and to which side: that much can be said without a name.
+    """Say how far off a single number is, and in which direction. This needs no named mistake.
 
-    Of an estimate it is said coarsely, or the next try would be a multiplication; of a `few` things counted not at all.
-    `path` says which number it is, where there are several.
+    For an estimate (`coarse`) the distance is rounded, because an exact factor would give the answer away. For a `few` counted
+    things only the direction is given. If there are several numbers, `path` says which one is meant.
     """
     if want * got < 0 and np.isfinite(got):
         return _said("number.sign", path, got=float(f"{got:.4g}"))
@@ -38,7 +38,7 @@ def off(want: float, got: float, *, coarse: bool, few: bool = False, path: str =
         far = fact("far.factor", factor=_coarsely(factor) if coarse else float(f"{factor:.3g}"))
     else:
         far = fact("far.share", share=float(f"{abs(got / want - 1):.2g}"))
-    # no whole number of times: one factor explains little
+    # a single factor explains a lot only if it is a whole number
     which = "any" if not coarse and abs(factor - round(factor)) > 1e-6 * factor else "factor"
     return _said(f"number.{side}.{which}", path, far=far)
 
@@ -49,7 +49,7 @@ def _said(key: str, path: str, **values: object) -> Diagnosis:
 
 
 def _coarsely(factor: float) -> float:
-    """To the next half, or one digit.
+    """Round to the nearest half, or to one digit from 5 on.
 
     >>> _coarsely(1.67), _coarsely(2.4), _coarsely(171.0)
     (1.5, 2.5, 200.0)

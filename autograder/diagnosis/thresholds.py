@@ -1,7 +1,7 @@
-"""The numbers by which the diagnosis decides: how much evidence a name takes, how near is the same, how long is searched.
+"""The thresholds of the diagnosis: how much evidence a name needs, how close counts as the same, and how long to search.
 
-Evidence is counted in bits: what was seen is worth so many, and each doubling of the programs that were tried takes one away.
-What is left is how unlikely it is that a program that was not written does the same by chance.
+Evidence is counted in bits. What was observed is worth a number of bits, and each doubling of the programs that were tried costs
+one. The bits left over say how unlikely it is that a program which the learner did not write matches by chance.
 """
 
 from autograder.judging.exercise import Tolerance
@@ -16,17 +16,17 @@ MOST_OTHERS = 3  # mistakes that may stand beside a certain one and are listed; 
 
 # ------------------------------------------------------------------------------------------ nearness
 
-NEARLY = Tolerance(1e-4, 1e-6)  # a part of a result that counts as right where the wrong ones are counted
-NUMBER = Tolerance(1e-4, 1e-9)  # a single number has to be this near to what a mistake gives: many ways of reckoning come close
+NEARLY = Tolerance(1e-4, 1e-6)  # how close a part counts as right when the wrong parts are counted
+NUMBER = Tolerance(1e-4, 1e-9)  # how close a single number has to be to a mistake's, since many calculations come close
 
 # ------------------------------------------------------------------------------------------ searching for a change of the code
 
-ASKED, ASKED_AGAIN = 700, 450  # changes that are tried, and beside each that helps: what a second or two allows
-HELPING = 8  # changes that help, beside which a second one is tried
-MOST_FIRST, MOST_HEALING = 120, 6  # changes of the first wrong place that are tried, and of those that put it right
-MOST_SECOND = 160  # changes of the next wrong place, and of what comes after it
-SECONDS = 2.5  # of the processor for all of the search: a learner waits for it
-PATIENCE = 4.0  # of the clock for all of it, on a busy machine
-GUIDED = 0.75  # the share of the time after which pairs are looked for otherwise
-LONGEST = 0.3  # seconds for one edited program, which might not end
-WATCHED = 1.0  # seconds for the answer itself when it is watched: that takes several times as long as it runs
+ASKED, ASKED_AGAIN = 700, 450  # changes to try alone, and together with each one that helps, in a second or two
+HELPING = 8  # helpful changes with which a second change is tried
+MOST_FIRST, MOST_HEALING = 120, 6  # changes to try at the first wrong place, and how many of those that fix it
+MOST_SECOND = 160  # changes to try at the next wrong place and after it
+SECONDS = 2.5  # processor seconds for the whole search, while the learner waits
+PATIENCE = 4.0  # clock seconds for the whole search, on a busy machine
+GUIDED = 0.75  # the share of the time for pairs at the wrong places; then other pairs are tried
+LONGEST = 0.3  # seconds for one edited program, which might not terminate
+WATCHED = 1.0  # seconds for the answer while it is watched, which slows it down several times

@@ -1,7 +1,7 @@
-"""What is asked, what was seen of an answer, and whether it is right.
+"""Declare exercises, observe what an answer does, and judge it.
 
-In: exercises as declared (`exercise`), an answer or what was seen of one. Out: a `Result`.
-Imports nothing of the engine but itself; NumPy only. Nothing here knows notebooks, courses or files.
+In: exercises as authors declare them (`exercise`), and an answer or the observations of one. Out: a `Result`.
+This package imports NumPy and itself, nothing else of the engine. It knows nothing of notebooks, courses or files.
 
-`values` and `observation` are the data, `observe` alone calls learners' code, and `judge` compares.
+`values` and `observation` hold the data, only `observe` calls learners' code, and `judge` compares.
 """

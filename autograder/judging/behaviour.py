@@ -1,8 +1,8 @@
-"""What an answer does, where the answer itself may be anything: outputs mapped by a given function before they are compared.
+"""Map an answer's output to its behaviour before it is compared, for exercises with many right answers.
 
-An exercise may say `behaviour="package.module:function"`. The function comes from a package that lessons are given, takes
-what was returned and the inputs, and gives the arrays to compare. It is the course's own code and runs where the judging
-happens, on data that the learner chose: it should look at shapes first, and say what is wrong with a ValueError.
+An exercise may set `behaviour="package.module:function"`. The function belongs to a package that the course gives to its lessons.
+It takes the returned value and the inputs, and returns the arrays to compare. It runs in the process that judges, on data that
+the learner chose, so it should check shapes first and report a bad value with a ValueError.
 """
 
 import functools
@@ -17,17 +17,20 @@ from autograder.judging.fact import fact
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import EncodedValue, decode, encode
 
-UNFIT = "unfit"  # the kind of failure of an output that has no behaviour: see `records.Mismatch`
+UNFIT = "unfit"  # the kind of `Failure` for an output that has no behaviour
 MAX_ENTRIES = 1_000_000
 
 
 class BehaviourError(ValueError):
-    """The function is not to be had: a package is missing, or the name is wrong. Whoever runs the course has to mend it."""
+    """The behaviour function cannot be loaded: its package is missing or its name is wrong.
+
+    Whoever runs the course has to fix it.
+    """
 
 
 @functools.cache
 def find(name: str) -> Callable[..., Any]:
-    """The function that `name` ("package.module:function") stands for. Raises BehaviourError where there is none."""
+    """Return the function that `name` ("package.module:function") refers to. Raises BehaviourError if it cannot be imported."""
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
@@ -39,7 +42,7 @@ def find(name: str) -> Callable[..., Any]:
 
 
 def shown(name: str, seen: Observation, probe: Probe) -> Observation:
-    """`seen` with the behaviour of its value in the value's place; a failure of kind "unfit" where it has none. Never raises."""
+    """Replace the value in `seen` by its behaviour; if it has none, return a failure of kind "unfit". Never raises."""
     if not name or seen.failure is not None or seen.value is None:
         return seen
     if sum(array.size for array in seen.value.arrays) > MAX_ENTRIES:
@@ -51,7 +54,7 @@ def shown(name: str, seen: Observation, probe: Probe) -> Observation:
             value = encode(find(name)(_plain(seen.value), **_plain(probe.inputs)))
     except ValueError as error:
         return _unfit(seen, Failure(UNFIT, "ValueError", str(error)[:600]))
-    except Exception as error:  # learners return what they like, and no function is ready for all of it
+    except Exception as error:  # learners return anything, and no function is prepared for all of it
         kind = type(error).__name__
         return _unfit(seen, Failure(UNFIT, kind, what=fact("unfit.stopped", type=kind, message=str(error)[:200])))
     return replace(seen, value=value)
@@ -62,5 +65,8 @@ def _unfit(seen: Observation, failure: Failure) -> Observation:
 
 
 def _plain(value: EncodedValue) -> Any:
-    """The value with NumPy arrays for tensors, so that judging needs no torch; copies, which may be written into."""
+    """Return the value with NumPy arrays for tensors, so that judging needs no torch.
+
+    Arrays are copied, so they may be overwritten.
+    """
     return decode(value.of_kind("array"))

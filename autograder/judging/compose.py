@@ -1,8 +1,9 @@
-"""Two mistakes at once: an exercise's listed mistakes, and the answers that make two of them together.
+"""Turn an exercise's listed mistakes into functions, and compose two mistakes into one wrong answer.
 
-In: an `Exercise`. Out: functions. A mistake can be listed as a whole answer, or as one step that is taken otherwise: another
-setting of the exercise's `recipe` (`Instead`), other inputs (`Before`), something done to the right result (`After`). Steps
-compose, whole answers do not: learners make two slips about as often as three learners make one, so steps are worth the while.
+In: an `Exercise`. Out: functions. A mistake is listed as a whole wrong answer or as one wrong step: another setting of the
+exercise's `recipe` (`Instead`), changed inputs (`Before`) or a changed result (`After`). Two steps can be composed, but two whole
+answers usually cannot. One learner who makes two mistakes is about as common as three learners who make one, so it pays to
+list steps.
 """
 
 import itertools
@@ -17,12 +18,12 @@ Named = tuple[str, Any]
 
 
 def answer_of(exercise: Exercise, answer: Any) -> Answer:
-    """The function that makes the mistake `answer` of `exercise`."""
+    """Return the function that makes the mistake `answer` in `exercise`."""
     return _applied(exercise, answer, None)
 
 
 def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
-    """Each pair of listed mistakes that can be made together: both ids, and a function that makes both."""
+    """Yield each pair of listed mistakes that can be made together: their two ids and a function that makes both."""
     composed = (
         (one[0], two[0], function)
         for first, second in itertools.combinations(exercise.misconceptions, 2)
@@ -34,14 +35,14 @@ def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
 
 
 def _orders(one: Named, two: Named) -> Iterator[tuple[Named, Named]]:
-    """The orders in which two steps can be taken: both, where both come before the right computation, or both after it."""
+    """Yield the orders in which two steps can be taken: both orders if the steps are both `Before` or both `After`, else one."""
     yield one, two
     if isinstance(one[1], Before | After) and type(one[1]) is type(two[1]):
         yield two, one
 
 
 def _set(exercise: Exercise, step: Instead) -> Answer:
-    """The exercise's recipe with the settings of `step`."""
+    """Return the exercise's recipe with the settings of `step`."""
     recipe = exercise.recipe
     if recipe is None:
         raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
@@ -54,14 +55,14 @@ def _set(exercise: Exercise, step: Instead) -> Answer:
 
 
 def apply_step(step: Before | After, to: Answer) -> Answer:
-    """`to` with one step more, before or after it."""
+    """Return the function `to` with one more step before or after it."""
     if isinstance(step, Before):
         return lambda **inputs: to(**{**inputs, **step.change(**inputs)})
     return lambda **inputs: step.change(to(**inputs), **inputs)
 
 
 def _applied(exercise: Exercise, answer: Any, to: Answer | None) -> Answer:
-    """The step `answer` taken in `to` (in the right answer where that is None); a whole answer takes the place of `to`."""
+    """Apply `answer` to the function `to`, or to the reference if `to` is None; a whole answer or an `Instead` replaces `to`."""
     if isinstance(answer, Instead):
         return _set(exercise, answer)
     to = exercise.reference if to is None else to
@@ -85,11 +86,11 @@ def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
     function: Answer | None = whole[0] if whole else None
     for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
         function = _applied(exercise, step, function)
-    return function  # a class is never stepped into: `Before` and `After` are of functions
+    return function  # `Before` and `After` wrap functions only, so a class comes back unchanged
 
 
 def _joined(one: Any, two: Any) -> Answer | None:
-    """A class with what two classes change in one that both come from, where they change different things."""
+    """Make a class with the changes that two classes make to a common base; None unless they change different methods."""
     if not isinstance(one, type) or not isinstance(two, type):
         return None
     base = next(each for each in one.__mro__ if issubclass(two, each))

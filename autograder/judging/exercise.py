@@ -1,7 +1,7 @@
-"""What is asked: the plain dataclasses in which `course/exercises/slug.py` declares its exercises.
+"""The dataclasses with which `course/exercises/slug.py` declares its exercises.
 
-Nothing here knows about attention. An `Exercise` names the reference that answers it, draws its probe inputs,
-and lists the mistakes it can recognise and the right answers that must pass. A `Prediction` lists choices.
+Nothing here knows about attention. An `Exercise` names the reference that answers it, draws its inputs, and lists the
+mistakes to recognise and the right answers that must pass. A `Prediction` lists choices.
 """
 
 import re
@@ -13,14 +13,14 @@ import numpy as np
 
 from autograder.judging.script import Script
 from autograder.judging.values import Array
-from autograder.judging.values import Code as Code  # to be declared with
+from autograder.judging.values import Code as Code  # authors import it from here
 
 Kind = Literal["write", "bug", "design", "estimate", "use"]
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
 
 
 class Draw:
-    """Seeded random inputs for one case: the visible and the hidden pack differ only in the seed.
+    """Draw seeded random inputs for one case. The visible and the hidden pack use different seeds.
 
     >>> draw = Draw(0)
     >>> draw.sizes(2, low=3) == Draw(0).sizes(2, low=3)
@@ -31,32 +31,32 @@ class Draw:
         self.rng = np.random.default_rng(seed)
 
     def sizes(self, count: int, *, low: int = 2, high: int = 11) -> tuple[int, ...]:
-        """`count` pairwise distinct primes in [low, high], so that no two axes can be confused unseen."""
+        """Return `count` distinct primes in [low, high]. Distinct sizes make a confused axis show."""
         pool = [p for p in PRIMES if low <= p <= high]
         if len(pool) < count:
             raise ValueError(f"expected at most {len(pool)} sizes in [{low}, {high}], got {count}. Widen the range.")
         return tuple(int(p) for p in self.rng.permutation(pool)[:count])
 
     def normal(self, *shape: int, scale: float = 1.0) -> Array:
-        """Standard normal entries times `scale`."""
+        """Return an array of standard normal entries times `scale`."""
         return self.rng.standard_normal(shape) * scale
 
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Array:
-        """Entries uniform in [low, high)."""
+        """Return an array of entries uniform in [low, high)."""
         return self.rng.uniform(low, high, shape)
 
     def integer(self, low: int, high: int) -> int:
-        """One integer in [low, high]."""
+        """Return one integer in [low, high], both ends included."""
         return int(self.rng.integers(low, high + 1))
 
     def choice(self, options: Sequence[Any]) -> Any:
-        """One of `options`."""
+        """Return one of `options`."""
         return options[int(self.rng.integers(len(options)))]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One probe. `make(draw)` returns keyword arguments, or a `Script` where the exercise is a class.
+    """One input on which the answer is checked.
 
     `grad` names inputs whose gradients are compared too (under a fixed random cotangent).
     `edge` is the share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
@@ -81,7 +81,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`|got - expected| <= atol + rtol * |expected|`, the defaults wide enough for float32 and for other algorithms."""
+    """How close a result must be: `|got - expected| <= atol + rtol * |expected|`.
+
+    The defaults leave room for float32 and for algorithms that round differently.
+    """
 
     rtol: float = 1e-5
     atol: float = 1e-6
@@ -89,7 +92,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Property:
-    """A law the output must obey whatever the values, checked before them. `output` picks an item of a tuple."""
+    """A law that the output must obey, checked before its values: for example, each row of attention weights sums to 1.
+
+    `axis` is the axis of the sum. If the answer returns a tuple, `output` is the index of the item to check.
+    """
 
     kind: Literal["sums_to_one", "non_negative", "at_most_one"]
     axis: int = -1
@@ -98,56 +104,60 @@ class Property:
 
 @dataclass(frozen=True)
 class Of:
-    """A setting that depends on the inputs: `Instead(scale=Of(lambda Q, K, V: 1 / Q.shape[-1]))`."""
+    """A setting computed from the inputs, for use inside `Instead`: `Instead(scale=Of(lambda Q, K, V: 1 / Q.shape[-1]))`."""
 
     compute: Callable[..., Any]
 
 
 class Instead:
-    """A step taken otherwise: settings of the exercise's `recipe`, as in `Instead(axis=-2)`."""
+    """A mistake that changes settings of the exercise's `recipe`: `Instead(axis=-2)` calls the recipe with `axis=-2`."""
 
     def __init__(self, **settings: Any):
         self.settings = settings
 
     @property
     def depends(self) -> bool:
-        """Whether a setting depends on the inputs."""
+        """Whether any setting is an `Of`, computed from the inputs."""
         return any(isinstance(value, Of) for value in self.settings.values())
 
     def of(self, **inputs: Any) -> dict[str, Any]:
-        """The settings for these inputs."""
+        """Return the settings for these inputs."""
         return {name: value.compute(**inputs) if isinstance(value, Of) else value for name, value in self.settings.items()}
 
 
 @dataclass(frozen=True)
 class Made:
-    """A recipe that makes programs: `factory(**settings)` is a function of the inputs, or a class; `factory()` is right."""
+    """A recipe that is a factory.
+
+    `factory(**settings)` returns a function of the inputs or a class; `factory()` returns a right one.
+    """
 
     factory: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Before:
-    """A slip before the right computation: `change(**inputs)` returns the inputs that it takes by mistake."""
+    """A mistake made before the right computation: `change(**inputs)` returns the inputs to replace, by name."""
 
     change: Callable[..., dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class After:
-    """A slip after the right computation: `change(result, **inputs)` returns what comes out by mistake."""
+    """A mistake made after the right computation: `change(result, **inputs)` returns the wrong result."""
 
     change: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Misconception:
-    """A mistake that learners make, with an `answer` that makes it. `says` completes "You …", `fix` is the next step.
+    """A mistake that learners make. `says` completes "You …", and `fix` tells the learner what to do next.
 
-    `answer` is a whole wrong answer, or one step (`Instead`, `Before`, `After`): steps are also tried two at a time.
-    `also` are other programs with the same mistake: each is recognised, all under the one name.
-    `raises` says that it shows by an exception alone; `attn verify` refuses one that raises by accident.
-    `keeps` is the share of the points that a graded answer keeps if this mistake alone explains it; None sets nothing.
+    - `answer`: a whole wrong answer, or one wrong step (`Instead`, `Before` or `After`). Steps are also combined in pairs.
+    - `also`: other programs with the same mistake. Each is recognised and reported under the same id.
+    - `raises`: whether an exception is the only sign of this mistake. `attn verify` rejects a mistake that always raises
+      unless this is set.
+    - `keeps`: the share of the points that a graded answer keeps if this mistake alone explains it. None changes nothing.
     """
 
     id: str
@@ -163,13 +173,13 @@ class Misconception:
             raise ValueError(f"misconception {self.id!r}: expected keeps between 0 and 1, got {self.keeps}.")
 
     def answers(self) -> dict[str, Any]:
-        """Each of its programs by the name under which a pack keeps its outputs: the id, then `id#1`, `id#2`, …"""
+        """Return its programs by the names under which a pack stores their outputs: the id, then `id#1`, `id#2`, …"""
         return {self.id: self.answer, **{f"{self.id}#{number}": answer for number, answer in enumerate(self.also, 1)}}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Another right answer: it must get full marks."""
+    """Another right answer, which must get full marks."""
 
     id: str
     answer: Any
@@ -177,10 +187,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A question with `choices`, asked before its answer is shown; its `id` is the name to which the learner assigns a choice.
+    """A question with `choices` that is asked before the answer is shown. The learner assigns a choice to the name `id`.
 
-    It is graded for being made, not for being right: any of the choices is full marks. `holds` is the choice that is true, and
-    `reveal` is what the panel says once the prediction is made. Leave out `holds` where no choice is the right one.
+    Any choice earns full marks, because a prediction is graded for being made and not for being right. `holds` is the true
+    choice; leave it out if no choice is the right one. `reveal` is the text that the panel shows once the prediction is made.
 
     >>> Prediction("predict_sum", "Even or odd?", 0.5, {"a": "even", "b": "odd"}, holds="a", reveal="Two odd numbers.").holds
     'a'
@@ -205,7 +215,7 @@ class Prediction:
 
 
 class _WithoutChoices:
-    """The base of `Exercise`, which refuses what a prediction was declared by before it had a class of its own."""
+    """The base of `Exercise`: it rejects the arguments of a question with choices, which is now declared as a `Prediction`."""
 
     def __new__(cls, *values: Any, **settings: Any) -> Self:
         if given := [name for name in ("choices", "holds", "reveal") if name in settings]:
@@ -219,25 +229,26 @@ class _WithoutChoices:
 
 @dataclass(frozen=True)
 class Exercise(_WithoutChoices):
-    """One autograded exercise that is answered by code; its `id` is the name the learner defines.
+    """An autograded exercise that is answered by code. The learner defines a function or a class with the name `id`.
 
-    Floating inputs are drawn in NumPy; `tensors=True` hands them to the learner as float32 torch tensors. The reference
+    Draw floating inputs with NumPy; with `tensors=True` the learner receives them as float32 torch tensors. The reference
     and the misconceptions always run in float64.
 
-    `recipe` is the reference with settings, keyword arguments whose defaults are right: `Instead(...)` sets them wrong.
-    It takes them beside the inputs, or before them where it is `Made` by a factory, as a class must be.
-    `kind` is what the learner does: *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
-    something happens, *estimate* a number, or *use* what was written on real data. `difficulty` is 1 (a line) to 5
-    (an evening), `minutes` how long it takes somebody who has read the text before it (not said: 7).
-
-    `behaviour` names a given function, "package.module:function", for exercises with many right answers: what it returns for
-    `(output, **inputs)` is compared, and not the output. See `autograder.judging.behaviour`.
-
-    `search` is the share of the programs near the reference that `attn build` tries, to name mistakes that nobody listed: 1 is
-    all (about 2,500), 0 is none. Lower it where the reference takes more than about 10 ms, or the build takes minutes.
-
-    `outputs` are shares of the points, one for each output of a tuple: a graded answer keeps those of the outputs that are
-    right in every case. `(0.5, 0.5)` gives half for either of two.
+    - `recipe`: the reference with extra keyword arguments whose defaults are right, so that `Instead(...)` can set them wrong.
+      It is called with the inputs and the settings together. For a class, pass a factory, as in `Made(factory)`.
+    - `kind`: what the learner does. They *write* a mechanism, find the *bug* in code that runs, *design* inputs so that
+      something happens, *estimate* a number, or *use* their own code on real data.
+    - `difficulty`: from 1 (one line) to 5 (an evening).
+    - `minutes`: how long the exercise takes someone who has read the text before it. The default is 7.
+    - `forbid`: names that the answer is not meant to use. When grading, an answer that uses one is flagged for a person to read.
+    - `timeout_s`: the time limit for all cases together, in seconds.
+    - `behaviour`: the name of a function, "package.module:function", for an exercise with many right answers. The engine
+      compares what the function returns for `(output, **inputs)` instead of the output. See `autograder.judging.behaviour`.
+    - `search`: the share of the programs near the reference that `attn build` tries, to name mistakes that nobody listed. With
+      1 it tries all of them (about 2,500), with 0 none. Lower it if the reference takes more than about 10 ms or the build
+      takes minutes.
+    - `outputs`: one share of the points for each output of a tuple. A graded answer keeps the shares of the outputs that are
+      right in every case. For example, `(0.5, 0.5)` gives half of the points for either of two outputs.
     """
 
     id: str
@@ -260,7 +271,7 @@ class Exercise(_WithoutChoices):
     behaviour: str = ""
     search: float = 1.0
     outputs: tuple[float, ...] = ()
-    stated: bool = field(init=False, default=True)  # whether the author said how long it takes
+    stated: bool = field(init=False, default=True)  # whether the author set `minutes`
 
     def __post_init__(self) -> None:
         where = f"exercise {self.id!r}"

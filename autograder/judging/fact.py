@@ -1,4 +1,4 @@
-"""A statement as data: a key, and the values that its sentence needs. The words are in the catalogue of `diagnosis`."""
+"""A statement as data: a key, and the values that its sentence needs. The sentences are in the catalogue of `diagnosis`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ _IDS = {"wrapped": WRAPPED, "repair": MENDED}
 
 @dataclass(frozen=True)
 class Fact:
-    """A statement: its key in the catalogue of `phrase`, and what fills the gaps there. Equal facts of two cases are one.
+    """A statement: its key in the catalogue, and the values that fill the gaps in that sentence.
+
+    Facts with equal content are equal.
 
     >>> fact("relation.same", axis=-1) == fact("relation.same", axis=-1)
     True
@@ -23,7 +25,7 @@ class Fact:
 
     @property
     def id(self) -> str:
-        """What progress and reports keep of a mistake that no author listed.
+        """The id under which progress and reports record a mistake that no author listed.
 
         >>> fact("wrapped.plain").id
         '~wrapped'
@@ -32,7 +34,9 @@ class Fact:
 
     @property
     def code(self) -> Iterator[str]:
-        """The names and pieces of code among its values, and among those of the facts in it; a value called `text` is in words.
+        """The names and pieces of code among its values, including those of nested facts.
+
+        A value named `text` is prose and is skipped.
 
         >>> list(fact("place", what=fact("left_out", code="x.T"), line=3, text="Look there.").code)
         ['x.T']
@@ -46,7 +50,7 @@ class Fact:
 
 
 def fact(key: str, **values: object) -> Fact:
-    """Make the `Fact` with this key; the values must be hashable: numbers, text from outside, other facts, tuples of these.
+    """Make the `Fact` with this key. Values must be hashable: numbers, text from outside, other facts, or tuples of these.
 
     >>> fact("range", first=1, last=3) == fact("range", last=3, first=1)
     True

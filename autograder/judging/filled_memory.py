@@ -1,7 +1,7 @@
-"""New memory without numbers in it is filled with NaN, so that what a wrong program reads there is the same every time.
+"""Fill uninitialised memory with NaN, so that a program that reads it returns the same result every time.
 
-In: a block of code. Out: within it, `np.empty` and `torch.empty` give arrays of NaN (the largest integer, True). A slip that
-leaves a part of such an array unwritten would otherwise return whatever lay in memory before.
+In: a block of code. Out: inside it, `np.empty` and `torch.empty` return arrays filled with NaN (integers: the largest value,
+booleans: True). Otherwise a program that leaves part of such an array unwritten would return whatever lay in memory before.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import numpy as np
 
 @contextlib.contextmanager
 def filled_memory() -> Iterator[None]:
-    """Fill what `np.empty` and, where PyTorch is loaded, `torch.empty` and its like make."""
+    """Fill the arrays that `np.empty`, `np.empty_like` and, if PyTorch is loaded, `torch.empty` and its relatives make."""
     empty, empty_like = np.empty, np.empty_like
     with contextlib.ExitStack() as undo:
         undo.callback(setattr, np, "empty", empty)
@@ -28,7 +28,7 @@ def filled_memory() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deterministic() -> Iterator[None]:
-    """PyTorch's own switch, which also fills memory; what it has no deterministic way for runs as ever."""
+    """Use PyTorch's deterministic mode, which also fills memory. Operations without a deterministic version run as usual."""
     import torch
 
     before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()

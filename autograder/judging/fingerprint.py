@@ -1,7 +1,8 @@
-"""A few numbers that stand for a whole result: enough to recognise it, small enough to keep for hundreds of programs.
+"""Reduce a whole result to a few numbers, so that the results of hundreds of programs can be stored and recognised.
 
-In: an observation. Out: `LENGTH` numbers: one for its shapes, kinds and places that are not finite, and a weighted sum over all
-of its numbers. Two results that differ anywhere differ in the sum; over the cases of an exercise chance has no part in it.
+In: an observation. Out: `LENGTH` numbers. The first is a hash of the shapes, the kinds and the places of non-finite values; the
+second is a random weighted sum of all entries. Results that differ anywhere have different sums, and over all cases of an
+exercise an accidental match is practically impossible.
 """
 
 import functools
@@ -16,12 +17,12 @@ from autograder.judging.values import Array, ArrayNode, store
 
 SUMS = 1
 LENGTH = 1 + SUMS
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # where an object lies, in its `repr`: another place in every run
-ROUNDING = 10.0  # single precision, and the order of the sums
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # an object's address in its `repr`, which changes from run to run
+ROUNDING = 10.0  # allows for single precision and for another order of summation
 
 
 def fingerprint(seen: Observation) -> Array | None:
-    """The numbers that stand for `seen`, or None where there is no value."""
+    """Return the fingerprint of `seen`, or None if there is no value or an array is not of real numbers."""
     if seen.failure is not None or seen.value is None:
         return None
     pieces, parts = [], []
@@ -42,9 +43,9 @@ def fingerprint(seen: Observation) -> Array | None:
         return None
     flat = np.concatenate([np.ravel(piece).astype(np.float64) for piece in pieces] or [np.zeros(0)])
     clean = np.where(np.isfinite(flat), flat, 0.0)
-    lost = (np.isnan(flat) + 2 * (flat == np.inf) + 3 * (flat == -np.inf)).astype(np.uint8)  # which kind of number, and where
+    lost = (np.isnan(flat) + 2 * (flat == np.inf) + 3 * (flat == -np.inf)).astype(np.uint8)  # which non-finite value, and where
     shape = zlib.crc32(_ADDRESS.sub("", "|".join(parts)).encode() + (lost.tobytes() if lost.any() else b"")) % 2**20
-    with np.errstate(all="ignore"):  # learners' numbers overflow where they like
+    with np.errstate(all="ignore"):  # learners' numbers may overflow
         return np.concatenate([[shape], _weights(len(clean)) @ clean / np.sqrt(max(1, len(clean)))]).astype(np.float32)
 
 
@@ -54,15 +55,15 @@ def _weights(length: int) -> Array:
 
 
 def alike(one: Array, two: Array, tolerance: Tolerance) -> bool:
-    """Whether two fingerprints stand for the same result, up to the tolerance of the exercise."""
+    """Return whether two fingerprints stand for the same result, within the exercise's tolerance."""
     return bool(alike_each(one[None], two, tolerance)[0])
 
 
 def alike_each(many: Array, one: Array, tolerance: Tolerance) -> Array:
-    """For each row of `many` whether it stands for the same result as `one`; a row of NaN does not."""
+    """Return for each row of `many` whether it stands for the same result as `one`. A row of NaN never does."""
     a, b = many[:, 1:].astype(np.float64), one[1:].astype(np.float64)
     size = np.abs(a).max(axis=1, keepdims=True, initial=0.0)
-    room = ROUNDING * (tolerance.atol + tolerance.rtol * size)  # terms of a sum that cancel leave their rounding
+    room = ROUNDING * (tolerance.atol + tolerance.rtol * size)  # terms that cancel in the sum leave their rounding errors
     with np.errstate(invalid="ignore"):
-        near = (np.abs(a - b) <= room) & np.isfinite(a)  # a sum that overflows stands for nothing
+        near = (np.abs(a - b) <= room) & np.isfinite(a)  # a sum that overflowed identifies nothing
         return np.asarray((many[:, 0] == one[0]) & near.all(axis=1))

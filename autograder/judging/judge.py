@@ -1,8 +1,8 @@
-"""Compare an observation with what was expected, in a fixed order.
+"""Compare an observation with the expected one, in a fixed order of checks.
 
-Pure NumPy on plain data: this is the code that awards marks, and it never sees the learner's function.
-Order: callable -> value -> shape -> dtype -> finite -> properties -> values -> gradients -> inputs not changed.
-The first check that fails decides; later ones are *skipped*, not failed.
+This code awards the marks. It works on plain data with NumPy and never sees the learner's function. The order is: callable,
+value, shape, dtype, finite, properties, values, gradients, inputs not changed. The first check that fails decides, and the
+later ones are *skipped*, not failed.
 """
 
 import builtins
@@ -19,11 +19,11 @@ from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, M
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, ObjectNode, PlainNode
 
 CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
-KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "floating", "c": "complex"}  # ends of keys `entries.…`
+KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "floating", "c": "complex"}  # end of the fact key `entries.…`
 
 
 def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Result:
-    """Score `observations`, one for each of the exercise's cases."""
+    """Score `observations`, one for each case of the exercise. Raises ValueError if their number differs."""
     if len(observations) != len(exercise.cases):
         raise ValueError(f"{exercise.id}: expected {len(exercise.cases)} observations, got {len(observations)}.")
     cases = []
@@ -39,7 +39,7 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
 
 
 def mismatch(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
-    """The first check of one case that fails, or None."""
+    """Return the first check that fails in one case, or None."""
     return _mismatch_of(exercise, record, shown(exercise.behaviour, seen, record.probe))
 
 
@@ -48,7 +48,11 @@ def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, seen: Observation
 
 
 def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
-    """Where tensors come in double precision, the results must have it too; and of 16 bits, where a right result has no more."""
+    """Return a mismatch if the result has the wrong precision, else None.
+
+    If a case passes tensors in double precision, the results must be double too. If the right result is float16, the answer's
+    result must not have more bits.
+    """
     if seen.value is None or record.expected.value is None:
         return None
     double = in_double(record)
@@ -64,12 +68,12 @@ def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
 
 
 def in_double(record: CaseRecord) -> bool:
-    """Whether the case hands tensors over in double precision."""
+    """Return whether the case passes tensors in double precision."""
     return any(leaf.kind == "tensor" and leaf.content.dtype == np.float64 for leaf in record.probe.inputs.flat())
 
 
 def judge_choice(prediction: Prediction, value: Any) -> PredictionResult:
-    """Score a prediction: full marks for any of the choices, in capitals or small letters, none for anything else."""
+    """Score a prediction: full marks for any of the choices, in upper or lower case, and none for anything else."""
     if isinstance(value, list | tuple | set) and len(value) == 1:  # ["b"]
         (value,) = value
     text = value.strip(" \t\n.,:;()[]'\"`").lower() if isinstance(value, str) else None  # "b)"
@@ -81,18 +85,21 @@ def judge_choice(prediction: Prediction, value: Any) -> PredictionResult:
 
 
 def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:
-    """The points of an answer that passes these cases of `exercise`."""
+    """Return the points of an answer, given which cases of `exercise` it passed."""
     failing = [case for case, good in zip(exercise.cases, passed, strict=True) if not good]
     if any(case.edge == 0 for case in failing):
         return 0.0
     return round(exercise.points * max(0.0, 1.0 - sum(case.edge for case in failing)), 2)
 
 
-@np.errstate(all="ignore")  # learners' numbers overflow where they like
+@np.errstate(all="ignore")  # learners' numbers may overflow
 def compare(
     expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
-    """The first check that fails, or None. `finite=False` lets NaN match NaN silently (mistakes may be NaN)."""
+    """Return the first check that fails, or None.
+
+    `finite=False` skips the check for NaN, because a mistake may give NaN itself.
+    """
     if expected.failure is not None:
         return _raising(expected.failure, seen)
     if seen.failure is not None:
@@ -126,7 +133,7 @@ def compare(
 
 
 def _raising(wanted: Failure, seen: Observation) -> Mismatch | None:
-    """The verdict where a right answer ends with the exception `wanted`."""
+    """Return the mismatch, if any, in a case where a right answer raises the exception `wanted`."""
     if seen.failure is None:
         return Mismatch("values", fact("mismatch.raised_nothing", wanted=wanted.type))
     if seen.failure.kind != "raised":
@@ -138,7 +145,7 @@ def _raising(wanted: Failure, seen: Observation) -> Mismatch | None:
 
 
 def is_kind_of(name: str, wanted: str) -> bool:
-    """Whether the exception called `name` is the one called `wanted`, or one of Python's own kinds of it.
+    """Return whether the exception called `name` is `wanted`, or a subclass of it among Python's built-in exceptions.
 
     >>> is_kind_of("IndexError", "LookupError"), is_kind_of("KeyError", "ValueError")
     (True, False)
@@ -148,7 +155,7 @@ def is_kind_of(name: str, wanted: str) -> bool:
 
 
 def reason_of(failure: Failure) -> Fact:
-    """Why there is no value."""
+    """Return a fact that says why there is no value."""
     if failure.kind == UNFIT:
         said = fact("failure.unfit", message=failure.message) if failure.message else fact("failure.unfit.silently")
         return failure.what or said
@@ -164,7 +171,7 @@ def reason_of(failure: Failure) -> Fact:
 
 
 def kind_of(node: EncodedValue) -> Fact:
-    """What kind of value it is."""
+    """Return a fact that says what kind of value this is."""
     if node.entries is not None:
         return fact("kind.sequence", kind=node.kind, length=len(node.entries))
     if isinstance(node, ArrayNode):
@@ -175,7 +182,7 @@ def kind_of(node: EncodedValue) -> Fact:
 
 
 def _structure(a: EncodedValue, b: EncodedValue, path: str = "") -> Mismatch | None:
-    """Where the second value is not of the kind of the first: a list counts as a tuple, an array of no axes as its number."""
+    """Return where the second value is not of the same kind as the first. Lists count as tuples, and 0-d arrays as numbers."""
     if not isinstance(a, Container):
         return None if _fits(a, b) else _other_kind(a, b, path)
     if a.entries is None:
@@ -228,9 +235,9 @@ def _property(law: Property, arrays: Sequence[tuple[str, Array, Array]]) -> Mism
         elif law.kind == "at_most_one":
             bad, what = got > 1 + 1e-6, fact("mismatch.above_one")
         else:
-            target = want.sum(axis=law.axis, keepdims=True)  # 1, or 0 where the case's policy says so
+            target = want.sum(axis=law.axis, keepdims=True)  # 1, or 0 in a case whose rows are meant to be empty
             total = got.sum(axis=law.axis, keepdims=True)
-            off = ~(np.abs(total - target) <= 1e-4) & ~np.isnan(target)  # where NaN is right, the values say so
+            off = ~(np.abs(total - target) <= 1e-4) & ~np.isnan(target)  # if NaN is expected, the check of the values decides
             bad = np.broadcast_to(off, got.shape)
             first, wanted = (float(sums[off][0]) if off.any() else 0.0 for sums in (total, target))
             which = {(-1, 1): "mismatch.sum", (-1, 2): "mismatch.sum.row"}.get((law.axis, got.ndim), "mismatch.sum.axis")
@@ -257,7 +264,7 @@ def _values(path: str, want: Any, got: Any, tolerance: Tolerance) -> Mismatch | 
 
 
 def close(a: Array, b: Array, tolerance: Tolerance) -> Array:
-    """Elementwise: within tolerance, or the same infinity, or both NaN. `a` is the expected one."""
+    """Compare elementwise: within tolerance, the same infinity, or both NaN. `a` is the expected array."""
     if a.dtype.kind not in "fc" and b.dtype.kind not in "fc":
         return np.asarray(a == b)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -274,7 +281,7 @@ def _gradient(name: str, want: Array | None, got: Array | None, tolerance: Toler
         return Mismatch("gradients", fact("mismatch.no_gradient", name=name))
     if got.shape != want.shape or got.dtype.kind != want.dtype.kind:
         return Mismatch("gradients", fact("mismatch.gradient.shape", name=name))
-    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)  # a backward pass rounds about as often again
+    wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)  # a backward pass adds about as much rounding again
     wrong = ~close(want, got, wide)
     if not wrong.any():
         return None

@@ -1,6 +1,7 @@
-"""What an answer may use: room for what it makes and keeps, and no automatic differentiation where all is to be done by hand.
+"""Limit what an answer may use: the memory it allocates, the numbers it keeps, and automatic differentiation.
 
-In: a call. Out: its result, or a MemoryError that says how much was made. A copy that gives right values is seen by nothing else.
+In: a call. Out: its result, or a MemoryError that says how much memory was allocated. No other check notices a needless copy
+that gives the right values.
 """
 
 import contextlib
@@ -9,18 +10,18 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from tracemalloc import get_traced_memory, start, stop  # by name: a module's attributes an answer can replace
+from tracemalloc import get_traced_memory, start, stop  # imported by name, because an answer can replace a module's attributes
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-MANY = 100_000  # no answer keeps so many things
+MANY = 100_000  # objects to visit at most; no real answer keeps so many
 
 
 @functools.cache
 def from_torch() -> tuple[Any, Any]:
-    """PyTorch's mode without a backward pass, and its profiler: kept, where this is called before any answer is there."""
+    """Return PyTorch's inference mode and its profiler. Call this before any answer runs: the cache keeps the originals."""
     import torch
     from torch.autograd.profiler import profile
 
@@ -29,7 +30,7 @@ def from_torch() -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def by_hand(wanted: bool) -> Iterator[None]:
-    """Where `wanted`, PyTorch writes nothing down for a backward pass, and cannot be asked to."""
+    """Switch off automatic differentiation in the block if `wanted`: PyTorch cannot record anything for a backward pass."""
     if not wanted or "torch" not in sys.modules:
         yield
         return
@@ -40,7 +41,7 @@ def by_hand(wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Whatever PyTorch's profiler has to say on stderr is lost; where a sandbox lets nothing be opened, it is said."""
+    """Discard what PyTorch's profiler writes to stderr. In a sandbox that allows no file to be opened, the text stays."""
     with contextlib.ExitStack() as undo:
         with contextlib.suppress(OSError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -53,12 +54,12 @@ def _silent() -> Iterator[None]:
 
 
 def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
-    """`call()`, whose first run warms up; raises MemoryError where the second makes more than `room` bytes.
+    """Return `call()`. Raises MemoryError if it allocates more than `room` bytes; a first call, which is not measured, warms up.
 
-    Of tensors the largest that is made counts, of arrays, where the inputs are no `tensors`, all that are there at once.
+    If the inputs are `tensors`, only the largest single allocation counts. For arrays, the peak memory in use counts too.
     """
     with contextlib.suppress(Exception):
-        call()  # what it raises, it raises again
+        call()  # an exception here comes again in the measured call
     with contextlib.ExitStack() as looks:
         seen = None
         if tensors or "torch" in sys.modules:
@@ -72,29 +73,32 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     found: Any = [] if seen is None else seen.kineto_results.events()
     made = max([made, *(event.nbytes() for event in found if event.name() == "[memory]")])
     if made > room:
-        about = int(float(f"{made:.2g}"))  # the small objects around the arrays have another size in each version of Python
+        about = int(float(f"{made:.2g}"))  # small Python objects differ in size between versions
         raise MemoryError(f"about {about} bytes are made at once, where {room} are enough")
     return result
 
 
 def kept(obj: Any, beside: Any) -> int:
-    """How many numbers the arrays and tensors that `obj` keeps hold, each memory counted once, without what lies `beside`."""
+    """Return how many numbers the arrays and tensors held by `obj` contain.
+
+    Shared memory is counted once, and memory that is also reachable from `beside` is not counted.
+    """
     given = _memory(beside)
     return sum(size for place, size in _memory(obj).items() if place not in given)
 
 
 def _memory(obj: Any) -> dict[int, int]:
-    """Where the numbers are that can be reached from `obj` by attributes and containers, and how many there are."""
+    """Map each block of numbers reachable from `obj` through attributes and containers to its size: `{address: numbers}`."""
     found: dict[int, int] = {}
     left: list[Any] = [obj]
-    seen: dict[int, Any] = {}  # what is seen stays alive, so that no id is used twice
+    seen: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
     torch = sys.modules.get("torch")
     while left and len(seen) < MANY:
         one = left.pop()
         if id(one) in seen or isinstance(one, str | bytes | int | float | type | ModuleType):
             continue
         seen[id(one)] = one
-        if torch is not None and isinstance(one, torch.Tensor):  # a view shares its storage
+        if torch is not None and isinstance(one, torch.Tensor):  # a view shares its storage with its base
             storage = one.untyped_storage()
             found[storage.data_ptr()] = storage.nbytes() // one.element_size()
         elif isinstance(one, np.ndarray):

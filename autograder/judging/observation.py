@@ -1,18 +1,21 @@
-"""What a case asks and what was seen of an answer to it, as plain data: all that passes between `observe` and `judge`."""
+"""The input of one case and what was observed of an answer to it, as plain data.
+
+Only this passes between `observe` and `judge`.
+"""
 
 from dataclasses import dataclass, field
 
 from autograder.judging.fact import Fact
 from autograder.judging.values import Array, EncodedValue
 
-RUNNING = "running"  # the type of a "timeout" whose call could not be stopped
+RUNNING = "running"  # the `type` of a "timeout" failure whose call could not be stopped
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no value. `line` is the learner's own line, as `(number, text)`, where there is one.
+    """Why there is no value. `line` is the learner's own line as `(number, text)`, if there is one.
 
-    `message` is text from outside: Python's, a library's or an exercise's. What the engine itself knows is the fact `what`.
+    `message` is text from outside: from Python, a library or an exercise. `what` is a fact that the engine itself established.
     """
 
     kind: str  # "raised", "timeout", "blank", "missing", "weights", "crashed"
@@ -24,7 +27,7 @@ class Failure:
 
 @dataclass
 class Observation:
-    """What a call did: its `value`, the gradients asked for, the inputs it changed, or the `failure`."""
+    """What a call did: its `value`, the requested gradients, the inputs it changed, or the `failure`."""
 
     value: EncodedValue | None = None
     grads: dict[str, Array | None] = field(default_factory=dict)
@@ -42,7 +45,7 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """The input of one case as data: everything `observe` needs and nothing that it must not know."""
+    """The input of one case as data: everything that `observe` needs, and nothing about the expected result."""
 
     inputs: EncodedValue
     grad: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Run a learner's object on one case and write down what happened, as data.
+"""Run a learner's function or class on one case and record what happened, as data.
 
-This is the only module that calls learner code. It runs in the learner's own process for an instant check and in
-the sandbox when grading; what it returns (`Observation`) is plain data, and `judge` never needs the object.
+Only this module calls learners' code. It runs in the learner's own process for an instant check and in the sandbox for grading.
+The `Observation` that it returns is plain data, so `judge` never needs the learner's object.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
-    """Call `answer` on the probe's inputs. Never raises for what the learner's code does.
+    """Call `answer` on the probe's inputs and return what happened. Never raises for what the learner's code does.
 
-    `dtype` casts floating inputs (`"float64"` when the reference makes its expected values).
+    `dtype` casts floating inputs: the reference makes its expected values with `"float64"`.
     """
     values = decode(probe.inputs, dtype=dtype)
     before = encode(decode(probe.inputs, dtype=dtype))
@@ -87,12 +87,12 @@ def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
 def observe_within(
     seconds: float, answer: Any, probe: Probe, *, dtype: str | None = None, how: Callable[..., Observation] = observe
 ) -> Observation:
-    """`observe` with a deadline, for the learner's own notebook: a hang becomes an observation.
+    """Call `observe` with a deadline, for the learner's own notebook: an endless loop becomes an observation.
 
-    `seconds` are the call's own: they don't pass while it waits for a processor that other programs use. Works on every
-    platform (no signals): the call runs in a thread, which is asked to stop by an asynchronous exception and otherwise
-    left behind. Grading does not rely on this; there the sandbox is killed from outside.
-    A browser has no threads, so there the lines that run look at the clock.
+    `seconds` are the call's own: time in which it waits for a processor busy with other programs doesn't count. This works on
+    every platform, without signals. The call runs in a thread, which an asynchronous exception asks to stop. A thread that
+    doesn't stop is left behind. Grading does not rely on this, because there the sandbox is killed from outside. A browser has
+    no threads, so there `observe_by_line` is used.
     """
     if sys.platform == "emscripten":
         return observe_by_line(seconds, answer, probe, dtype=dtype, how=how)
@@ -105,7 +105,7 @@ def observe_within(
     if thread.is_alive() and thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
         thread.join(0.2)
-        held = RUNNING if thread.is_alive() else ""  # a bare `except:` in its loop catches what asks it to stop
+        held = RUNNING if thread.is_alive() else ""  # a bare `except:` in the answer's loop caught the KeyboardInterrupt
         return Observation(failure=Failure("timeout", held, f"{seconds:g} s"), seconds=seconds)
     return result[0]
 
@@ -113,10 +113,10 @@ def observe_within(
 def observe_by_line(
     seconds: float, answer: Any, probe: Probe, *, dtype: str | None = None, how: Callable[..., Observation] = observe
 ) -> Observation:
-    """`observe_within` without a thread: each line of the answer looks at the clock before it runs.
+    """Call `observe` with a deadline but without a thread: the clock is read before each line of the answer.
 
-    One call into a library can't be interrupted this way, nor a loop with a bare `except:`. The page that runs this has a
-    deadline of its own, after which it ends the whole interpreter.
+    This can interrupt neither a single call into a library nor a loop with a bare `except:`. The page in the browser
+    therefore has its own deadline, after which it ends the whole interpreter.
     """
     deadline, late, before = time.perf_counter() + seconds, False, sys.gettrace()
 
@@ -137,7 +137,10 @@ def observe_by_line(
 
 
 def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
-    """`answer` on the probe's inputs in the room that it has, after others of their kind: it cannot have kept the result."""
+    """Call `answer` on the probe's inputs within the case's memory limit.
+
+    A first call with other numbers warms up, so the answer cannot have stored the result of the measured call.
+    """
     room = int(probe.room * sum(array.nbytes for array in given.arrays))
     copies = iter([decode(each, dtype=dtype) for each in (probe.inputs.map(_turned), probe.inputs)])
     tensors = any(leaf.kind == "tensor" for leaf in given.flat())
@@ -145,14 +148,17 @@ def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -
 
 
 def _turned(leaf: EncodedValue) -> EncodedValue:
-    """Other numbers of the same kind, and size; what counts or says where stays as it is."""
+    """Return an array of other numbers with the same shape and dtype.
+
+    Integers and booleans stay, as they may be indices or counts.
+    """
     if not isinstance(leaf, ArrayNode) or leaf.content.dtype.kind not in "fc":
         return leaf
     return ArrayNode(leaf.content.ravel()[::-1].reshape(leaf.content.shape), leaf.kind)
 
 
 class _UnusableError(Exception):
-    """The learner's class cannot be driven; carries the failure to report."""
+    """The learner's class cannot be used, because the weights don't load. Carries the failure to report."""
 
     def __init__(self, failure: Failure):
         self.failure = failure
@@ -169,7 +175,7 @@ def _run(answer: Any, values: Any) -> Any:
         except Exception as error:
             raise _UnusableError(Failure("weights", type(error).__name__, str(error)[:600])) from None
     results: list[Any] = []
-    beside = []  # other objects of the class: kept, for what they share might go with them
+    beside = []  # other objects of the class, kept alive because what they share might vanish with them
     for call in script.calls:
         match call:
             case Keeps():
@@ -190,17 +196,17 @@ def _called_on(obj: Any, call: Call) -> Any:
 
 
 def _called(answer: Any, values: dict[str, Any]) -> Any:
-    """`answer` called by name; where its parameters have other names, as many, and none of ours in another place, by position."""
+    """Call `answer` by keyword, or by position if its parameters have other names and the order is clear (see `_renamed`)."""
     try:
         return answer(**values)
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None or not _renamed(answer, list(values)):
-            raise  # it is the answer's own, or which parameter is which is not certain
+            raise  # the answer itself raised it, or the order of the parameters is not clear
     return answer(*values.values())
 
 
 def _renamed(answer: Any, asked: list[str]) -> list[str]:
-    """The names that a function gives to the parameters that are `asked` for, where they differ and the order is clear."""
+    """Return the function's own names for the parameters `asked`; empty if they are the same or the order is not clear."""
     try:
         parameters = inspect.signature(answer).parameters
     except (TypeError, ValueError):
@@ -211,7 +217,7 @@ def _renamed(answer: Any, asked: list[str]) -> list[str]:
 
 
 def _raised(member: Any, arguments: dict[str, Any], wanted: type[Exception]) -> str:
-    """What a call raises that should raise `wanted`, as a word."""
+    """Return the name of the exception that a call raises, where `wanted` or one of its subclasses counts as `wanted`."""
     try:
         member(**arguments)
     except NotImplementedError:
@@ -224,7 +230,7 @@ def _raised(member: Any, arguments: dict[str, Any], wanted: type[Exception]) -> 
 
 
 def _frozen(value: Any) -> Any:
-    """A copy of arrays that a later call of the same object might overwrite (a cache hands out views)."""
+    """Copy arrays that a later call on the same object might overwrite, for example the views that a cache returns."""
     if isinstance(value, tuple):
         return tuple(_frozen(item) for item in value)
     found = as_array(value)
@@ -260,7 +266,7 @@ def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[st
 
 
 def same(one: EncodedValue, two: EncodedValue) -> bool:
-    """Whether two trees are equal bit for bit (NaN equals NaN). Code leaves count as equal."""
+    """Return whether two values are equal bit for bit, where NaN equals NaN. Code leaves count as equal."""
     left, right = list(one.leaves()), list(two.leaves())
     if [path for path, _ in left] != [path for path, _ in right]:
         return False
@@ -270,11 +276,11 @@ def same(one: EncodedValue, two: EncodedValue) -> bool:
 def _alike(a: EncodedValue, b: EncodedValue) -> bool:
     if isinstance(a, ArrayNode) and isinstance(b, ArrayNode):
         return _bits(a.content) == _bits(b.content)
-    return isinstance(a, Code | ObjectNode) or a == b or repr(a) == repr(b)  # NaN equals NaN in writing
+    return isinstance(a, Code | ObjectNode) or a == b or repr(a) == repr(b)  # the repr makes NaN equal NaN
 
 
 def _bits(array: Array) -> tuple[str, tuple[int, ...], bytes]:
-    """By an array's own methods: what stands in NumPy's modules, an answer can replace."""
+    """Return dtype, shape and bytes by the array's own methods, because an answer can replace functions in NumPy's modules."""
     return array.dtype.str, array.shape, array.tobytes()
 
 
@@ -282,7 +288,7 @@ def _describe(error: BaseException, answer: Any) -> Failure:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.lineno is not None]
     theirs = [f for f in frames if not f.filename.startswith((*_OWN, _STDLIB, "<frozen")) and "site-packages" not in f.filename]
     cell = _written_in(answer)
-    own = [frame for frame in theirs if frame.filename == cell] or theirs  # the answer's own cell before a given one
+    own = [frame for frame in theirs if frame.filename == cell] or theirs  # prefer lines in the answer's own cell
     line = (own[-1].lineno or 0, (own[-1].line or "").strip()[:200]) if own else None
     if isinstance(error, NotImplementedError) and (not theirs or _is_stub(theirs[-1], answer, cell)):
         return Failure("blank", "NotImplementedError", str(error)[:300])
@@ -290,9 +296,9 @@ def _describe(error: BaseException, answer: Any) -> Failure:
 
 
 def _is_stub(frame: traceback.FrameSummary, answer: Any, cell: str | None) -> bool:
-    """Whether the frame that says "not implemented" is the answer's own, and not that of a function that it calls.
+    """Return whether the frame that raised NotImplementedError is in the answer itself, and not in a function that it calls.
 
-    PyTorch says so too, of an operation that it has not for a type of numbers.
+    PyTorch raises NotImplementedError too, if it has no version of an operation for a dtype.
     """
     if frame.line and "raise" not in frame.line:
         return False
@@ -300,22 +306,22 @@ def _is_stub(frame: traceback.FrameSummary, answer: Any, cell: str | None) -> bo
 
 
 def _written_in(answer: Any) -> str | None:
-    """The file (in Jupyter: the cell) that a function, or the first method of a class, was written in."""
+    """Return the file (in Jupyter, the cell) that contains the function, or the first method of the class."""
     members = vars(answer).values() if isinstance(answer, type) else (_undecorated(answer),)
     return next((member.__code__.co_filename for member in members if hasattr(member, "__code__")), None)
 
 
 def _undecorated(answer: Any) -> Any:
-    """The function below what decorates it: a decorator that a lesson gives stands in another file."""
+    """Return the function inside its decorators, because a decorator that a lesson provides is in another file."""
     try:
         return inspect.unwrap(answer)
-    except ValueError:  # it is wrapped in itself
+    except ValueError:  # the function wraps itself
         return answer
 
 
 @contextlib.contextmanager
 def _quietly(seen: Observation) -> Iterator[None]:
-    """Keep warnings and stderr off the notebook (nbgrader gives 0 to any stderr output) and note them instead."""
+    """Record warnings and stderr in `seen.notes` and keep them out of the notebook: nbgrader gives 0 for any output on stderr."""
     text = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(text):
         warnings.simplefilter("always")

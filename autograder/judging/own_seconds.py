@@ -1,7 +1,7 @@
-"""Seconds of a thread's own: the time that passes, less the time for which the thread stood in line for a processor.
+"""Measure a thread's own seconds: elapsed time minus the time in which the thread waited for a processor.
 
-A limit in these seconds means the same on a busy machine as on an idle one. Linux says how long a thread stood in line;
-where nothing says so (macOS, Windows, a browser), these are seconds by the clock.
+A limit in these seconds means the same on a busy machine as on an idle one. Linux reports how long a thread has waited. Other
+platforms (macOS, Windows, browsers) don't, so there the stopwatch counts elapsed time.
 """
 
 import threading
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 class Stopwatch:
-    """Counts the own seconds of the thread `native_id` (of the calling thread if None) from now on."""
+    """Counts the own seconds of the thread `native_id` (by default the calling thread) from now on."""
 
     def __init__(self, native_id: int | None = None):
         self._kept_by = Path(f"/proc/self/task/{native_id or threading.get_native_id()}/schedstat")
         self._waited, self._began = self._waited_s(), time.perf_counter()
 
     def seconds(self) -> float:
-        """Own seconds so far; by the clock once the thread has ended."""
+        """Return the own seconds so far. Once the thread has ended, its waiting time is unknown and elapsed time is returned."""
         return max(0.0, time.perf_counter() - self._began - max(0.0, self._waited_s() - self._waited))
 
     def _waited_s(self) -> float:

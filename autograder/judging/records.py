@@ -1,4 +1,4 @@
-"""What is judged and what comes out, as plain data: an exercise with its expected outputs, and the verdict on an answer."""
+"""The data that judging takes and returns: an exercise with its expected outputs, and the verdict on an answer."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ from autograder.judging.values import Array
 if TYPE_CHECKING:
     from autograder.diagnosis.finding import Diagnosis
 
-UNLISTED = "~"  # in the id of a slip that no author has listed
+UNLISTED = "~"  # begins the id of a mistake that no author listed
 
 
 @dataclass(frozen=True)
 class Known:
-    """A named mistake as the author of the exercise tells it: `says` completes "You …"."""
+    """A named mistake in the words of the exercise's author: `says` completes "You …", and `fix` is the next step."""
 
     id: str
     says: str
@@ -27,7 +27,7 @@ class Known:
 
 @dataclass(frozen=True)
 class NearSlip:
-    """A small slip that nobody listed; `id` is its name within one pack, and what completes "You …" is a fact."""
+    """A small mistake that nobody listed. `id` is unique within one pack, and `what` is the fact that completes "You …"."""
 
     id: str
     what: Fact
@@ -35,7 +35,10 @@ class NearSlip:
 
 @dataclass
 class CaseRecord:
-    """One probe with its expected observation and, by name (`Misconception.answers`), what each known mistake does on it."""
+    """One probe with its expected observation.
+
+    `mistakes` maps names (`Misconception.answers`) to what each known mistake does on it.
+    """
 
     name: str
     probe: Probe
@@ -43,15 +46,15 @@ class CaseRecord:
     expected: Observation
     mistakes: dict[str, Observation] = field(default_factory=dict)
     pairs: dict[str, Array] = field(default_factory=dict)  # fingerprints of two mistakes made at once
-    near: dict[str, Array] = field(default_factory=dict)  # and of programs that are one or two small slips from a right one
-    trail: Array = field(default_factory=lambda: np.zeros((0, 4), np.float32))  # what right programs compute on the way
+    near: dict[str, Array] = field(default_factory=dict)  # fingerprints of right programs with one or two small changes
+    trail: Array = field(default_factory=lambda: np.zeros((0, 4), np.float32))  # intermediate values of right programs
 
 
 @dataclass
 class ExerciseRecord:
-    """An exercise as data: all that `check` and the grader need, without references, misconceptions' code or variants.
+    """An exercise as data: all that `check` and the grader need, without the code of references, misconceptions and variants.
 
-    A `Prediction` is data as it is declared, and needs no record of its own.
+    A `Prediction` is plain data already and needs no record.
     """
 
     id: str
@@ -77,14 +80,17 @@ AnyRecord = ExerciseRecord | Prediction
 
 
 def hints_of(record: AnyRecord) -> tuple[str, ...]:
-    """The hints of an exercise; a prediction has none."""
+    """Return the hints of an exercise; a prediction has none."""
     return record.hints if isinstance(record, ExerciseRecord) else ()
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first check that failed, and how, as a fact. `at` is the first wrong index of the leaf at `path`; arrays only where
-    they compare."""
+    """The first check that failed, and a fact that says how.
+
+    `path` leads to the wrong part of the result and `at` is the first wrong index in it. The arrays are set only if they could be
+    compared.
+    """
 
     check: str
     what: Fact
@@ -111,20 +117,20 @@ class CaseResult:
 
     @property
     def unknown_name(self) -> bool:
-        """Whether it ended at a name that is not there."""
+        """Whether the call ended with a NameError."""
         return self.observation.failure is not None and self.observation.failure.type == "NameError"
 
 
 @dataclass
 class Result:
-    """The verdict on an answer in code: points, the named misconception if the outputs match one, the cases."""
+    """The verdict on an answer in code: the points, the cases, and the diagnosis if something explains the failing cases."""
 
     exercise: ExerciseRecord
     score: float
     cases: list[CaseResult]
     diagnosis: "Diagnosis | None" = None
     failure: Failure | None = None
-    below: str | None = None  # another exercise that the answer calls and that fails its own check
+    below: str | None = None  # another exercise, which this answer calls and which fails its own check
 
     @property
     def passed(self) -> bool:
@@ -132,7 +138,7 @@ class Result:
 
     @property
     def worst(self) -> tuple[CaseRecord, CaseResult] | None:
-        """The failing case to show: an unknown name first, a core case before an edge case, the smallest input first."""
+        """The failing case to show: unknown names come first, then core cases, then the smallest input."""
         failing = [(not c.unknown_name, c.edge > 0, c.size, i) for i, c in enumerate(self.cases) if not c.passed]
         if not failing:
             return None

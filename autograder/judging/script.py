@@ -1,7 +1,7 @@
-"""The input of a case for a class: a script of calls on an object, as authors declare it and as packs hold it.
+"""Test a class: a script of calls on an object, as authors declare it and as packs store it.
 
-In: a `Script`, or the inputs of a case. Out: nested plain values for a pack or the wire, or the script again. How they are
-written is known here alone.
+In: a `Script`, or the encoded inputs of a case. Out: nested plain values for a pack or the wire, or the script again. Only this
+module knows the stored form.
 """
 
 import builtins
@@ -10,16 +10,19 @@ from typing import Any
 
 from autograder.judging.values import EncodedValue, decode
 
-PARTS = frozenset(("init", "weights", "calls"))  # the names that the inputs of a class have
-_CONSTRUCT, _KEEPS = "__class__", "__kept__"  # where a pack has the name of a method
+PARTS = frozenset(("init", "weights", "calls"))  # the keys of a script's inputs
+_CONSTRUCT, _KEEPS = "__class__", "__kept__"  # stored in a pack in place of a method's name
 _WRITE = {_CONSTRUCT: "Construct({...})", _KEEPS: "Keeps(numbers)"}
 
 
 @dataclass(frozen=True)
 class Call:
-    """One step of a `Script`: `obj.method(**arguments)`, or `obj(**arguments)` where no `method` is named.
+    """A step of a `Script` that calls the object: `Call("append", {"k": k, "v": v})` runs `obj.append(k=k, v=v)`.
 
-    `raises` is the exception that a right answer raises here; the script goes on behind it, so that it shows what is left.
+    Without a `method`, it runs `obj(**arguments)`. `raises` is the exception that a right answer raises here. The script
+    continues after it, so later steps can show what state the exception left behind.
+
+    Raises ValueError if `method` is one of the internal names for `Construct` and `Keeps`.
     """
 
     method: str = "__call__"
@@ -33,23 +36,23 @@ class Call:
 
 @dataclass(frozen=True)
 class Read:
-    """A step of a `Script` that reads an attribute of the object, as in `Read("length")`."""
+    """A step of a `Script` that reads an attribute: `Read("length")` observes `obj.length`."""
 
     attribute: str
 
 
 @dataclass(frozen=True)
 class Construct:
-    """A step of a `Script` that makes another object of the class, which is not used: what the two share shows later."""
+    """A step of a `Script` that makes a second object of the class and ignores it. Later steps show if the two share state."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Keeps:
-    """A step of a `Script` that asks whether the object's arrays and tensors hold at most so many `numbers`.
+    """A step of a `Script` that checks memory: whether the object's arrays and tensors hold at most `numbers` numbers in total.
 
-    The arrays and tensors that the object was made from are left out.
+    Arrays and tensors that were passed to the constructor don't count.
     """
 
     numbers: int
@@ -60,9 +63,11 @@ AnyCall = Call | Read | Construct | Keeps
 
 @dataclass(frozen=True)
 class Script:
-    """The input of a case for a class: construct with `init`, load `weights` (`load_state_dict`), run `calls`.
+    """The input of a case for a class. The engine constructs the object with `init`, loads `weights`, and runs `calls` in order.
 
-    The observed value is the tuple of the calls' results.
+    For example, `Script({"d": 4}, calls=(Call("append", {"x": x}), Read("length")))` makes an object with `d=4`, calls
+    `append` and reads `length`. The answer's result is the tuple of the results of the calls. `weights` are loaded with
+    `load_state_dict`; None loads nothing.
     """
 
     init: dict[str, Any] = field(default_factory=dict)
@@ -71,22 +76,22 @@ class Script:
 
 
 def script_to_data(script: Script) -> dict[str, Any]:
-    """A `Script` as nested plain values (for a pack or the wire)."""
+    """Return a `Script` as nested plain values, for a pack or the wire."""
     return {"init": script.init, "weights": script.weights, "calls": [_call_to_data(call) for call in script.calls]}
 
 
 def script_from_data(data: dict[str, Any]) -> Script:
-    """The inverse of `script_to_data`."""
+    """Make the `Script` from what `script_to_data` returned."""
     return Script(data["init"], data["weights"], tuple(_call_from_data(*call) for call in data["calls"]))
 
 
 def is_script(inputs: EncodedValue) -> bool:
-    """Whether the inputs of a case are a `Script` for a class."""
+    """Return whether the inputs of a case are a `Script` for a class."""
     return inputs.items().keys() == PARTS
 
 
 def encoded_script(inputs: EncodedValue) -> Script | None:
-    """The script in the inputs of a case, its arguments still encoded; None where they are those of a function."""
+    """Return the script in the inputs of a case, its arguments still encoded, or None if the inputs are those of a function."""
     if not is_script(inputs):
         return None
     parts = inputs.items()
@@ -99,7 +104,7 @@ def encoded_script(inputs: EncodedValue) -> Script | None:
 
 
 def _call_to_data(call: AnyCall) -> list[Any]:
-    """A call as `[method, arguments, whether it is an attribute, the exception's name]`."""
+    """Return a call as `[method, arguments, whether it reads an attribute, the exception's name]`."""
     match call:
         case Read():
             return [call.attribute, {}, True, None]

@@ -1,18 +1,19 @@
-"""Values as data: nested Python values <-> a few kinds of nodes, and nodes <-> JSON over a flat list of NumPy arrays.
+"""Values as data: convert Python values to a few kinds of nodes, and nodes to JSON over a flat list of NumPy arrays.
 
-One representation serves the probe packs (on disk), the observations of a learner's function (in memory)
-and the pipe to the sandbox (on the wire), so a value is encoded by one piece of code and compared by another
-that never needs torch, pickle or the object itself. `EncodedValue.fold` is what all that walks through one is made of.
+Probe packs (on disk), observations of a learner's function (in memory) and the pipe to the sandbox (on the wire) share this
+one representation. One piece of code encodes a value and another compares it, without torch, pickle or the original object.
+Everything that walks through a value is built on `EncodedValue.fold`.
 
-`store` writes a value as `[spec, first, count]` and `fetch` reads it, believing nothing. A *spec* is one of
+`store` writes a value as `[spec, first, count]`, and `fetch` reads it back without trusting it. A *spec* is one of
 
 ====================================  ===========================================================================
-``{"s": 1.5}``                        `PlainNode`: None, bool, int, float (``{"f": "inf"}`` where JSON has no word), str
-``{"a": 0, "k": "array"}``            `ArrayNode`: a NumPy array, the first of its own; ``"k": "tensor"`` for a torch tensor
-``{"l": [spec, …]}``                  `Container`: a list; ``{"t": [...]}`` a tuple
-``{"d": [[key, spec], …]}``           the same: a dict with string keys
+``{"s": 1.5}``                        `PlainNode`: None, bool, int, str, float (``{"f": "inf"}`` if JSON cannot write it)
+``{"a": 0, "k": "array"}``            `ArrayNode`: a NumPy array, by its index among this value's arrays;
+                                      ``"k": "tensor"`` for a torch tensor
+``{"l": [spec, …]}``                  `Container`: a list; ``{"t": [...]}`` is a tuple
+``{"d": [[key, spec], …]}``           `Container`: a dict with string keys
 ``{"c": "lambda x: x + 1"}``          `Code`: trusted source of a function argument (packs and probes only)
-``{"o": "Banana"}``                   `ObjectNode`: anything else, the name of its type
+``{"o": "Banana"}``                   `ObjectNode`: anything else, as the name of its type
 ====================================  ===========================================================================
 """
 
@@ -31,39 +32,39 @@ T = TypeVar("T")
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
-MAX_KEY = 200  # characters: a key is in the path of each leaf below it, and ten thousand long ones fill a memory
+MAX_KEY = 200  # characters; each leaf's path contains its keys, and ten thousand long keys would fill the memory
 
 
 class EncodedValue:
-    """An encoded value: one of the nodes below. What is said here is true of those without parts."""
+    """An encoded value: one of the nodes below. The defaults here are those of a node without parts."""
 
     __slots__ = ()
-    content: Any = None  # what is compared: an array, or a plain value
+    content: Any = None  # the array or plain value to compare
     kind: str = ""  # "array" or "tensor"; "list", "tuple" or "dict"
     entries: "tuple[EncodedValue, ...] | None" = None  # the values in a list or tuple
 
     def fold(self, leaf: Callable[["EncodedValue"], T], whole: Callable[["Container", list[T]], T]) -> T:
-        """`leaf` of a leaf; of a container `whole`, given what was made of its parts."""
+        """Reduce the value bottom-up: `leaf(node)` for a leaf, and for a container `whole(container, results of its parts)`."""
         return leaf(self)
 
     def leaves(self, path: str = "") -> Iterator[tuple[str, "EncodedValue"]]:
-        """Each leaf with its path, `""` for a bare value, `"[0]"` or `"['k']"` inside a container; keys are sorted."""
+        """Yield each leaf with its path: `""` for a bare value, `"[0]"` or `"['k']"` inside a container. Dict keys are sorted."""
         yield path, self
 
     def flat(self) -> list["EncodedValue"]:
-        """The leaves in the order in which they were written."""
+        """Return the leaves in the order in which they were written."""
         return [self]
 
     def items(self) -> dict[str, "EncodedValue"]:
-        """The values of a dict by their keys; none of anything else."""
+        """Return the values of a dict by their keys; an empty dict for any other value."""
         return {}
 
     def map(self, change: Callable[["EncodedValue"], "EncodedValue"]) -> "EncodedValue":
-        """The same lists, tuples and dicts, each leaf changed."""
+        """Return the same lists, tuples and dicts with each leaf changed."""
         return self.fold(change, lambda whole, parts: Container(tuple(parts), whole.kind, whole.keys))
 
     def of_kind(self, kind: str) -> "EncodedValue":
-        """The same value with its arrays as `kind`, "array" or "tensor"."""
+        """Return the same value with its arrays as `kind`, "array" or "tensor"."""
         return self.map(lambda leaf: ArrayNode(leaf.content, kind) if isinstance(leaf, ArrayNode) else leaf)
 
     @property
@@ -76,7 +77,7 @@ class EncodedValue:
 
     @property
     def strange(self) -> str | None:
-        """The type of the first thing in it that cannot be compared."""
+        """The type name of the first leaf that cannot be compared, or None."""
         return next((leaf.name for leaf in self.flat() if isinstance(leaf, ObjectNode)), None)
 
 
@@ -98,12 +99,12 @@ class ObjectNode(EncodedValue):
 
 @dataclass(frozen=True, slots=True)
 class Code(EncodedValue):
-    """A function argument, kept as source text so that a pack stays plain data (`Code("lambda x: 2 * x")`)."""
+    """A function argument as source text: `Code("lambda x: 2 * x")`. This keeps a pack plain data."""
 
     source: str
 
     def build(self) -> Callable[..., Any]:
-        """The function. Only for text from the course's own packs, never for anything a learner sent."""
+        """Return the function. Only for text from the course's own packs, never for anything a learner sent."""
         torch = {"torch": importlib.import_module("torch")} if "torch" in self.source else {}
         function: Callable[..., Any] = eval(self.source, {"np": np, **torch})
         return function
@@ -111,7 +112,7 @@ class Code(EncodedValue):
 
 @dataclass(frozen=True, slots=True)
 class Container(EncodedValue):
-    """A list, a tuple or a dict of `parts`; `keys` are a dict's."""
+    """A list, a tuple or a dict of `parts`. `keys` are the keys of a dict, in the order of its parts."""
 
     parts: tuple[EncodedValue, ...]
     kind: str
@@ -129,7 +130,7 @@ class Container(EncodedValue):
         return [leaf for part in self.parts for leaf in part.flat()]
 
     @property
-    def entries(self) -> tuple[EncodedValue, ...] | None:  # type: ignore[override]  # of the others it is known beforehand
+    def entries(self) -> tuple[EncodedValue, ...] | None:  # type: ignore[override]  # the base class has an attribute here
         return None if self.kind == "dict" else self.parts
 
     def items(self) -> dict[str, EncodedValue]:
@@ -140,7 +141,7 @@ class Container(EncodedValue):
 
 
 def encode(value: Any, depth: int = 0) -> EncodedValue:
-    """`value` as nodes; what has no place among them becomes the name of its type."""
+    """Return `value` as nodes. A value of any other type becomes an `ObjectNode` with the name of its type."""
     if value is None or type(value) in (bool, float, str) or isinstance(value, str):
         return PlainNode(value)
     if type(value) is int:
@@ -163,7 +164,7 @@ def encode(value: Any, depth: int = 0) -> EncodedValue:
 
 
 def as_array(value: Any) -> tuple[Array, str] | None:
-    """`(array, kind)` for a NumPy array, NumPy scalar or torch tensor, else None. Never imports torch."""
+    """Return `(array, kind)` for a NumPy array, NumPy scalar or torch tensor, else None. Never imports torch."""
     if isinstance(value, np.ndarray):
         return (value, "array") if value.dtype.kind in "biufc" else None
     if isinstance(value, np.generic):
@@ -171,7 +172,7 @@ def as_array(value: Any) -> tuple[Array, str] | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         plain = value.detach().cpu()
-        if plain.dtype == torch.bfloat16:  # NumPy has none: float16 where next to nothing is lost, so that it is seen
+        if plain.dtype == torch.bfloat16:  # NumPy has no bfloat16; float16, if hardly anything is lost, shows the low precision
             plain = plain.float()
             plain = plain.half() if bool(((plain.half().float() - plain).abs() < 1e-7).all()) else plain
         return plain.resolve_conj().numpy(), "tensor"
@@ -179,7 +180,7 @@ def as_array(value: Any) -> tuple[Array, str] | None:
 
 
 def decode(value: EncodedValue, *, dtype: str | None = None) -> Any:
-    """The value again. Arrays marked as tensors become torch tensors; `dtype` casts the floating ones."""
+    """Return the Python value. Arrays marked as tensors become torch tensors, and `dtype` casts floating arrays."""
 
     def leaf(node: EncodedValue) -> Any:
         if not isinstance(node, ArrayNode):
@@ -201,7 +202,7 @@ def _build(whole: Container, parts: list[Any]) -> list[Any] | tuple[Any, ...] | 
 
 
 def show(value: EncodedValue) -> str:
-    """The value as Python source that can be pasted: `np.array([[1., 2.]])`."""
+    """Return the value as Python source to paste: `np.array([[1., 2.]])`."""
     return value.fold(_show_leaf, _show_whole)
 
 
@@ -226,7 +227,7 @@ def _show_whole(whole: Container, parts: list[str]) -> str:
 
 
 def _endless(value: Any) -> bool:
-    """Whether JSON has no word for it."""
+    """Return whether `value` is infinite or NaN, which JSON cannot write."""
     return isinstance(value, float) and not math.isfinite(value)
 
 
@@ -234,7 +235,7 @@ def _endless(value: Any) -> bool:
 
 
 def store(value: EncodedValue | None, arrays: list[Array]) -> Any:
-    """`value` as `[spec, first, count]` over `arrays`, to which its own are appended; None for None."""
+    """Return `value` as `[spec, first, count]` and append its arrays to `arrays`; None for None."""
     if value is None:
         return None
     first = len(arrays)
@@ -257,7 +258,10 @@ def _spec(whole: Container, parts: list[Any]) -> dict[str, Any]:
 
 
 def fetch(stored: Any, arrays: Sequence[Array], *, code: bool = True) -> EncodedValue | None:
-    """The inverse of `store`. Raises ValueError for all that `store` does not make; `code` allows ``{"c": …}``."""
+    """Read back what `store` returned.
+
+    Raises ValueError for anything `store` does not write; `code` says if ``{"c": …}`` is allowed.
+    """
     if stored is None:
         return None
     if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):

@@ -1,7 +1,7 @@
-"""Files out of folders and zip archives of strangers: read into memory, in bounds, or refused in words.
+"""Read files from untrusted folders and zip archives into memory, within limits, or refuse them with a reason.
 
-Nothing is ever extracted by the name that an archive gives it. Links, special files, encrypted entries, names that lead out
-or that some system reads otherwise, doubled names and bombs are refused one by one; the others are still read.
+Nothing is ever extracted under the name that an archive gives it. Links, special files, encrypted entries, duplicate names, names
+that lead out of the archive or that some system misreads, and zip bombs are refused one by one. The other files are still read.
 """
 
 import io
@@ -18,12 +18,12 @@ from pathlib import Path
 from autograder.notebooks.submission import MAX_BYTES
 
 MAX_NESTED = 50 << 20  # bytes of a zip in a zip
-MAX_TOTAL = 2 << 30  # bytes read of one collection
-MAX_WITHIN = 5 * MAX_BYTES  # bytes read of a zip in a zip
-MAX_EACH = MAX_NESTED + MAX_WITHIN  # bytes read of one learner's files, who must not use up what is for all
-MAX_ENTRIES = 50_000  # of an archive; a fiftieth of an archive within one
-MAX_RATIO = 100  # uncompressed to compressed, from a megabyte on; notebooks reach 10
-TEXTS = (".py", ".txt", ".json")  # what may be a notebook, or a module, under another name
+MAX_TOTAL = 2 << 30  # bytes read from one collection
+MAX_WITHIN = 5 * MAX_BYTES  # bytes read from a zip in a zip
+MAX_EACH = MAX_NESTED + MAX_WITHIN  # bytes read from one learner, who must not use up everybody's share
+MAX_ENTRIES = 50_000  # entries in an archive; a nested archive may have a fiftieth of that
+MAX_RATIO = 100  # uncompressed to compressed size, from a megabyte on; notebooks reach 10
+TEXTS = (".py", ".txt", ".json")  # may be a notebook or a module under another name
 BESIDE = (
     *TEXTS,
     ".html",
@@ -50,7 +50,10 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060
 
 @dataclass(frozen=True)
 class File:
-    """A file that was read: its `path` in the collection (archives count as folders) and when its outermost entry was written."""
+    """A file that was read. `path` is its path in the collection, in which archives count as folders.
+
+    `time` says when it was written; for a file in a nested archive, that is the time of the outermost entry.
+    """
 
     path: str
     data: bytes
@@ -59,14 +62,14 @@ class File:
 
 @dataclass(frozen=True)
 class Refused:
-    """A file that was not read, and why, in words for the instructor."""
+    """A file that was not read, and the reason in words for the instructor."""
 
     path: str
     reason: str
 
 
 class _Budget:
-    """What may still be read: of the whole collection, of one learner's files in it, or of an archive within those."""
+    """The bytes that may still be read from the whole collection, from one learner's files, or from an archive among those."""
 
     def __init__(self, most: int, where: str, above: "_Budget | None" = None) -> None:
         self.most, self.left, self.where, self.above = most, most, where, above
@@ -78,17 +81,17 @@ class _Budget:
             self.above.take(size)
 
     def problem(self, size: int) -> str | None:
-        """Why `size` bytes more may not be read, or None."""
+        """Return why `size` more bytes may not be read, or None."""
         if size > self.left:
             return f"more than {self.most >> 20} MiB {self.where}"
         return self.above.problem(size) if self.above is not None else None
 
 
 def read_all(source: Path, whose: Callable[[str], str] = str) -> Iterator[File | Refused]:
-    """Every notebook below the folder `source`, or in the zip or notebook `source`, in the order of their paths.
+    """Yield every notebook in the folder `source`, or in the zip or notebook `source`, in the order of their paths.
 
-    What lies beside notebooks (`BESIDE`, `PACKED`) comes by its name alone, without its content, but for `TEXTS`. `whose` tells
-    of an outermost folder's or file's name who handed it in: of one learner's files no more than `MAX_EACH` bytes are read.
+    Other files (`BESIDE`, `PACKED`) come by name only, without content; `TEXTS` are read. `whose` maps the name of an outermost
+    folder or file to the learner who submitted it. At most `MAX_EACH` bytes are read of one learner's files.
     """
     whole, each = _Budget(MAX_TOTAL, "in one collection: collect in parts"), dict[str, _Budget]()
 
@@ -124,7 +127,7 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
         if not stat.S_ISREG(info.st_mode):
             yield Refused(label, "expected a regular file")
         elif path.suffix.lower() == ".zip":
-            # the source itself is a platform's download; a zip in a folder is a learner's, as are the times in it
+            # a learning platform wrote the source itself; a zip in a folder, with the times in it, is a learner's
             yield from _in_zip(file, name, budget, _at(info.st_mtime) if name else None)
         elif problem := _size_problem(name, info.st_size, budget(name)):
             yield Refused(label, problem)
@@ -137,11 +140,14 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
 def _in_zip(
     file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: datetime | None, *, nested: bool = False
 ) -> Iterator[File | Refused]:
-    """The files of a zip; `time` is that of the archive it lies in, or its own, where what is within was written by a learner."""
+    """Yield the files of a zip.
+
+    `time` is the time of the enclosing archive, or of the zip itself if a learner made it. If None, each entry's own time counts.
+    """
     try:
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()
-    except Exception as error:  # zipfile raises whatever what it reads leads it to
+    except Exception as error:  # on malformed input, zipfile may raise anything
         yield Refused(shown(name or "the archive"), f"it is not a zip archive that can be read ({type(error).__name__})")
         return
     if len(entries) > MAX_ENTRIES:
@@ -172,7 +178,7 @@ def _entry(
         return
     try:
         with archive.open(entry) as file:
-            data = file.read(limit + 1)  # whatever the archive's own figures say
+            data = file.read(limit + 1)  # don't trust the size that the archive states
         written = time or _written(entry)
     except Exception as error:
         yield Refused(shown(path), f"it could not be unpacked ({type(error).__name__}: {shown(str(error))[:80]})")
@@ -182,7 +188,7 @@ def _entry(
         yield Refused(shown(path), f"expected at most {limit >> 20} MiB, got more than it said")
     elif not path.lower().endswith(".zip"):
         yield File(path, data, written)
-    elif data.count(b"PK\x01\x02") > MAX_ENTRIES // 50:  # each entry of a zip's table begins so
+    elif data.count(b"PK\x01\x02") > MAX_ENTRIES // 50:  # the signature of an entry in a zip's directory
         yield Refused(shown(path), f"expected at most {MAX_ENTRIES // 50} files in an archive within an archive")
     else:
         within = _Budget(MAX_WITHIN, "in one archive", budget)
@@ -190,7 +196,7 @@ def _entry(
 
 
 def _written(entry: zipfile.ZipInfo) -> datetime:
-    """When the archive says that `entry` was written; long ago where that is no date."""
+    """Return when the archive says that `entry` was written, or `LONG_AGO` if that is not a valid date."""
     try:
         return datetime(*entry.date_time)
     except ValueError:
@@ -198,7 +204,7 @@ def _written(entry: zipfile.ZipInfo) -> datetime:
 
 
 def _at(seconds: float) -> datetime:
-    """The time of a file; long ago where no calendar has it."""
+    """Return the time of a file, or `LONG_AGO` if it is outside the calendar."""
     try:
         found = datetime.fromtimestamp(seconds)
     except (ValueError, OverflowError, OSError):
@@ -217,7 +223,7 @@ def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> 
         return "it is a link or a special file"
     if entry.flag_bits & 1:
         return "it is encrypted"
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take memory by gigabytes when told to
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others can be made to take gigabytes
         return "it is packed in an unusual way: make the zip with the system's own tool"
     if nested and name.lower().endswith(".zip"):
         return "an archive in an archive in an archive is not opened"
@@ -243,12 +249,12 @@ def _is_read(name: str) -> bool:
 
 
 def no_notebook(name: str) -> str:
-    """Why a file of that `name` is not taken."""
+    """Return why a file called `name` is not accepted."""
     return "expected a .zip archive" if name.lower().endswith(PACKED) else "expected a notebook (.ipynb) or a .zip archive"
 
 
 def name_problem(name: str) -> str | None:
-    """Why no file may have this `name` (a path with /), or None.
+    """Return why no file may have this `name` (a path with /), or None.
 
     >>> name_problem("ann/a.ipynb"), name_problem("../a.ipynb")
     (None, 'its name leads out of the archive')
@@ -274,5 +280,5 @@ def _folded(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A name fit for a terminal."""
+    """Return a name that is safe to print in a terminal."""
     return _UNSEEN.sub("?", name)[:200]

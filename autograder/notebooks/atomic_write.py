@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files whole or not at all."""
 
 import contextlib
 import os
@@ -6,9 +6,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: str | bytes, *, mode: int | None = None) -> None:
-    """Put `data` (text as UTF-8, its line ends kept) at `path`, whose folder is made; at every moment it holds old or new.
+    """Write `data` to `path` and make its folder. A reader finds the old content or the new, but never a part.
 
-    `mode` is for permissions that the file shall have from its first moment on.
+    Text is written as UTF-8 and keeps its line ends. `mode` sets the permissions that the file has from its first moment on.
+    Raises OSError if it cannot be written; the old file then stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")

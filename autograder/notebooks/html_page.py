@@ -1,4 +1,4 @@
-"""What the pages of the project share: Markdown, formulas as MathML, coloured code, one style sheet. No script, no network."""
+"""Make the project's HTML pages: Markdown, formulas as MathML, coloured code and one style sheet, without script or network."""
 
 import functools
 import html
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 _MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\n))+?)\$(?!\d)", re.DOTALL)
-# what follows a fence names a language, and some of those take hours to colour a page of text
+# the word after a fence names a language, and Pygments takes hours for a page of text in some of them
 _SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
-# "](" and "]:" before anything but such an address alone; "](" stands for "] (", which links nothing
+# "](" and "]:" unless such an address alone follows; "](" becomes "] (", which is no link
 _LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
 _FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
-# what opens a tag or a picture, or makes MathJax write HTML
+# opens a tag or a picture, or makes MathJax write HTML
 _LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")
 
 _CSS = """
@@ -36,12 +36,12 @@ dl.brief { border: 1px solid var(--line); border-radius: 6px; padding: .6rem .9r
 details.lesson { color: var(--faint); border-left: 3px solid var(--line); padding-left: .7rem; margin: .8rem 0; }
 summary { cursor: pointer; } h1, h2, h3 { line-height: 1.25; margin-top: 2.2rem; }
 """
-# of a page with a student's work on it: nothing may run, load or send
+# for a page with a student's work: nothing may run, load or send
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; form-action 'none'"
 
 
 def document(title: str, body: str, *, policy: str = "", language: str = "en") -> str:
-    """A whole page; `policy` is its content security policy."""
+    """Return a whole page. `policy` is its content security policy."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
     if policy:
         head = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">' + head
@@ -49,7 +49,7 @@ def document(title: str, body: str, *, policy: str = "", language: str = "en") -
 
 
 def maths_to_mathml(text: str) -> str:
-    r"""Markdown `text` with `$…$` and `$$…$$` as MathML; code spans and fences are left alone.
+    r"""Return Markdown `text` with `$…$` and `$$…$$` as MathML. Code spans and fences stay unchanged.
 
     >>> maths_to_mathml("`$x$` is code, $x$ is maths")[:46]
     '`$x$` is code, <math xmlns="http://www.w3.org/'
@@ -60,25 +60,28 @@ def maths_to_mathml(text: str) -> str:
         if match[1]:
             return match[1]
         made: str = convert(match[2] or match[3], display="block" if match[2] else "inline")
-        return re.sub(r"([*_])", lambda m: f"&#{ord(m[1])};", made)  # or markdown would read emphasis into it
+        return re.sub(r"([*_])", lambda m: f"&#{ord(m[1])};", made)  # keeps Markdown from reading emphasis
 
     return _MATHS.sub(one, text)
 
 
 def markdown(source: str, *, trusted: bool) -> str:
-    """Markdown as HTML with formulas. Of a learner's, tags are text, formulas stay TeX, and links lead nowhere but to pages."""
+    """Return Markdown as HTML with formulas.
+
+    Unless it is `trusted`, tags become text, formulas stay TeX, and links lead only to web pages and mail addresses.
+    """
     made: str = _renderer(trusted)(maths_to_mathml(source) if trusted else source)
     return made
 
 
 @functools.cache
 def _renderer(trusted: bool) -> Any:
-    """mistune's; nbconvert brings the same one, with half a second of imports."""
+    """Make mistune's renderer. nbconvert uses the same one, but importing nbconvert takes half a second."""
     import mistune
 
     class Renderer(mistune.HTMLRenderer):
         def block_code(self, code: str, info: str | None = None) -> str:
-            """Python in colour; some other languages take Pygments hours."""
+            """Colour Python only, because Pygments takes hours for some other languages."""
             return coloured(code) if info and info.split()[:1] == ["python"] else super().block_code(code)
 
         def inline_math(self, text: str) -> str:
@@ -92,11 +95,11 @@ def _renderer(trusted: bool) -> Any:
 
 
 def prose(text: str) -> str:
-    """A learner's Markdown as Markdown without HTML and pictures, with links to plain web addresses alone: a space parts what
-    would be live, and a dot a fence from its language, but Python.
+    """Make a learner's Markdown harmless: no HTML, no pictures, and links only to plain web addresses.
 
-    Markdown decodes `&#106;` and a backslash in an address long after a filter has looked for `javascript:`, so what is let
-    through is named, not what is kept out: http, https, mailto or # and no character that means anything to Markdown or HTML.
+    A space splits whatever would be live, and a dot separates a fence from any language but Python. Markdown decodes `&#106;`
+    and backslashes in an address long after a filter has looked for `javascript:`. This function therefore lists what it lets
+    through, not what it blocks: http, https, mailto or #, and no character that has a meaning in Markdown or HTML.
 
     >>> prose("a<b, <script>x</script> ![](http://example.org/x.png) [a](&#106;avascript:x) [b](https://example.org)")
     'a< b, < script>x< /script> ! [](http://example.org/x.png) [a] (&#106;avascript:x) [b](https://example.org)'
@@ -105,7 +108,7 @@ def prose(text: str) -> str:
 
 
 def coloured(source: str) -> str:
-    """Python code as HTML, without the marks round a solution."""
+    """Return Python code as HTML, without the marker lines around a solution."""
     plain = "\n".join(line for line in source.splitlines() if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
     return _highlighter()(plain).replace("\n\n", "\n&#10;")  # an empty line would end the HTML block for markdown
 

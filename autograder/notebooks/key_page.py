@@ -1,4 +1,4 @@
-"""Hand a browser an address that is a key: by a file that its owner alone can read, since a command line is everybody's."""
+"""Open a secret address in a browser through a file that only its owner can read, because everybody can see a command line."""
 
 import html
 import os
@@ -7,10 +7,13 @@ from pathlib import Path
 
 
 def write(address: str, stem: str, *, again: bool = False) -> Path:
-    """A page that leads on to `address`, in Jupyter's own folder; `again` replaces the one of that `stem`, else it is new."""
+    """Write a page that redirects to `address`, in Jupyter's runtime folder, and return its path.
+
+    With `again` it replaces the page called `stem`; otherwise the file is new.
+    """
     from jupyter_core.paths import jupyter_runtime_dir
 
-    folder = Path(jupyter_runtime_dir())  # in the home folder: a browser in a package of its own may see no other
+    folder = Path(jupyter_runtime_dir())  # in the home folder, because a sandboxed browser may see no other
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, name = tempfile.mkstemp(".html", f"{stem}-", folder)  # mode 0600
     to = html.escape(address)

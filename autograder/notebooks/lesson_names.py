@@ -1,6 +1,6 @@
-"""What a lesson's name says: `03_scaled_dot_product` is the core of chapter 3, `03b_two_matrices` one of its workshops.
+"""Parse the names of lessons: `03_scaled_dot_product` is the core of chapter 3, and `03b_two_matrices` one of its workshops.
 
-Names sort in the order of the course: a chapter's core first, then its workshops by letter.
+Names sort in the order of the course: first the core of a chapter, then its workshops by letter.
 """
 
 import re
@@ -14,7 +14,7 @@ _NAME = re.compile(r"(?P<chapter>\d\d)(?P<workshop>[a-z]?)_(?P<slug>[a-z][a-z0-9
 
 @dataclass(frozen=True)
 class LessonName:
-    """The parts of a lesson's name; `workshop` is its letter, empty for the core of a chapter."""
+    """The parts of a lesson's name. `workshop` is its letter, which is empty for the core of a chapter."""
 
     chapter: int
     workshop: str
@@ -25,16 +25,16 @@ class LessonName:
 
     @property
     def label(self) -> str:
-        """The short name: "03", "03b"."""
+        """The short name, such as "03" or "03b"."""
         return f"{self.chapter:02d}{self.workshop}"
 
     def is_called(self, word: str) -> bool:
-        """Whether `word` means this lesson: its label (`03b` or `3b`), its slug or its full name."""
+        """Return whether `word` means this lesson: its label (`03b` or `3b`), its slug or its full name."""
         return word in (str(self), self.slug, self.label, f"{self.chapter}{self.workshop}")
 
 
 def parse(name: str) -> LessonName | None:
-    """The parts of `name`; None where it is no lesson's name.
+    """Return the parts of `name`, or None if it is not the name of a lesson.
 
     >>> parse("03b_two_matrices")
     LessonName(chapter=3, workshop='b', slug='two_matrices')
@@ -46,27 +46,27 @@ def parse(name: str) -> LessonName | None:
 
 
 def label_of(name: str) -> str:
-    """The short name of the lesson called `name`: "03b" of `03b_two_matrices`."""
+    """Return the short name of the lesson called `name`: "03b" for `03b_two_matrices`."""
     return name.partition("_")[0]
 
 
 def slug_of(name: str) -> str:
-    """The slug of the lesson called `name`: "two_matrices" of `03b_two_matrices`."""
+    """Return the slug of the lesson called `name`: "two_matrices" for `03b_two_matrices`."""
     return name.partition("_")[2]
 
 
 def chapter_of(name: str) -> str:
-    """The chapter of the lesson called `name`, as two digits."""
+    """Return the chapter of the lesson called `name`, as two digits."""
     return name[:2]
 
 
 def is_workshop(name: str) -> bool:
-    """Whether the lesson called `name` is a workshop of its chapter and not the chapter's core."""
+    """Return whether the lesson called `name` is a workshop and not the core of its chapter."""
     return len(label_of(name)) > 2
 
 
 def next_core(names: Sequence[str], name: str) -> str | None:
-    """The core of the next chapter after that of the lesson called `name`; None after the last.
+    """Return the core of the chapter after the lesson called `name`; None after the last chapter.
 
     >>> next_core(["03_scores", "03b_rings", "04_masking"], "03b_rings")
     '04_masking'
@@ -75,7 +75,7 @@ def next_core(names: Sequence[str], name: str) -> str | None:
 
 
 def workshops_beside(names: Sequence[str], name: str) -> list[str]:
-    """The other workshops of the chapter to which the lesson called `name` belongs.
+    """Return the other workshops in the chapter of the lesson called `name`.
 
     >>> workshops_beside(["03_scores", "03b_rings", "03c_slopes", "04_masking"], "03b_rings")
     ['03c_slopes']
@@ -84,7 +84,7 @@ def workshops_beside(names: Sequence[str], name: str) -> list[str]:
 
 
 def by_chapter(names: Sequence[str]) -> dict[str, list[str]]:
-    """The names of each chapter, its core first.
+    """Return the names of each chapter, its core first.
 
     >>> by_chapter(["03_scores", "03b_rings", "04_masking"])
     {'03': ['03_scores', '03b_rings'], '04': ['04_masking']}
@@ -96,6 +96,6 @@ def by_chapter(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def folders(place: Path) -> list[Path]:
-    """The folders in `place` that have a lesson's name, in order."""
+    """Return the folders in `place` that are named like lessons, in order."""
     found = [path for path in place.glob("[0-9][0-9]*_*") if parse(path.name) and path.is_dir()]
     return sorted(found, key=lambda path: path.name)

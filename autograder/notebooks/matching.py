@@ -1,9 +1,9 @@
-"""Whose answer is which: cells of a submission that lost their names, moved, or grew together, given back to the release.
+"""Match submitted cells with those of the release, even if they lost their names, moved or were merged.
 
-In: the released notebook and the cells that were handed in. Out: the same cells as a fair person would read them, named by
-grade_id for `submission.rebuild`, and notes that student and instructor are told. Looked at in this order: grade_id, cell id,
-the released text itself, `check("name")`, the names that a cell defines; text, by its place beside an unanswered question.
-Nothing that is found here can earn more than the same code in the right cell: what is graded is decided elsewhere.
+In: the released notebook and the submitted cells. Out: the same cells as a fair person would read them, named by grade_id for
+`submission.rebuild`, and notes for student and instructor. A cell is matched by the first of these that works: grade_id, cell id,
+the released text itself, `check("name")`, the names that it defines; for text, its place beside an unanswered question.
+No match can earn more than the same code in the right cell, because grading is decided elsewhere.
 """
 
 import re
@@ -23,23 +23,26 @@ WRITES = ("markdown", "raw")
 
 @dataclass
 class Read:
-    """A submitted cell and where it belongs: a released cell's `key` (grade_id, or id of a plain cell), or nowhere yet."""
+    """A submitted cell and the `key` of the released cell to which it belongs, or None.
+
+    The key is the grade_id, or the id of a plain cell.
+    """
 
     cell: Any  # submission.Cell
     key: str | None = None
-    given: bool = False  # the release's own text, whoever's place it is
+    given: bool = False  # the release's own text, wherever it is
 
 
 @dataclass
 class Restored:
-    """The cells for `rebuild`, and what to tell of their reading."""
+    """The cells for `rebuild`, and notes about how they were read."""
 
     cells: list[Any]
     notes: list[str] = field(default_factory=list)
 
 
 def restore(released: Any, submitted: Sequence[Any]) -> Restored:
-    """The cells of `submitted` under their right names."""
+    """Return the cells of `submitted` under their right names."""
     known = Release(released)
     read = [one for cell in submitted for one in _beside_text(known, _identify(known, cell))]
     notes: list[str] = []
@@ -54,7 +57,10 @@ def restore(released: Any, submitted: Sequence[Any]) -> Restored:
 
 
 def _is_ours(known: Release, each: Read) -> bool:
-    """Whether a cell is of this lesson: set-up cells, and those that install and that lead on, have one name in all of them."""
+    """Return whether a cell belongs to this lesson.
+
+    Set-up cells, and the cells that install and that lead on, prove nothing: they have the same names in all lessons.
+    """
     return (
         each.given
         or (each.key is not None and each.key not in {*known.locked, INSTALL, NEXT})
@@ -76,12 +82,12 @@ def _identify(known: Release, cell: Any) -> Read:
 
 
 def _beside_text(known: Release, each: Read) -> list[Read]:
-    """A text of the lesson, and what a learner wrote into it: the lines that are new."""
+    """Separate the lesson's own text in a cell from the lines that a learner added to it."""
     if each.key is None or each.cell.kind != "markdown" or is_answer(known.cells[each.key]):
         return [each]
     given, lines = plain(known.cells[each.key].source).split("\n"), plain(each.cell.source).split("\n")
     new = [line for line in lines if line not in given]
-    if not "".join(new).strip() or not set(given) <= set(lines):  # an earlier release's text is nobody's answer
+    if not "".join(new).strip() or not set(given) <= set(lines):  # the text of an earlier release is not an answer
         return [each]
     return [each, Read(replace(each.cell, source="\n".join(new), grade_id=None, cell_id=None))]
 
@@ -91,7 +97,7 @@ def _alike(released: Any, cell: Any) -> bool:
 
 
 def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Iterator[Read]:
-    """The code answers in place: the first one that was written on, else the last cell that defines the name."""
+    """Yield the cells with the code answers in place: the first changed answer cell, else the last cell that defines the name."""
     for each in read:
         if each.key in known.code and each.cell.kind != "code":
             _as_code(each, notes)
@@ -103,7 +109,7 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
         if len(own) > 1:
             notes.append(f"cell {name!r} occurs more than once")
         if touched:
-            for each in own:  # of two the one that was written on counts; of two such the first, and the other runs on its own
+            for each in own:  # the first changed cell counts; other changed ones run as extra cells
                 each.given = each.given or (each is not touched[0] and each not in touched)
             continue
         found = [number for number, each in enumerate(read) if each.key is None and name in _defines(each.cell)]
@@ -117,14 +123,14 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
     for number, each in enumerate(read):
         if number in taken:
             yield from _split(known, each, taken[number])
-        elif each.key is None and moved & _defines(each.cell):  # a draft, which might run after the answer
+        elif each.key is None and moved & _defines(each.cell):  # a draft, which might run after the answer and replace it
             yield from _without(each, moved)
         else:
             yield each
 
 
 def _as_code(each: Read, notes: list[str]) -> None:
-    """A code answer in a cell that was turned into text."""
+    """Read a code answer from a cell that was turned into text."""
     code = replace(each.cell, kind="code", source=unfenced(each.cell.source))
     if each.key in _defines(code):
         each.cell = code
@@ -134,13 +140,13 @@ def _as_code(each: Read, notes: list[str]) -> None:
 
 
 def unfenced(text: str) -> str:
-    """The code in a text that is one fenced block, else the text."""
+    """Return the code if the text is a single fenced block, else the text."""
     fenced = _FENCED.match(text)
     return fenced[1] if fenced else text
 
 
 def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
-    """A locked cell, and where it was edited, what the learner added to it; the rest of it is the lesson's."""
+    """Return a locked cell and, if it was edited, what the learner added to it. The rest is the lesson's own."""
     original = known.cells[str(each.key)]
     if original.cell_type != each.cell.kind or known.untouched(str(each.key), each.cell.source):
         return [each]
@@ -154,7 +160,10 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
 
 
 def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
-    """A cell that answers `names`: as it is where that is one, else statement by statement, the rest before them."""
+    """Split a cell that answers several `names` into statements, with the rest before them.
+
+    A cell with one name stays as it is.
+    """
     source = each.cell.source
     if len(names) == 1:
         yield Read(replace(each.cell, grade_id=names[0]), names[0])
@@ -174,7 +183,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
 
 
 def _without(each: Read, names: set[str]) -> Iterator[Read]:
-    """What a cell holds besides definitions of `names`."""
+    """Yield what a cell contains besides definitions of `names`."""
     source = each.cell.source
     rest = [one for one in statements_of(source) if one.modules or not names.intersection(one.names)]
     if rest:
@@ -182,7 +191,7 @@ def _without(each: Read, names: set[str]) -> Iterator[Read]:
 
 
 def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
-    """The written answers in place: in whatever kind of cell, and where it was left blank, the text that stands beside it."""
+    """Put the written answers in place, from cells of any kind. A blank answer takes the text beside it."""
     for each in read:
         if each.key in known.written and each.cell.kind not in WRITES[:1]:
             each.cell = replace(each.cell, kind="markdown")
@@ -197,7 +206,7 @@ def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
         after = next((known.place[key] for one in read[number + 1 :] if (key := one.key) in known.place), len(known.place))
         owner = next((name for name in known.written if name not in filled and before <= known.place[name] <= after), None)
         if owner is None and number and read[number - 1].key in filled and read[number - 1].key in known.written:
-            owner = str(read[number - 1].key)  # it goes on in a second cell
+            owner = str(read[number - 1].key)  # the answer continues in a second cell
         if owner is None:
             continue
         mine = next((one for one in read if one.key == owner), None)
@@ -215,7 +224,7 @@ def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
 
 
 def _is_text(cell: Any) -> bool:
-    """Whether a person would read it as prose: a cell of text, or a code cell that holds no Python."""
+    """Return whether a person would read the cell as prose: a text cell, or a code cell that contains no Python."""
     if not cell.source.strip() and not cell.pictures:
         return False
     if cell.kind in WRITES:
@@ -224,7 +233,7 @@ def _is_text(cell: Any) -> bool:
 
 
 def _renamed(known: Release, each: Read) -> Any:
-    """The cell as `rebuild` knows it."""
+    """Return the cell under the names that `rebuild` uses."""
     if each.key is None:
         own = each.cell.cell_id if each.cell.cell_id not in known.cells else None
         return replace(each.cell, cell_id=own, grade_id=None if each.cell.grade_id in known.cells else each.cell.grade_id)
@@ -235,7 +244,10 @@ def _renamed(known: Release, each: Read) -> Any:
 
 
 def _defines(cell: Any) -> set[str]:
-    """The names that a code cell sets at its top, imported ones apart; those that it seems to set where it is no Python."""
+    """Return the names that a code cell sets at the top level, except imported ones.
+
+    If it is not valid Python, a pattern finds them.
+    """
     if cell.kind != "code":
         return set()
     try:

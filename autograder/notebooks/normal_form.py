@@ -1,4 +1,4 @@
-"""Unicode's normal forms of a stranger's text, in time that grows with its length."""
+"""Bring untrusted text into a Unicode normal form, in time that grows linearly with its length."""
 
 import re
 import unicodedata
@@ -8,15 +8,16 @@ MAX_MARKS = 30  # combining marks in a row, as in Unicode's Stream-Safe Text For
 
 
 def normalised(form: Literal["NFC", "NFKC"], text: str) -> str:
-    """`text` in the normal form, with at most `MAX_MARKS` marks on a letter: to put n of them in order takes n² steps, by
-    which 200,000 would hold every thread of the grader for a minute.
+    """Return `text` in the normal form, with at most `MAX_MARKS` combining marks on a letter.
+
+    Sorting n marks takes n² steps, so 200,000 of them would block every thread of the grader for a minute.
 
     >>> normalised("NFC", "e\\u0301") == "\\u00e9", len(normalised("NFC", "x" + "\\u0301\\u0316" * 9000))
     (True, 31)
     """
     if text.isascii():
         return text
-    # some that are no marks by themselves fall into marks
+    # some characters are not marks but decompose into marks
     marks = [c for c in set(text) if not c.isascii() and unicodedata.combining(unicodedata.normalize("NFKD", c)[0])]
     if marks:
         one = f"[{''.join(map(re.escape, marks))}]"

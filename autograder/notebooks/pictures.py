@@ -1,7 +1,7 @@
-"""Pictures that a learner pasted into an answer: found in the cell, drawn again, shown as PNG and nothing else.
+"""Find pictures that a learner pasted into an answer, and redraw them as PNG before anybody sees them.
 
-In: a cell's JSON. Out: the base64 of at most `MAX_PICTURES` pictures of the kinds that `KINDS` names. What is shown was decoded
-and encoded again (`drawn_again`, in a process that may fail): no byte of the learner's file reaches a browser.
+In: a cell's JSON. Out: the base64 of at most `MAX_PICTURES` pictures of the kinds in `KINDS`. A picture is decoded and encoded
+again before it is shown (`drawn_again`, in a process that may fail), so no byte of the learner's file reaches a browser.
 """
 
 import base64
@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-MAX_PICTURES = 6  # of a cell
+MAX_PICTURES = 6  # in a cell
 MAX_ENCODED = 12 << 20  # characters of base64
 MAX_PIXELS = 40_000_000
-SIDES = (1600, 1200, 900, 640)  # pixels of the longer side that are kept: the first at which a picture is small enough
-MAX_COLOURS = 1 << 16  # of a picture that may keep them all
-MAX_SHOWN = 1 << 20  # characters of base64 of a picture as it is shown
-MAX_SHOWN_TOGETHER = 8 << 20  # of all pictures of a submission
+SIDES = (1600, 1200, 900, 640)  # pixels of the longer side; the first that makes the picture small enough is used
+MAX_COLOURS = 1 << 16  # a picture with at most this many may keep all its colours
+MAX_SHOWN = 1 << 20  # characters of base64 of a redrawn picture
+MAX_SHOWN_TOGETHER = 8 << 20  # of all pictures in a submission together
 KINDS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _INLINE = re.compile(r"data:(image/(?:png|jpe?g|gif|webp));base64,([A-Za-z0-9+/=\s%]{40,})")
 _MARKS = re.compile(
@@ -28,7 +28,7 @@ _MARKS = re.compile(
 
 
 def pasted(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """The base64 of the pictures in a cell's attachments and in its text."""
+    """Return the base64 of the pictures in a cell's attachments and in its text."""
     found: list[str] = []
     attachments = item.get("attachments")
     for kinds in attachments.values() if isinstance(attachments, dict) else ():
@@ -44,7 +44,9 @@ def pasted(item: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def unmarked(text: str, most: int) -> str:
-    """The first `most` characters of `text`, its pictures left out, without the places where they stood: they follow it.
+    """Return the first `most` characters of `text` without its pictures, each replaced by "(picture)".
+
+    The pictures follow the text.
 
     >>> unmarked("see ![](attachment:a.png) there", 99)
     'see (picture) there'
@@ -53,13 +55,13 @@ def unmarked(text: str, most: int) -> str:
 
 
 def drawn_again(encoded: str) -> str | None:
-    """The picture in `encoded` (base64) as the base64 of a PNG of at most `MAX_SHOWN` characters; None where it is none.
+    """Redraw the picture in `encoded` (base64) as the base64 of a PNG with at most `MAX_SHOWN` characters, or return None.
 
-    A large photograph keeps 256 colours, and a smaller side where that does not suffice.
+    A large photograph is reduced to 256 colours, and to a smaller size if that does not suffice.
     """
     try:
         from PIL import Image
-    except ImportError:  # Matplotlib brings it; without it pictures are not shown
+    except ImportError:  # Matplotlib installs Pillow; without it pictures are not shown
         return None
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
     try:
@@ -72,7 +74,7 @@ def drawn_again(encoded: str) -> str | None:
         return None
     for side in SIDES:
         drawn.thumbnail((side, side))
-        exact = [drawn] if drawn.getcolors(MAX_COLOURS) else []  # of a photograph all its colours would never be small enough
+        exact = [drawn] if drawn.getcolors(MAX_COLOURS) else []  # a photograph with all its colours would never be small enough
         for made in (*exact, drawn.quantize(256, method=Image.Quantize.FASTOCTREE)):
             file = io.BytesIO()
             made.save(file, "PNG", optimize=False)
@@ -82,13 +84,13 @@ def drawn_again(encoded: str) -> str | None:
 
 
 def shown(source: str, number: int) -> str:
-    """`source` with `number` pictures behind it, as Markdown attachments."""
+    """Return `source` followed by `number` pictures, as Markdown attachments."""
     marks = "".join(f"\n\n![pasted picture {one}](attachment:picture-{one}.png)" for one in range(1, number + 1))
     return f"{source.rstrip()}{marks}"
 
 
 def without(source: str) -> str:
-    """`source` without what `shown` put behind it.
+    """Return `source` without what `shown` added.
 
     >>> without(shown("see", 2))
     'see'
@@ -97,5 +99,5 @@ def without(source: str) -> str:
 
 
 def attachments(encoded: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """nbformat's attachments for `shown`."""
+    """Return nbformat's attachments for `shown`."""
     return {f"picture-{number}.png": {"image/png": data} for number, data in enumerate(encoded, 1)}

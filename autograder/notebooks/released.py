@@ -1,4 +1,4 @@
-"""What is looked up of a released notebook when a submission is read: places, texts, names; and what counts as the same text."""
+"""Look up places, texts and names in a released notebook while a submission is read, and decide which texts count as the same."""
 
 import re
 from functools import cached_property
@@ -17,14 +17,15 @@ _RETURNS = re.compile(r"\b(?:return|yield|lambda)\b")
 
 
 def plain(source: str) -> str:
-    """`source` without what editors change by themselves: ends of lines, and spaces there."""
+    """Return `source` without what editors change by themselves: line ends, and spaces before them."""
     return "\n".join(line.rstrip() for line in source.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
 
 
 def is_stub(source: str) -> bool:
-    """Whether an answer cell holds what this release or an earlier one puts there to be written over (predictions apart).
+    """Return whether an answer cell still holds the stub of this or an earlier release (except for predictions).
 
-    Whose function returns before may have left the last lines behind, and words between the marks of the place are an answer.
+    A function that already returns is an answer even if the stub's lines are left at its end, and so is text inside the stub's
+    marks.
 
     >>> stub = "\\n    # YOUR CODE HERE\\n    raise NotImplementedError()"
     >>> is_stub(f"def f(x):{stub}"), is_stub(f"def f(x):\\n    return x{stub}"), is_stub("✎ *Your answer: no, since 2 > 1.*")
@@ -34,7 +35,7 @@ def is_stub(source: str) -> bool:
 
 
 class Release:
-    """What is looked up of a released notebook."""
+    """The lookups in a released notebook."""
 
     def __init__(self, released: Any):
         self.place = {grade_id(cell) or cell.id: number for number, cell in enumerate(released.cells)}
@@ -50,29 +51,29 @@ class Release:
         }
 
     def untouched(self, name: str, source: str) -> bool:
-        """Whether `source` is what the release has at `name`, or an earlier release had."""
+        """Return whether `source` is the text of this release at `name`, or a stub of an earlier release."""
         return plain(source) == plain(self.cells[name].source) or (is_answer(self.cells[name]) and is_stub(source))
 
     def is_older(self, cell: Any) -> bool:
-        """Whether a cell that is not in the release was in an earlier one: its id is such as the lesson's cells have."""
+        """Return whether a cell that is not in this release has an id like the lesson's cells, so it was in an earlier one."""
         prefix, dash, number = (cell.cell_id or "").rpartition("-")
         return bool(dash) and number.isdigit() and any(name.startswith(f"{prefix}-") for name in self.place)
 
     @cached_property
     def given_names(self) -> set[str]:
-        """What the locked cells bind: nobody else may."""
+        """The names that the locked cells bind. No other cell may bind them."""
         code = [cell.source for name, cell in self.cells.items() if name in self.locked and cell.cell_type == "code"]
         return {name for source in code for each in statements_of(source) for name in each.names}
 
     @cached_property
     def own(self) -> set[str]:
-        """The text of each statement of the release."""
+        """The text of each statement in the release."""
         code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
         return {plain(text) for source in code for text in texts_of(source, statements_of(source))}
 
 
 def statements_of(source: str) -> list[Statement]:
-    """The statements of a cell; none where it is no plain Python."""
+    """Return the statements of a cell; none if it is not plain Python."""
     try:
         return statements(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

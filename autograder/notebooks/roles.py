@@ -1,6 +1,6 @@
-"""The roles of a notebook's cells: answer, check, figure, text.
+"""Tell the roles of a notebook's cells: answer, check, figure, text.
 
-Roles are read from the metadata that the author wrote and nothing else: `nbgrader: {grade_id, solution | grade | locked}`.
+Roles are read only from the metadata that the author wrote: `nbgrader: {grade_id, solution | grade | locked}`.
 """
 
 import re
@@ -14,7 +14,7 @@ NEXT = "next-lesson"  # the tag, and the id, of the cell that leads to the next 
 
 
 def exercise_of(cell: Any) -> str | None:
-    """The exercise that an autograded cell checks: its source is exactly `check("name")`."""
+    """Return the exercise that an autograded cell checks, or None. The source of such a cell is exactly `check("name")`."""
     if cell.cell_type != "code" or not is_grade(cell):
         return None
     match = CHECK.match(cell.source.strip())
@@ -22,26 +22,26 @@ def exercise_of(cell: Any) -> str | None:
 
 
 def grader(cell: Any) -> Mapping[str, Any]:
-    """The cell's nbgrader metadata, empty where it has none."""
+    """Return the cell's nbgrader metadata, empty if it has none."""
     found: Mapping[str, Any] = cell.metadata.get("nbgrader", {})
     return found
 
 
 def is_grade(cell: Any) -> bool:
-    """Whether points hang on this cell."""
+    """Return whether the cell carries points."""
     return bool(grader(cell).get("grade"))
 
 
 def is_answer(cell: Any) -> bool:
-    """Whether the learner writes in this cell."""
+    """Return whether the learner writes in this cell."""
     return bool(grader(cell).get("solution"))
 
 
 def grade_id(cell: Any) -> str | None:
-    """The cell's `grade_id`."""
+    """Return the cell's `grade_id`, or None."""
     return grader(cell).get("grade_id")
 
 
 def is_figure(cell: Any) -> bool:
-    """Whether the cell only draws: nothing graded depends on it, so grading need not run it."""
+    """Return whether the cell only draws. Nothing graded depends on such a cell, so grading need not run it."""
     return FIGURE in cell.metadata.get("tags", [])

@@ -1,4 +1,4 @@
-"""The global names that a piece of code sets and reads, by the compiler's own symbol tables; its statements, by the parser."""
+"""Find the global names that code sets and reads, by the compiler's symbol tables, and parse code into statements."""
 
 import ast
 import re
@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-KEPT = 1000  # texts whose names are remembered
-MAX_STATEMENTS = 2000  # of a cell; those after it count as part of the last
+KEPT = 1000  # texts whose names are cached
+MAX_STATEMENTS = 2000  # in a cell; further ones count as part of the last
 _told = threading.local()
 _WORD = re.compile(r"\w+")
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
@@ -24,11 +24,13 @@ _HARMLESS = re.compile(
 
 
 class Statement(NamedTuple):
-    """A statement at the top of a cell, with the comments before it: lines `first` to `last`, and the names that it binds.
+    """A top-level statement with the comments before it: its lines from `first` to `last`, and the `names` that it binds.
 
-    `modules` are what it imports where it does nothing else, `calls` the names that it reads where it is one bare expression.
-    `changes` are global names whose objects it, or a function in it, may change, `spelt` the words of its texts that its lines do
-    not hold as they are; `alters` says whether a function in it changes what it is given.
+    - `modules`: the modules that it imports, if it is an import and nothing else.
+    - `calls`: the names that it reads, if it is a single expression.
+    - `changes`: global names whose objects it may change, directly or in a function that it defines.
+    - `spelt`: words in its strings that its lines don't contain literally.
+    - `alters`: whether a function in it changes its arguments.
     """
 
     first: int
@@ -42,7 +44,7 @@ class Statement(NamedTuple):
 
 
 def tell_statements(known: Mapping[str, Sequence[Sequence[object]] | None]) -> None:
-    """What `statements` says of these texts, found elsewhere, as `tell` does for `scopes`."""
+    """Tell this thread what `statements` returns for these texts. Another process found it, as in `tell` for `scopes`."""
     for text, found in known.items():
         _told.statements.setdefault(text, None if found is None else [_statement(each) for each in found])
 
@@ -54,9 +56,9 @@ def _statement(plain: Sequence[object]) -> Statement:
 
 
 def statements(source: str) -> list[Statement]:
-    """The statements of `source`, which together are all its lines; lines for IPython (`%`, `!`) count as `pass`.
+    """Return the statements of `source`, which together cover all its lines. Lines for IPython (`%`, `!`) count as `pass`.
 
-    Raises SyntaxError, ValueError, RecursionError or MemoryError where the parser does.
+    Raises SyntaxError, ValueError, RecursionError or MemoryError if the parser does.
 
     >>> [tuple(each)[:3] for each in statements("# why\\n%time 3\\nimport numpy as np\\ndef f(x):\\n    return x")]
     [(1, 2, ()), (3, 3, ('np',)), (4, 5, ('f',))]
@@ -68,7 +70,7 @@ def statements(source: str) -> list[Statement]:
         return list(told)
     may_parse(source)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
+        warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
         body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
     found: list[Statement] = []
     bound: list[tuple[dict[str, None], ...]] = []
@@ -77,7 +79,7 @@ def statements(source: str) -> list[Statement]:
         names, (changes, alters) = dict.fromkeys(_bound(node)), changed_in(node)
         spelt = dict.fromkeys(_spelt(node, rows))
         last = node.end_lineno or node.lineno
-        if found and (node.lineno <= found[-1].last or len(found) == MAX_STATEMENTS):  # behind a semicolon, or one too many
+        if found and (node.lineno <= found[-1].last or len(found) == MAX_STATEMENTS):  # after a semicolon, or beyond the limit
             found[-1] = Statement(found[-1].first, max(last, found[-1].last), alters=alters or found[-1].alters)
             for before, more in zip(bound[-1], (names, changes, spelt), strict=True):
                 before.update(more)
@@ -96,18 +98,21 @@ def statements(source: str) -> list[Statement]:
 
 
 def without_magics(source: str) -> str:
-    """`source` with `pass` for each line that IPython alone understands and that can bind no name; other such lines stay."""
+    """Return `source` with `pass` for each IPython line that cannot bind a name; other IPython lines stay."""
     return _HARMLESS.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)
 
 
 def texts_of(source: str, chosen: Iterable[Statement]) -> list[str]:
-    """The lines in `source` of each of the `chosen` statements."""
+    """Return the lines in `source` of each of the `chosen` statements."""
     lines = source.split("\n")
     return ["\n".join(lines[each.first - 1 : each.last]) for each in chosen]
 
 
 def put_together(source: str, chosen: Sequence[Statement]) -> str:
-    """A cell of the `chosen` statements of `source` alone. Its statements are known: in this thread nobody parses it again."""
+    """Return a cell of only the `chosen` statements of `source`.
+
+    Its statements are recorded, so that this thread does not parse the new cell.
+    """
     text = "\n".join(texts_of(source, chosen))
     known, line = [], 0
     for each in chosen:
@@ -136,25 +141,25 @@ def _bound(node: ast.stmt) -> tuple[str, ...]:
 
 
 def _spelt(node: ast.stmt, rows: Sequence[str]) -> set[str]:
-    """The words of the node's texts that its lines do not hold: in `"soft" "max"`, or with a letter by its number."""
+    """Return the words in the node's strings that its lines don't contain, as in `"soft" "max"` or in escaped letters."""
     texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str | bytes)]
     words = {word for text in texts for word in _WORD.findall(text if isinstance(text, str) else text.decode("latin-1"))}
     return words.difference(*(_WORD.findall(row) for row in rows[node.lineno - 1 : node.end_lineno])) if words else words
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-# methods of containers, and functions that do their work, which change what they are called on or given
+# methods of containers and equivalent functions that change their object or first argument
 _CHANGING = frozenset({
     "__setattr__", "__setitem__", "add", "append", "appendleft", "extend", "extendleft", "heappush", "insert", "insort",
     "insort_left", "insort_right", "put", "register", "setattr", "setdefault", "setitem", "update",
 })  # fmt: skip
 _APART = frozenset(
     {"bisect", "collections", "deque", "dict", "heapq", "list", "object", "operator", "set"}
-)  # own no method's object
+)  # classes and modules, which are not the object that is changed
 
 
 def changed_in(root: ast.stmt) -> tuple[dict[str, None], bool]:
-    """The global names whose objects `root` may change, and whether a function in it changes what it is given.
+    """Return the global names whose objects `root` may change, and whether a function in it changes its arguments.
 
     >>> list(changed_in(ast.parse("for t['a'] in [f]: u.v = 1; _ = w.append(f)").body[0])[0])
     ['t', 'u', 'w']
@@ -178,14 +183,17 @@ def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
 
 
 def _stored(function: ast.AST) -> set[str]:
-    """The names of a function's own variables."""
+    """Return the names of a function's own variables."""
     nodes = list(ast.walk(function))
     shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} - shared
 
 
 def _changed(node: ast.AST) -> list[str]:
-    """The names whose objects this node alone may change: `x[0] =`, `x.y =`, `x.append(...)`, `list.append(x, ...)`, `@x.add`."""
+    """Return the names whose objects this node itself may change:
+
+    `x[0] =`, `x.y =`, `x.append(...)`, `list.append(x, ...)`, `@x.add`.
+    """
     if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return [each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)]
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
@@ -201,7 +209,7 @@ def _changed(node: ast.AST) -> list[str]:
 
 
 def _root(node: ast.AST) -> list[str]:
-    """The name that a chain of attributes and items begins with."""
+    """Return the name at the start of a chain of attributes and items."""
     chain = isinstance(node, ast.Attribute)
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
@@ -215,7 +223,7 @@ _WORK = (
 
 
 def calls(source: str) -> list[str] | None:
-    """The functions that `source` calls, where it does nothing but call them by name and pick from what they return, else None.
+    """Return the functions that `source` calls, if it only calls functions by name and selects from their results; else None.
 
     >>> calls("def f(x):\\n    y = g(x)\\n    return y[0]"), calls("def f(x): return x / g(x)")
     (['g'], None)
@@ -226,7 +234,7 @@ def calls(source: str) -> list[str] | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None  # IPython may run it all the same; whoever reads the flag sees what it does
+        return None  # IPython may still run it; whoever reads the flag sees what it does
     found: dict[str, None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -257,37 +265,40 @@ def _calls(node: ast.stmt) -> tuple[str, ...]:
 
 
 def only(ours: Collection[str] | None) -> None:
-    """For this thread, from now on: no text but `ours` is parsed here, and others are what is told of them. None: all are."""
+    """From now on, let this thread parse only the texts in `ours`; what it needs of others has to be told.
+
+    None allows all texts.
+    """
     _told.ours, _told.known, _told.statements = ours, {}, {}
 
 
 def is_told(source: str) -> bool:
-    """Whether this thread knows what `scopes` says of `source`, or may find it out."""
+    """Return whether this thread knows the `scopes` of `source` or may compute them."""
     ours = getattr(_told, "ours", None)
     return ours is None or source in ours or source in _told.known
 
 
 def may_parse(source: str) -> None:
-    """Raises ValueError where this thread leaves the parsing of `source` to a child that may fail."""
+    """Raise ValueError if this thread has to leave the parsing of `source` to a child process, which may fail."""
     ours = getattr(_told, "ours", None)
     if ours is not None and source not in ours:
         raise ValueError("not to be parsed here")
 
 
 def tell(known: Mapping[str, tuple[set[str], set[str]] | None]) -> None:
-    """For this thread, until the next `only`: what `scopes` says of these texts (None: it refuses), found elsewhere.
+    """Tell this thread, until the next `only`, what `scopes` returns for these texts (None: it raises). Another process found it.
 
-    The compiler takes seconds over some texts that are made for it, and nobody else runs meanwhile.
+    The compiler takes seconds for some texts that are made to be slow, and no other thread runs meanwhile.
     """
     _told.known |= known
 
 
 def scopes(source: str) -> tuple[set[str], set[str]]:
-    """`(set, read)`: a function's own variables are not among them, what it takes from around it is.
+    """Return `(set, read)`, the global names that the code sets and reads, without the local variables of functions.
 
-    Lines for IPython that bind no name (`%matplotlib`, `!pip`) are passed over.
+    IPython lines that bind no name (`%matplotlib`, `!pip`) are ignored.
 
-    Raises SyntaxError, ValueError, RecursionError or MemoryError where the compiler does.
+    Raises SyntaxError, ValueError, RecursionError or MemoryError if the compiler does.
 
     >>> sorted(scopes("import numpy as np\\ndef f(x): return np.sum(x) + y")[0])
     ['f', 'np']
@@ -304,7 +315,7 @@ def scopes(source: str) -> tuple[set[str], set[str]]:
     return set(defines), set(reads)
 
 
-@lru_cache(KEPT)  # a class shares the lesson's own cells, and in a grader no others get here
+@lru_cache(KEPT)  # all students share the lesson's own cells, and in a grader no other text gets here
 def _compiled(source: str) -> tuple[frozenset[str], frozenset[str]]:
     defines: set[str] = set()
     reads: set[str] = set()

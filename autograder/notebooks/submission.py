@@ -1,10 +1,10 @@
-"""A submission as data: read with suspicion, then rebuilt from the release with only the learner's answers transplanted.
+"""Read a submission as untrusted data, and rebuild it from the release with only the learner's answers put in.
 
-Order, tags, flags, metadata and outputs of what was submitted are never trusted: a cell that was deleted, duplicated,
-moved or forged neither helps nor hurts. Cells that the learner added are kept (they may define helpers) and run where
-they stood; nothing that is graded depends on what they claim to be. Their prose is read by people in a browser, so it
-stays text: markup and pictures in it are defused (`prose`); pictures that were pasted into an answer are kept apart, to be
-drawn again. Whose answer a cell is that lost its name, `matching` finds out before.
+The order, tags, flags, metadata and outputs of a submission are never trusted, so a deleted, duplicated, moved or forged cell
+neither helps nor hurts. Cells that the learner added are kept, because they may define helpers, and run where they stood.
+Nothing graded depends on what they claim to be. People read their prose in a browser, so markup and pictures in it are made
+harmless (`prose`). Pictures pasted into an answer are kept separately and redrawn. Before that, `matching` finds out to which
+answer a cell without a name belongs.
 """
 
 import codecs
@@ -26,27 +26,27 @@ from autograder.notebooks.roles import grade_id, is_answer
 
 MAX_BYTES = 20 * 2**20
 MAX_CELLS = 2000
-MAX_PARTS = 500_000  # brackets of a file: three million empty lists, which fit in it, take seconds to parse
+MAX_PARTS = 500_000  # brackets in a file; parsing three million empty lists, which would fit, takes seconds
 MAX_SOURCE = 200_000  # characters of a code cell
-MAX_PROSE = 20_000  # of a Markdown cell: renderers are slow on long ones that are made to be
+MAX_PROSE = 20_000  # characters of a Markdown cell; a long one can be made to slow down renderers
 _ELSEWHERE = re.compile(r"!\[[^\[\]\n]{0,200}\]\((?!\w{1,20}:)([^)\s]{1,100})\)")  # a picture beside the notebook
-MAX_TEXT = 1 << 20  # of all cells together
+MAX_TEXT = 1 << 20  # characters of all cells together
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read of a submitted cell: nothing else of it exists for the grader."""
+    """What the grader reads of a submitted cell. It ignores everything else."""
 
     kind: str
     source: str
     grade_id: str | None
     cell_id: str | None
-    pictures: tuple[str, ...] = ()  # base64, as they came: not to be shown before they are drawn again
+    pictures: tuple[str, ...] = ()  # base64 as submitted; not to be shown before it is redrawn
 
 
 @dataclass
 class Rebuilt:
-    """The notebook to grade, `flags` on how it was read, for learner and grader, and the pictures of answers by grade_id."""
+    """The notebook to grade, `flags` for learner and grader about how it was read, and the pictures of answers by grade_id."""
 
     notebook: Any
     flags: list[str] = field(default_factory=list)
@@ -54,16 +54,19 @@ class Rebuilt:
 
 
 class UnreadableError(Exception):
-    """The file cannot be read as a notebook; the message says why, in words for the learner."""
+    """The file cannot be read as a notebook. The message tells the learner why."""
 
 
 def read(path: Path) -> list[Cell]:
-    """The cells of the notebook at `path`. Raises UnreadableError."""
+    """Return the cells of the notebook at `path`. Raises UnreadableError."""
     return parse(load(path))
 
 
 def load(path: Path) -> bytes:
-    """The bytes of the file at `path`. Raises UnreadableError; never follows a link, never reads more than 20 MiB."""
+    """Return the bytes of the file at `path`.
+
+    It never follows a link and never reads more than 20 MiB. Raises UnreadableError.
+    """
     if path.parent.is_symlink():
         raise UnreadableError("its folder is a link; submit the folder itself")
     try:
@@ -87,7 +90,7 @@ def load(path: Path) -> bytes:
 
 
 def parse(data: bytes) -> list[Cell]:
-    """The cells of the notebook with the content `data`, of whatever version of the format. Raises UnreadableError."""
+    """Return the cells of a notebook with the content `data`, in any version of the format. Raises UnreadableError."""
     if data.count(b"[") + data.count(b"{") > MAX_PARTS:
         raise UnreadableError(
             f"expected at most {MAX_PARTS:,} lists and brackets in the file; clear the outputs and submit again"
@@ -107,7 +110,7 @@ def parse(data: bytes) -> list[Cell]:
 
 
 def parse_script(data: bytes) -> list[Cell]:
-    """The cells of a notebook that was saved as a Python script, by Jupyter, Colab or an editor. Raises UnreadableError."""
+    """Return the cells of a notebook saved as a Python script by Jupyter, Colab or an editor. Raises UnreadableError."""
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except ValueError:
@@ -142,7 +145,7 @@ _KINDS = {
 
 
 def _instead(data: bytes) -> str:
-    """What a file is that is no notebook."""
+    """Say what a file is, if it is not a notebook."""
     start = data[:400].lstrip(b"\xef\xbb\xbf \t\r\n")
     found = next((text for begin, text in _KINDS.items() if start.startswith(begin)), "")
     if b"\n<<<<<<< " in data or start.startswith(b"<<<<<<< "):
@@ -153,7 +156,7 @@ def _instead(data: bytes) -> str:
 
 
 def _bounded(cells: Iterable[Cell]) -> list[Cell]:
-    """The `cells`, of which no more are made than may be. Raises UnreadableError."""
+    """Return `cells` as a list, or raise UnreadableError if there are too many or their text is too long."""
     found, left = list[Cell](), MAX_TEXT
     for cell in cells:
         found.append(cell)
@@ -164,7 +167,7 @@ def _bounded(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def cell_of(item: Mapping[str, Any]) -> Cell:
-    """What counts of a submitted cell's JSON, whatever is in it."""
+    """Return the relevant content of a submitted cell's JSON, whatever is in it."""
     source = item.get("source", item.get("input", ""))
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
@@ -172,8 +175,8 @@ def cell_of(item: Mapping[str, Any]) -> Cell:
     about: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     grader = about.get("nbgrader")
     name = grader.get("grade_id") if isinstance(grader, dict) else None
-    kind, own = item.get("cell_type"), item.get("id", about.get("id"))  # Colab keeps it in the metadata
-    text = _whole(source).replace("\r\n", "\n").replace("\r", "\n") if isinstance(source, str) else ""  # as Python ends lines
+    kind, own = item.get("cell_type"), item.get("id", about.get("id"))  # Colab keeps the id in the metadata
+    text = _whole(source).replace("\r\n", "\n").replace("\r", "\n") if isinstance(source, str) else ""  # Python's line ends
     found = pictures.pasted(item) if kind != "code" else ()
     return Cell(
         kind if isinstance(kind, str) else "",
@@ -185,12 +188,12 @@ def cell_of(item: Mapping[str, Any]) -> Cell:
 
 
 def _whole(text: str) -> str:
-    """`text` with a question mark for each half of a surrogate pair: JSON can spell one, no file can hold it."""
+    """Replace each half of a surrogate pair by a question mark, because JSON can contain one but no file can."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
-    """The released notebook with the learner's answers in place, and their own extra cells where they stood."""
+    """Return the released notebook with the learner's answers in place, and the learner's extra cells where they stood."""
     restored = matching.restore(released, submitted)
     notebook = copy.deepcopy(released)
     answers = {name: cell for cell in notebook.cells if is_answer(cell) and (name := grade_id(cell))}
@@ -222,7 +225,7 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
             anchor = place[cell.cell_id]
             if cell.source != plain[cell.cell_id].source and cell.kind == "code":
                 plain[cell.cell_id].source = cell.source
-                plain[cell.cell_id].metadata.pop("tags", None)  # it is the learner's now: run it like any other
+                plain[cell.cell_id].metadata.pop("tags", None)  # the cell is the learner's now, so it runs like any other
             continue
         elif name is not None:
             flags.append(f"unknown grade_id {name[:60]!r}")

@@ -1,4 +1,4 @@
-"""nbgrader's exchange, where students are strangers: what is collected are files, and feedback finds its way back."""
+"""Make nbgrader's exchange safe with untrusted students: collect regular files only, and return feedback to its owner."""
 
 import glob
 import os
@@ -18,11 +18,12 @@ MAX_BYTES = 4096
 
 
 class ReleaseFeedback(ExchangeReleaseFeedback):  # type: ignore[misc]  # nbgrader ships no types
-    """`nbgrader release_feedback`, with each submission's receipt taken from where it was collected.
+    """Run `nbgrader release_feedback`, but take each submission's receipt from the folder where it was collected.
 
-    Feedback is filed under a hash of `submission_secret.txt`, which `nbgrader submit` lays beside the notebook. `attn grade`
-    takes nothing but the notebook from a submission, so nbgrader would look beside the graded one in vain. What did not come
-    through the exchange has no such file: it is passed over with a warning, and stops nobody else's feedback.
+    Feedback is filed under a hash of `submission_secret.txt`, which `nbgrader submit` puts beside the notebook. `attn grade`
+    copies only the notebook from a submission, so nbgrader would not find the secret beside the graded notebook. A submission
+    that did not come through the exchange has no such file. It is skipped with a warning, and everybody else's feedback is
+    released.
     """
 
     def copy_files(self) -> None:
@@ -42,14 +43,15 @@ class ReleaseFeedback(ExchangeReleaseFeedback):  # type: ignore[misc]  # nbgrade
 
 
 class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
-    """`nbgrader collect` that copies regular files alone, with the collector's eyes open.
+    """Run `nbgrader collect`, but copy only regular files and watch for whatever could harm the instructor.
 
-    nbgrader follows links, as the instructor: a link in place of a notebook would hand in, and give back in the feedback,
-    whatever the instructor can read. A pipe, a folder too large, or a time that is none, would end the collection for everybody.
+    nbgrader follows links with the instructor's rights. A link in place of a notebook would submit any file that the instructor
+    can read, and return it in the feedback. A pipe, a folder that is too large or an invalid time would end the collection for
+    everybody.
     """
 
     def _path_to_record(self, path: str) -> dict[str, Any]:
-        """What the name of a folder says, which anybody may have given it: the earliest, where its time is none."""
+        """Read user and time from the name of a folder, which anybody may have chosen. An invalid time counts as the earliest."""
         name = os.path.basename(path)
         user, _, stamp, *_ = name.rsplit("+", 3)
         try:
@@ -60,7 +62,10 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
         return {"username": user, "filename": name, "timestamp": time}
 
     def _sort_by_timestamp(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A student's submissions, the latest first; who laid one there in another's name replaces nothing of theirs."""
+        """Return a student's submissions, the latest first.
+
+        A folder that somebody else submitted in their name replaces nothing.
+        """
         own = [record for record in records if _is_theirs(Path(self.inbound_path) / record["filename"], record["username"])]
         for record in records if own else ():
             if record not in own:
@@ -72,7 +77,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
         files, left_out = read_folder(Path(src), 1000 * self.coursedir.max_file_size)
         if left_out:
             self.log.warning(f"{Path(src).name}: not collected, because no regular file or too large: {', '.join(left_out)}")
-        if TIME in files and not _is_time(files[TIME]):  # nbgrader's next collection would stop at it
+        if TIME in files and not _is_time(files[TIME]):  # it would stop nbgrader's next collection
             self.log.warning(f"{Path(src).name}: {TIME} holds no time: left out")
             del files[TIME]
         Path(dest).mkdir(parents=True)
@@ -81,7 +86,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
 
 
 def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
-    """The regular files in a student's folder of at most `most` bytes together, and the names of what is left out."""
+    """Return the regular files in a student's folder, together at most `most` bytes, and the names of those left out."""
     files: dict[str, bytes] = {}
     left_out = []
     try:
@@ -100,7 +105,7 @@ def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _is_theirs(folder: Path, student: str) -> bool:
-    """Whether the account of that name, or who collects, laid the folder there; where no account has it, nobody can tell."""
+    """Return whether the folder belongs to the account called `student` or to the collector; True if no such account exists."""
     try:
         import pwd
 
@@ -117,7 +122,7 @@ def _is_time(data: bytes) -> bool:
 
 
 def read_receipt(path: Path) -> bytes:
-    """The content of a small regular file that a student wrote. Raises OSError for a link, a pipe, or one that is too large."""
+    """Return the content of a small regular file that a student wrote. Raises OSError for a link, a pipe or a larger file."""
     return _read(path, MAX_BYTES)
 
 

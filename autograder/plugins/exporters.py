@@ -1,27 +1,31 @@
-"""nbgrader export plugins: grades in the files that learning platforms read.
+"""Export grades from nbgrader in the formats that learning platforms read.
 
-Run in `course/`, with nbgrader's own `--assignment`, `--student` and `--to`:
+Run these in `course/`. nbgrader's own options `--assignment`, `--student` and `--to` work as usual:
 
     nbgrader export --exporter=autograder.plugins.exporters.CanvasExporter --to=canvas.csv
     nbgrader export --exporter=autograder.plugins.exporters.MoodleExporter --to=moodle.csv
     nbgrader export --exporter=autograder.plugins.exporters.GradescopeExporter --to=gradescope
 
-Canvas: *Grades > Import*. It finds a student by its own `ID`, which is the gradebook's `lms_user_id`
-(`attn collect` stores it, and `students.csv` may give it), else by `SIS Login ID`, which is the student's id here.
-Moodle: *Grades > Import > CSV file*, map `email` (or `username`, where that is the student's id here). Who cannot be found is
-named in a warning. Gradescope: one `results.json` for each submission,
-as an autograder there would write it: each exercise is a test with its title and, where it is wrong, the grader's diagnosis.
-Somebody who has not submitted doesn't get a zero from these exports: the cell is left empty.
+Canvas: import the file under *Grades > Import*. Canvas finds a student by its own `ID`, which is the gradebook's `lms_user_id`
+(`attn collect` stores it, and `students.csv` may give it), or else by `SIS Login ID`, which is the student's id here.
 
-Each export says which assignments still have written answers to grade by hand: such a total is not final. A canvas column is
-found again where Canvas's own id of the assignment stands in its head: `canvas_ids` of the exporter, or
-`--CanvasExporter.canvas_ids="{'01_soft_lookup': 4711}"`, makes the head `01_soft_lookup (4711)`.
+Moodle: import the file under *Grades > Import > CSV file* and map `email`, or `username` if that is the student's id here.
+A warning names the students who cannot be found.
+
+Gradescope: each submission gets a `results.json`, as an autograder on Gradescope would write it. Each exercise is a test with
+its title and, if it is wrong, the grader's diagnosis.
+
+A student who has not submitted gets an empty cell, not a zero.
+
+Each export says which assignments still have written answers to grade by hand, because such totals are not final. Canvas finds
+an existing column by Canvas's own id of the assignment in its head. Set `canvas_ids` of the exporter, or pass
+`--CanvasExporter.canvas_ids="{'01_soft_lookup': 4711}"`, and the head becomes `01_soft_lookup (4711)`.
 
 `nbgrader export` without a name writes `grades.csv` (`CsvExporter`), with nbgrader's own columns and the section.
 
-A score is what the student's page shows: marks by machine and by hand and extra credit, less the late penalty as it is today
-(`autograder.grading.grades`), never below 0. Who is on the class list and handed nothing in has a row too. A text that a
-spreadsheet would run as a formula (it begins with `=`, `+`, `-`, `@`, a tab or a line end) gets an apostrophe in front.
+A score is the one on the student's page: points by checks and by hand and extra credit, minus the late penalty as it is today
+(`autograder.grading.grades`), and never below 0. A student on the class list who submitted nothing has a row too. If a text
+begins with `=`, `+`, `-`, `@`, a tab or a line end, a spreadsheet could run it as a formula, so it gets an apostrophe in front.
 """
 
 import csv
@@ -47,7 +51,7 @@ from autograder.grading.submitted import MAX_FOLDER
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 
-_MADE_UP = re.compile(r".+-\d+")  # as `attn collect` calls whom it does not know, and no platform does
+_MADE_UP = re.compile(r".+-\d+")  # ids that `attn collect` makes up for unknown students, and that no platform uses
 _SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,128}")  # as long as an id in the gradebook
 
 
@@ -55,10 +59,10 @@ MAX_NAMED = 100  # students in one warning
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """What the exporters share: which assignments and students are asked for, their grades, and how a file is written."""
+    """What the exporters share: the requested assignments and students, their grades, and how a file is written."""
 
     def grades(self, gradebook: Any) -> Grades:
-        """The grades as they are now; nbgrader's own copy of the penalties is renewed by the way."""
+        """Return the current grades. This also updates nbgrader's own copy of the penalties."""
         found = Grades.within(gradebook, self.parent or self)
         found.enrol()
         found.settle_all()
@@ -71,7 +75,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
         return _chosen("student", gradebook.students, self.student, key=lambda one: one.id)
 
     def warn_of_missing_marks(self, assignment: str, found: Mapping[str, Grade]) -> None:
-        """Say how many written answers of `assignment` have no mark yet, and of how many of the `found` students."""
+        """Warn how many written answers of `assignment` have no mark yet, and how many of the `found` students they belong to."""
         waiting = [len(grade.waiting) for grade in found.values() if grade.waiting]
         if waiting:
             self.log.warning(
@@ -80,8 +84,10 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
             )  # fmt: skip
 
     def warn_of_strangers(self, platform: str, students: Iterable[Any], column: str, roster: Roster) -> None:
-        """Name the `students` whom `platform` will not find: they have nothing in `column`, and an id that we made up, or that
-        is not on the class list where there is one."""
+        """Warn about the `students` whom `platform` will not find.
+
+        They have nothing in `column`, and an id that `attn collect` made up or, if there is a class list, that is not on it.
+        """
         listed = roster.students
         lost = [
             one.id
@@ -103,7 +109,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
 
 
 class CsvExporter(_Exporter):
-    """A row for each student and assignment, with the columns of nbgrader's own export, and the section."""
+    """Write a row for each student and assignment, with the columns of nbgrader's own export and the section."""
 
     def export(self, gradebook: Any) -> None:
         head = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "section"]
@@ -123,7 +129,7 @@ class CsvExporter(_Exporter):
 
 
 class CanvasExporter(_Exporter):
-    """Canvas's gradebook CSV: a row of points possible, then one for each student."""
+    """Write Canvas's gradebook CSV: a row of points possible, then a row for each student."""
 
     canvas_ids = Dict(help="Canvas's own id of each assignment, by name: Canvas then fills the column that is there").tag(
         config=True
@@ -145,13 +151,13 @@ class CanvasExporter(_Exporter):
         self.table("canvas.csv", rows)
 
     def _column(self, assignment: str) -> str:
-        """The head of the column, with Canvas's id where it is known."""
+        """Return the head of the column, with Canvas's id if it is known."""
         known = self.canvas_ids.get(assignment)
         return f"{assignment} ({known})" if known else assignment
 
 
 class MoodleExporter(_Exporter):
-    """Moodle's grade import: a user's name and address, a column for each assignment."""
+    """Write Moodle's grade import: a user's name and address, and a column for each assignment."""
 
     def export(self, gradebook: Any) -> None:
         assignments, grades = self.assignments(gradebook), self.grades(gradebook)
@@ -167,7 +173,7 @@ class MoodleExporter(_Exporter):
 
 
 class GradescopeExporter(_Exporter):
-    """`<to>/<assignment>/<student>/results.json`, with each graded cell as a test: its title, its marks, its diagnosis."""
+    """Write `<to>/<assignment>/<student>/results.json`, where each graded cell is a test with title, points and diagnosis."""
 
     def export(self, gradebook: Any) -> None:
         folder = Path(self.to or "gradescope")
@@ -190,12 +196,12 @@ class GradescopeExporter(_Exporter):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, json.dumps(_results(found[student], most, names, states.get(student, {})), indent=1))
         self.log.info("Wrote %s", folder)
-        if wrong:  # the others have theirs
+        if wrong:  # the other results have been written
             listed = ", ".join(map(repr, sorted(wrong)))
             raise CourseError(f"expected names that can be a folder's, got {listed}: left out. Rename them in the gradebook.")
 
     def _known(self, assignment: str) -> tuple[dict[str, "_Test"], dict[str, dict[str, ExerciseRow]]]:
-        """What the graded cells are called, and how each student's exercises went; nothing where this is no course folder."""
+        """Return the titles of the graded cells and the state of each student's exercises; nothing outside a course folder."""
         coursedir = getattr(self.parent, "coursedir", None)
         if coursedir is None:
             return {}, {}
@@ -234,12 +240,12 @@ def _results(
     late = f"Late: {grade.penalty:g} of {grade.marks:g} points deducted." if grade.penalty else ""
     missing = f"Not final: {len(grade.waiting)} written answers are not graded yet." if grade.waiting else ""
     said = " ".join(filter(None, [late, missing]))
-    # `score` overrides the sum of the tests: it is the one with the late penalty
+    # `score` includes the late penalty and overrides the sum of the tests
     return {"score": grade.total, "output": said, "visibility": "visible", "tests": tests}
 
 
 def _diagnosis(state: ExerciseRow | None) -> str:
-    """What the student's page says of the exercise, in one line."""
+    """Return in one line what the student's page says about the exercise."""
     if state is None or (state.status == "pass" and not state.carried):
         return ""
     return state.headline

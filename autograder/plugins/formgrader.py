@@ -1,7 +1,7 @@
-"""A Jupyter server extension: the formgrader's *autograde* button grades with `attn grade`, not beside the marking code.
+"""A Jupyter server extension that makes formgrader's *autograde* button grade with `attn grade`, in a sandbox.
 
 Enable it with `c.ServerApp.jpserver_extensions = {"autograder.plugins.formgrader": True}`. Extensions load in alphabetical
-order and the first handler of an address answers, so it comes before nbgrader's own.
+order and the first handler of an address answers, so this one comes before nbgrader's own.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tornado import web
 
 
 class AutogradeHandler(BaseApiHandler):  # type: ignore[misc]  # nbgrader ships no types
-    """Answers as nbgrader's own handler does: `success`, `log` and, where it failed, `error`."""
+    """Answers as nbgrader's own handler does, with `success`, `log` and, after a failure, `error`."""
 
     @web.authenticated
     @check_xsrf  # type: ignore[untyped-decorator]  # as above
@@ -26,7 +26,7 @@ class AutogradeHandler(BaseApiHandler):  # type: ignore[misc]  # nbgrader ships 
 
 
 async def grade(root: str, assignment: str, student: str) -> dict[str, Any]:
-    """What `attn grade` of one student says. A process of its own, so that the server answers others meanwhile."""
+    """Run `attn grade` for one student in a process of its own, so that the server can answer others, and return what it said."""
     command = [sys.executable, "-P", "-m", "autograder.cli", "grade", f"--student={student}", "--again", "--", assignment]
     environment = {**os.environ, "ATTN_COURSE": root}
     process = await asyncio.create_subprocess_exec(
@@ -44,7 +44,7 @@ async def grade(root: str, assignment: str, student: str) -> dict[str, Any]:
 
 
 def load_jupyter_server_extension(server: Any) -> None:
-    """Put our handler before nbgrader's, and have its pages pass the allow-list of HTML before a browser reads them."""
+    """Put our handler before nbgrader's, and pass the HTML of formgrader's pages through the allow-list."""
     from nbgrader.server_extensions.formgrader import formgrader
 
     from autograder.plugins.sanitise import PageExporter

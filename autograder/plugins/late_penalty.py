@@ -1,12 +1,13 @@
-"""An nbgrader late-penalty plugin: a share of the score for each day begun after the due date, with grace and extensions.
+"""An nbgrader late-penalty plugin: deduct a share of the score for each day begun after the due date, with grace and extensions.
 
-`course/nbgrader_config.py` names it in `AssignLatePenalties.plugin_class` and sets its numbers. It takes nothing while an
-assignment has no due date (`nbgrader db assignment add 03_scaled_dot_product --duedate="2026-10-01 23:59 UTC"`). When a
-submission came is in its `timestamp.txt`, which nbgrader's `collect` writes: where there is none, it is in time.
+`course/nbgrader_config.py` names it in `AssignLatePenalties.plugin_class` and sets its numbers. It deducts nothing while an
+assignment has no due date (`nbgrader db assignment add 03_scaled_dot_product --duedate="2026-10-01 23:59 UTC"`). The time of a
+submission is in its `timestamp.txt`, which nbgrader's `collect` writes. A submission without one is in time.
 
-A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. Who has more time for which
-assignment is in the class list (`autograder.grading.roster`), and taken off before this rule is asked; `extensions` here hold
-for every assignment. `autograder.grading.grades` asks it whenever a grade is shown, so a change counts at once.
+A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. The class list
+(`autograder.grading.roster`) says who has more time for which assignment, and that time is subtracted before this plugin is
+asked. `extensions` here apply to every assignment. `autograder.grading.grades` asks the plugin whenever a grade is shown, so a
+change takes effect at once.
 """
 
 import math
@@ -18,7 +19,7 @@ DAY = 86_400
 
 
 class LatePenalty(LateSubmissionPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """`score x min(most, per_day x days begun)`, nothing within the grace."""
+    """Deduct `score x min(most, per_day x days begun)`, and nothing within the grace."""
 
     per_day = Float(0.1, min=0, max=1, help="Share of the score taken for each day begun.").tag(config=True)
     most = Float(0.5, min=0, max=1, help="The largest share taken, however late.").tag(config=True)
@@ -28,7 +29,7 @@ class LatePenalty(LateSubmissionPlugin):  # type: ignore[misc]  # nbgrader ships
     ).tag(config=True)
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
-        """The points to take, or None."""
+        """Return the points to deduct, or None."""
         late = total_seconds_late - self.extensions.get(student_id, 0.0) * DAY
         if late <= self.grace_minutes * 60:
             return None

@@ -1,13 +1,13 @@
-"""What a course's `nbgrader_config.py` says: one call, and plain `nbgrader …` commands work in its folder."""
+"""The settings of a course's `nbgrader_config.py`: after one call, plain `nbgrader …` commands work in its folder."""
 
 import os
 import secrets
 from typing import Any
 
-# nbgrader's own list, with our four steps: the solution's source goes in just before ClearSolutions cuts it to a stub,
-# a prediction's stub is mended just after, the first cell says what to install where the course is missing, and the last one
+# nbgrader's own list with four additions: the solution's source is inserted just before ClearSolutions cuts it to a stub,
+# a prediction's stub is replaced just after, a first cell says what to install if the course is missing, and a last cell
 # leads to the next lesson.
-# InstantiateTests is left out: every autograded cell is a check(...).
+# InstantiateTests is left out, because every autograded cell is a check(...).
 GENERATE = [
     "nbgrader.preprocessors.IncludeHeaderFooter",
     "autograder.plugins.preprocessors.InjectSolutions",
@@ -26,9 +26,9 @@ GENERATE = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 # `attn grade` marks from outside a sandbox and needs none of what follows. Plain `nbgrader autograde` runs a learner's code
-# beside the code that marks it: these settings close what a setting can close. What stays open is in .github/SECURITY.md.
+# beside the code that marks it. These settings close what settings can close; .github/SECURITY.md says what stays open.
 SANITIZE = [
-    "autograder.plugins.preprocessors.Rebuild",  # the release with the answers in it: no deleted, doubled or forged cells
+    "autograder.plugins.preprocessors.Rebuild",  # puts the answers into the release: no deleted, doubled or forged cells
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
     "nbgrader.preprocessors.OverwriteKernelspec",
@@ -37,7 +37,7 @@ SANITIZE = [
 ]
 AUTOGRADE = [
     "nbgrader.preprocessors.Execute",
-    "autograder.plugins.sanitise.Defuse",  # formgrader shows the result in the browser of whoever marks
+    "autograder.plugins.sanitise.Defuse",  # formgrader shows the result in the marker's browser
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
@@ -48,10 +48,10 @@ AUTOGRADE = [
 
 
 def configure(c: Any, *, course_id: str = "course") -> None:
-    """Set all of it in `c`, the object that `get_config()` gives; what is set after this call wins."""
+    """Set everything in `c`, the object that `get_config()` returns. Settings made after this call override it."""
     c.CourseDirectory.course_id = course_id
     c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".nbgrader.log", ".attn"]
-    # a notebook that is run from top to bottom stops at the first of these that is called, with a sentence
+    # running the whole notebook stops with this message at the first unwritten function that is called
     c.ClearSolutions.code_stub = {"python": '# YOUR CODE HERE\nraise NotImplementedError("not written yet")'}
     c.ClearSolutions.text_stub = (
         "✎ *Your answer: click this cell, press Enter, write in place of this line, then press Shift+Enter.*"
@@ -60,19 +60,19 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     c.Autograde.sanitize_preprocessors = SANITIZE
     c.Autograde.autograde_preprocessors = AUTOGRADE
     c.OverwriteCells.add_missing_cells = True
-    c.Execute.skip_cells_with_tag = secrets.token_hex(16)  # by default a tag that anybody can set saves a cell from being run
+    c.Execute.skip_cells_with_tag = secrets.token_hex(16)  # by default a tag that anybody can set keeps a cell from being run
     c.ExecutePreprocessor.timeout = 60
     c.ExecutePreprocessor.interrupt_on_timeout = True
-    # Files beside a submission are copied into the kernel's folder: none of them is imported in the place of a library.
+    # Files beside a submission are copied into the kernel's folder, and none of them may be imported in place of a library.
     os.environ["PYTHONSAFEPATH"] = "1"
     c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
     c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"
     c.GenerateFeedback.preprocessors = [
-        "autograder.plugins.preprocessors.CurrentGrades",  # before the page shows a penalty, it is what it would be today
+        "autograder.plugins.preprocessors.CurrentGrades",  # updates the penalty to today's before the page shows it
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
     c.ExportApp.plugin_class = "autograder.plugins.exporters.CsvExporter"
-    # Late submissions, counted from the due date in the gradebook; without one nobody is late.
+    # Late submissions count from the due date in the gradebook; without a due date nobody is late.
     c.AssignLatePenalties.plugin_class = "autograder.plugins.late_penalty.LatePenalty"
     # `nbgrader zip_collect` reads the downloads of learning platforms as `attn collect` does.
     c.ZipCollectApp.extractor_plugin = "autograder.grading.collect.SafeExtractor"

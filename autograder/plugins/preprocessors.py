@@ -1,8 +1,8 @@
-"""nbgrader preprocessors: how solutions enter a release, and how plain nbgrader gets a submission that it can trust the form of.
+"""nbgrader preprocessors that put solutions into a release, and that give plain nbgrader a submission in a trusted form.
 
-`InjectSolutions`, `StubPredictions`, `SayWhatToInstall` and `LeadOn` stand in `GenerateAssignment.preprocessors`, `Rebuild` is
-the first in `Autograde.sanitize_preprocessors`, `CurrentGrades` in `GenerateFeedback.preprocessors`. `attn grade` needs none of
-them: see `mark` and `gradebook` in `autograder.grading`.
+`InjectSolutions`, `StubPredictions`, `SayWhatToInstall` and `LeadOn` are in `GenerateAssignment.preprocessors`, `Rebuild` is the
+first in `Autograde.sanitize_preprocessors`, and `CurrentGrades` is in `GenerateFeedback.preprocessors`. `attn grade` needs none
+of them: see `mark` and `gradebook` in `autograder.grading`.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ class InjectSolutions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
 
 
 class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """After ClearSolutions: a prediction's stub is `name = None`, not a NotImplementedError that would litter the notebook."""
+    """Replace a prediction's stub, after ClearSolutions, by `name = None`: a NotImplementedError would leave a traceback."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         from autograder.authoring.course import find_lesson
@@ -72,10 +72,10 @@ _WHEEL = """from glob import glob
 
 
 class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """Before the first cell of code, folded: what to install, in two lines, in a kernel without the course (Colab, Kaggle).
+    """Insert a folded cell before the first code cell, which says what to install in a kernel without the course (Colab, Kaggle).
 
-    A course says what by `install` in course.toml: a name for pip, or where it is published nowhere the file name of its wheel,
-    which is then looked for beside the notebook. Without it no cell is added.
+    A course sets `install` in course.toml to a name for pip. If the course is not published, `install` is the file name of its
+    wheel, and the cell looks for that file beside the notebook. Without `install` no cell is added.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
@@ -87,16 +87,16 @@ class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader 
             wheel, is_wheel, extra = package.partition(".whl")
             how = _WHEEL.format(wheel=f"{wheel}.whl", extra=extra) if is_wheel else _PUBLISHED.format(package=package)
             cell = nbformat.v4.new_code_cell(_MISSING.format(next=how), id=INSTALL)
-            folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # in JupyterLab; in Colab
+            folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # for JupyterLab, and for Colab
             cell.metadata.update({**folded, "tags": [INSTALL], "deletable": False, "editable": False})
             nb.cells.insert(first, cell)
         return nb, resources
 
 
 class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """After the last cell: a link to the next core notebook, and links to the chapter's workshops.
+    """Add a cell at the end with a link to the next core notebook, and links to the chapter's workshops.
 
-    They hold in a workspace and in the repository; the site has its own.
+    The links work in a workspace and in the repository; the website has its own.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
@@ -119,11 +119,14 @@ class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
 
 
 class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """The released notebook with only the learner's answers in it: deleted, doubled, moved, tagged or forged cells do nothing."""
+    """Replace a submission by the released notebook with the learner's answers.
+
+    Deleted, doubled, moved or forged cells do nothing.
+    """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         assignment, notebook = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
-        coursedir = self.parent.parent.coursedir  # of the converter, whose exporter owns this step
+        coursedir = self.parent.parent.coursedir  # from the converter, whose exporter owns this preprocessor
         path = Path(coursedir.format_path(coursedir.release_directory, ".", assignment)) / f"{notebook}.ipynb"
         if not path.exists():
             raise CourseError(f"expected the released notebook at {path}, found none. Run `attn build`.")
@@ -134,7 +137,7 @@ class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no 
 
 
 class CurrentGrades(GetGrades):  # type: ignore[misc]  # nbgrader ships no types
-    """For `nbgrader generate_feedback`: the penalty on the page is the one of today, not of the day of grading."""
+    """Make `nbgrader generate_feedback` show the penalty as it is today, not as it was on the day of grading."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         from nbgrader.api import Gradebook

@@ -1,9 +1,9 @@
-"""Feedback pages in which nothing that a learner wrote is live, for plain `nbgrader generate_feedback` and for ours.
+"""Make feedback pages in which nothing that a learner wrote is live, for `nbgrader generate_feedback` and for `attn`.
 
-`FeedbackExporter` stands in `GenerateFeedback.exporter_class`: it renders with nbgrader's own template, but all HTML that
-comes from Markdown, outputs and comments passes an allow-list, formulas become MathML, and a content security policy
-forbids script, frames, forms and every address. `Defuse` stands in `Autograde.autograde_preprocessors` after `Execute`,
-so that formgrader shows the same submission as harmlessly.
+`FeedbackExporter` is set as `GenerateFeedback.exporter_class`. It renders with nbgrader's own template, but all HTML from
+Markdown, outputs and comments passes an allow-list, and formulas become MathML. A content security policy forbids scripts,
+frames, forms and every address. `Defuse` follows `Execute` in `Autograde.autograde_preprocessors`, so formgrader shows the same
+submission just as safely.
 """
 
 import copy
@@ -37,19 +37,19 @@ _STYLES |= {"line-height", "margin", "max-width", "outline", "outline-offset", "
 _STYLES |= {"flex", "height", "margin-right", "overflow-wrap", "text-decoration", "white-space", "width"}
 _SHAPES = {"display", "columnalign", "columnspacing", "rowspacing", "mathvariant", "stretchy", "fence", "separator", "accent"}
 _SHAPES |= {"linethickness", "width", "height", "depth", "lspace", "rspace", "minsize", "maxsize", "movablelimits", "xmlns"}
-# the start of a tag that is not allowed: nh3 would drop the tag, but a page shows all that a learner wrote
+# the start of a tag that is not allowed; nh3 would drop it, but the page has to show everything a learner wrote
 _UNLISTED = re.compile(rf"<(?!/?(?:{'|'.join(sorted(_TEXT | _MATHML))})[\s/>]|!--)", re.IGNORECASE)
 _HTML = ("text/html", "text/markdown")
 _SHOWN = {"text/plain", "image/png", "image/jpeg", *_HTML}
-_MAX_HTML = 400_000  # characters of one output: an allow-list reads every one of them
-_FORMATS = frozenset({"a", "b", "code", "em", "i", "strong"})  # where one is left open, each paragraph begins with it again
+_MAX_HTML = 400_000  # characters of one output, all of which the allow-list has to read
+_FORMATS = frozenset({"a", "b", "code", "em", "i", "strong"})  # if one is left open, each following paragraph opens it again
 _MAX_OPEN, _MAX_FORMATS = 200, 20  # tags that are open at once
-_UNCOUNTED = {"br", "hr", "img", "li", "p", "tbody", "td", "th", "thead", "tr"}  # these end where the next begins, or at once
+_UNCOUNTED = {"br", "hr", "img", "li", "p", "tbody", "td", "th", "thead", "tr"}  # these end where the next one begins, or at once
 _TAG = re.compile(rf"<(/?)({'|'.join(sorted(_TEXT - _UNCOUNTED))})[\s/>]", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
-    """`text` with the tags, attributes and styles of an allow-list; everything else in it is shown as text.
+    """Return `text` with only the tags, attributes and styles of an allow-list. Everything else in it becomes visible text.
 
     >>> clean('<b onclick="x()">bold</b> <script>x()</script>')
     '<b>bold</b> &lt;script&gt;x()&lt;/script&gt;'
@@ -60,12 +60,12 @@ def clean(text: str) -> str:
         return f"<p>(An output of {len(text):,} characters is left out.)</p>"
     if _is_tangled(text):
         return f"<p>(An output with more than {_MAX_OPEN} tags open at once, or {_MAX_FORMATS} of them formats, is left out.)</p>"
-    tags, end, rest = text.rpartition(">")  # a tag that never ends would take the rest of the text with it
+    tags, end, rest = text.rpartition(">")  # an unfinished tag would swallow the rest of the text
     return _cleaner().clean(_UNLISTED.sub("&lt;", tags + end) + rest.replace("<", "&lt;"))
 
 
 def _is_tangled(text: str) -> bool:
-    """Whether so many tags are open at once that a parser takes the square of their number in time and memory.
+    """Return whether so many tags are open at once that a parser needs time and memory quadratic in their number.
 
     >>> _is_tangled("<b>x</b>" * 99), _is_tangled("<p>" + "<b>" * 99 + "</p>" + "<p>x</p>" * 99)
     (False, True)
@@ -99,10 +99,10 @@ def _cleaner() -> nh3.Cleaner:
 
 
 def _safe_value(tag: str, name: str, value: str) -> str | None:
-    """Return `value` of an allowed attribute, or None where it would load something or lead anywhere but to a page."""
-    if name == "style":  # no style that names an address, or hides one in escapes
+    """Return `value` of an allowed attribute, or None if it would load something or link to anything but a page or address."""
+    if name == "style":  # no style that contains an address or hides one in escapes
         safe = re.search(r"(?i)url|image|[\\@]", value) is None
-    elif name == "src":  # a picture is in the page, or it is not shown: an address would tell who reads the page, and when
+    elif name == "src":  # only pictures inside the page: loading an address would reveal who reads the page, and when
         safe = re.match(r"data:image/(?:png|jpeg|gif);base64,", value) is not None
     else:
         safe = name != "href" or re.match(r"#|https?:|mailto:", value) is not None
@@ -110,11 +110,11 @@ def _safe_value(tag: str, name: str, value: str) -> str | None:
 
 
 class _CleanExporter(HTMLExporter):
-    """nbconvert's page, in which the HTML of Markdown and of outputs passes the allow-list."""
+    """nbconvert's page, in which the HTML of Markdown and outputs passes the allow-list."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # nbconvert's constructor has no types
-        self.sanitize_html = True  # drops script outputs and widgets, and has HTML outputs pass `clean_html`
+        self.sanitize_html = True  # drops script outputs and widgets, and passes HTML outputs through `clean_html`
 
     def default_filters(self) -> Any:
         yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
@@ -123,17 +123,17 @@ class _CleanExporter(HTMLExporter):
 
 
 class PageExporter(_CleanExporter):
-    """What formgrader shows: nbconvert's page, in which the HTML of Markdown and of outputs has passed the allow-list.
+    """The page that formgrader shows: nbconvert's page, in which the HTML of Markdown and outputs passes the allow-list.
 
-    After rendering, when every entity and backslash of an address is decoded, and not before.
+    The allow-list is applied after rendering, when every entity and backslash in an address has been decoded.
     """
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **named: Any) -> tuple[str, Any]:  # type: ignore[override]  # as in nbconvert
-        self._spent_s = 0.0  # on what a learner may have written: whoever asks for another page waits for this one
+        self._spent_s = 0.0  # seconds spent on text that a learner may have written; meanwhile other requests wait
         nb = copy.deepcopy(nb)
         for cell in nb.cells:
             if cell.cell_type == "code" and _slow(cell.source, code=True):
-                short = re.sub(r"\s{300,}", "\n", cell.source)[:_LONG]  # blank lines cost Pygments the square of their number
+                short = re.sub(r"\s{300,}", "\n", cell.source)[:_LONG]  # Pygments is quadratic in the number of blank lines
                 cell.source = "\n".join(line[:_WIDE] for line in short.splitlines())
                 cell.source += "\n# (The grader left out the rest: it is made to be slow to show. The file has it all.)"
         lexer = nb.metadata.get("language_info", {}).get("pygments_lexer", "ipython3")
@@ -143,16 +143,16 @@ class PageExporter(_CleanExporter):
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        """The HTML of Markdown `source`, sanitised; what a renderer would take long over, as it is. (`context` is Jinja's.)"""
+        """Return the sanitised HTML of Markdown `source`. Text that is slow to render stays plain. (`context` is Jinja's.)"""
         if _slow(source):
             return _plain(source)
         cell, made = context.get("cell"), super().markdown2html
-        if cell is not None and not is_answer(cell) and not cell.get("id", "").startswith("extra-"):  # the lesson's own
+        if cell is not None and not is_answer(cell) and not cell.get("id", "").startswith("extra-"):  # the lesson's own text
             return clean(made(context, source))
         return self._in_time(source, lambda: clean(made(context, source)))
 
     def _in_time(self, source: str, make: Callable[[], str]) -> str:
-        """What `make` makes of `source`, or the text as it is, once a page has had its seconds."""
+        """Return `make()`, or the plain text once the page has used up its time."""
         if self._spent_s > _PATIENCE_S:
             return _plain(source)
         began = time.thread_time()
@@ -166,28 +166,28 @@ def _plain(source: str) -> str:
 
 
 _PATIENCE_S = 3.0
-_PER_S = 200_000  # characters of a page that nbconvert reads once more in a second
+_PER_S = 200_000  # characters of rendered HTML that nbconvert processes again in a second
 _LONG, _WIDE = 30_000, 2_000
 
 
 def _slow(source: str, *, code: bool = False) -> bool:
-    """Whether a renderer may take long over `source`: no lesson and no honest answer is like that."""
+    """Return whether a renderer may take long over `source`. No lesson and no honest answer has such text."""
     if code and max(map(len, source.splitlines()), default=0) > _WIDE:
         return True
     return len(source) > _LONG or re.search(r"\s{300}|`{60}|\[{30}|(?:[*_][^\W_]?){300}", source) is not None
 
 
 class FeedbackExporter(_CleanExporter):
-    """nbgrader's feedback page, sanitised; readable without a network."""
+    """nbgrader's feedback page, sanitised and readable without a network."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        # nbgrader's template loads MathJax from a network: formulas are MathML here
+        # nbgrader's template loads MathJax from the network; here formulas are MathML
         named["extra_loaders"] = [DictLoader({"mathjax.html.j2": '{% macro mathjax(url="") %}{% endmacro %}'})]
         super().__init__(*arguments, **named)
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        """The HTML of Markdown `source`, formulas as MathML, sanitised. (`context` is Jinja's.)"""
+        """Return the sanitised HTML of Markdown `source`, with formulas as MathML. (`context` is Jinja's.)"""
         return clean(super().markdown2html(context, _formulas(source)))
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **named: Any) -> tuple[str, Any]:  # type: ignore[override]  # as in nbconvert
@@ -200,7 +200,7 @@ class FeedbackExporter(_CleanExporter):
 
 
 def _bare(cell: Any, number: int) -> None:
-    """Leave of a cell's metadata what the template needs, and in that no markup."""
+    """Reduce a cell's metadata to what the template needs, without markup."""
     grader = dict(cell.metadata.get("nbgrader", {}))
     if "grade_id" in grader:
         grader["grade_id"] = re.sub(r"[^\w.-]", "_", str(grader["grade_id"]))
@@ -214,24 +214,24 @@ def _bare(cell: Any, number: int) -> None:
 
 
 def _harmless(data: Any) -> Any:
-    """What may be shown of an output's data: text, HTML to be cleaned, pictures that are pictures."""
+    """Return what may be shown of an output's data: text, HTML to be cleaned, and valid pictures."""
     shown = {kind: content for kind, content in data.items() if kind in _SHOWN}
     broken = [kind for kind in shown if kind.startswith("image/") and not re.fullmatch(r"[A-Za-z0-9+/=\s]*", str(shown[kind]))]
     return nbformat.from_dict({kind: content for kind, content in shown.items() if kind not in broken})
 
 
 def _formulas(source: str) -> str:
-    """Formulas as MathML; as they are written where they are not formulas after all."""
+    """Return `source` with formulas as MathML; if that fails, return it unchanged."""
     if "$" not in source or len(source) > 20_000:
         return source
     try:
         return maths_to_mathml(source)
-    except Exception:  # a learner's TeX can fail in any way that the converter knows
+    except Exception:  # on a learner's TeX the converter may raise anything
         return source
 
 
 class Defuse(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """What a learner wrote or printed, without anything that a browser would run: for the notebook that a person marks."""
+    """Remove whatever a browser would run from what a learner wrote or printed, in the notebook that a person marks."""
 
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
         if cell.cell_type == "markdown" and (is_answer(cell) or grade_id(cell) is None):

@@ -1,4 +1,4 @@
-"""On which inputs an answer is wrong: what all failing cases have in common, and none that passes.
+"""Find the inputs on which an answer is wrong: what all failing cases have in common, and no passing case has.
 
 In: the cases and their verdicts. Out: a fact, or None.
 """
@@ -14,7 +14,7 @@ from autograder.judging.values import Array, ArrayNode, PlainNode
 
 
 def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Fact | None:
-    """What all failing cases have in common, and none that passes, or else which cases fail."""
+    """Return what all failing cases and no passing cases have in common, or else which cases fail. None if all or none fail."""
     both = list(zip(cases, results, strict=True))
     wrong = [record for record, result in both if not result.passed]
     right = [record for record, result in both if result.passed]
@@ -22,7 +22,7 @@ def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Fact
         return None
     has, lacks = [_features(record) for record in wrong], [_features(record) for record in right]
     for feature in sorted(has[0], key=_rank):
-        rank, enough = _rank(feature), min(len(right), len(wrong)) > 2  # a case or two have, and lack, many a thing by chance
+        rank, enough = _rank(feature), min(len(right), len(wrong)) > 2  # one or two cases share many features by chance
         telling = enough or rank < len(_ALWAYS) or (len(right) > 1 and rank < len(_OFTEN))
         if telling and all(feature in each for each in has) and not any(feature in each for each in lacks):
             return fact("contrast.feature", feature=feature)
@@ -31,7 +31,7 @@ def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Fact
     return fact("contrast.right_on", of=len(cases), which=_listed(right))
 
 
-# what says much about the code is looked for first; the first of these are telling, however few the cases are
+# features that reveal most about the code come first; those in _ALWAYS are telling however few cases there are
 _ALWAYS = ("given", "none", "more_than_one", "often", "called")
 _OFTEN = (*_ALWAYS, "axes", "false", "true")
 
@@ -47,7 +47,7 @@ def _listed(records: Sequence[CaseRecord]) -> Fact:
 
 
 def _features(record: CaseRecord) -> dict[Fact, None]:
-    """What can be said of the inputs of a case."""
+    """Return the facts about the inputs of a case."""
     found: dict[Fact, None] = {}
     script = encoded_script(record.probe.inputs)
     if script is not None:
@@ -101,7 +101,7 @@ def _of_numbers(name: str, array: Array) -> dict[Fact, None]:
 
 
 def _of_lengths(arrays: dict[str, Array]) -> dict[Fact, None]:
-    """Which arrays have as many rows as others, counted along axis -2."""
+    """Return which arrays have more, fewer or equally many rows, counted along axis -2."""
     rows = {name: array.shape[-2] for name, array in arrays.items() if array.ndim >= 2}
     found: dict[Fact, None] = {}
     names = list(rows)
@@ -113,7 +113,7 @@ def _of_lengths(arrays: dict[str, Array]) -> dict[Fact, None]:
 
 
 def _of_script(script: Script) -> dict[Fact, None]:
-    """What can be said of a sequence of calls."""
+    """Return the facts about a sequence of calls."""
     found: dict[Fact, None] = {}
     methods = [call.method for call in script.calls if isinstance(call, Call)]
     for method in dict.fromkeys(methods):

@@ -1,4 +1,4 @@
-"""One factor, or one summand, for all entries; and what it is called."""
+"""Find a single factor or summand that relates all entries of two arrays, and name it."""
 
 import itertools
 import math
@@ -15,10 +15,10 @@ CONSTANTS = (2.0, 4.0, 8.0, 3.0, 10.0, 16.0, 1000.0, 1024.0, 2.0**20, 1e6, 1e9, 
 
 
 def factors(got: Array, want: Array, known: tuple[Size, ...], tolerance: Tolerance) -> Iterator[Fact]:
-    """One factor, or one summand, for all entries."""
+    """Yield facts about a single factor, or a single summand, for all entries."""
     little = max(1e-9, 1e3 * tolerance.atol)
     far = np.abs(want) > little
-    vanishing = np.abs(got[far]).max(initial=0.0) <= little  # near any small multiple
+    vanishing = np.abs(got[far]).max(initial=0.0) <= little  # a result this small is close to any small multiple
     if (
         far.any()
         and not vanishing
@@ -33,7 +33,7 @@ def factors(got: Array, want: Array, known: tuple[Size, ...], tolerance: Toleran
 
 
 def _factor(ratio: float, known: tuple[Size, ...], tolerance: Tolerance, many: bool) -> Iterator[Fact]:
-    """What the ratio is called. A single number is any other one times something: only an exact ratio is one."""
+    """Name the ratio. Any two single numbers have some ratio, so for a single number only an exact match counts."""
     slack = 1e-4 + 20 * min(tolerance.rtol, 1e-5) if many else 1e-9
     if abs(ratio + 1) < slack:
         yield fact("relation.sign")

@@ -1,7 +1,7 @@
-"""Observations that apply to any wrong answer: when it is wrong and when not, and how its numbers lie beside the right ones.
+"""Observations that apply to any wrong answer: on which inputs it is wrong, and how its numbers compare with the right ones.
 
-In: an exercise and the judged cases. Out: facts, the most telling first. They name no mistake: each is about what was returned,
-and a learner could check it.
+In: an exercise and the judged cases. Out: facts, the most telling first. They name no mistake. Each is about the returned values,
+so a learner can check it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from autograder.judging.script import encoded_script
 from autograder.judging.values import Array
 
 BY_HAND, STEP_BY_STEP = fact("advice.by_hand"), fact("advice.step_by_step")
-ONE_AT_A_TIME = fact("advice.one_at_a_time")  # of a design, nothing is computed on the way
-MOST_CALLS = 8  # of a longer sequence the first wrong call is not counted out
-SHORT = 4  # fewer entries are written out
+ONE_AT_A_TIME = fact("advice.one_at_a_time")  # a design has no intermediate values to check
+MOST_CALLS = 8  # in a longer script the first wrong call is not reported
+SHORT = 4  # results with fewer entries are written out
 SLIGHTLY = 1e-3
-FEW = 6  # fewer entries are in order, or of one sign, by accident
+FEW = 6  # fewer entries may be in order, or have one sign, by accident
 
 
 def described(exercise: ExerciseRecord, results: Sequence[CaseResult], place: Fact | None) -> Diagnosis | None:
-    """The facts as what a learner is told where no name is known; `place` is where the wrong entries lie."""
+    """Return the facts as a diagnosis for a learner whose mistake has no name. `place` says where the wrong entries are."""
     said = facts(exercise, results)
     meant = meaning(exercise)
     if place is None and not said and meant is None:
@@ -42,7 +42,7 @@ def described(exercise: ExerciseRecord, results: Sequence[CaseResult], place: Fa
 
 
 def meaning(exercise: ExerciseRecord) -> Fact | None:
-    """What is compared where that is not what was returned, in the words of the function that looks at it."""
+    """Say what is compared instead of the returned value, in the words of the behaviour function's docstring, or None."""
     if not exercise.behaviour:
         return None
     text = " ".join((find(exercise.behaviour).__doc__ or "").partition(">>>")[0].split())
@@ -50,7 +50,7 @@ def meaning(exercise: ExerciseRecord) -> Fact | None:
 
 
 def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]:
-    """The facts, none of which needs another."""
+    """Return the facts, each of which stands by itself."""
     failing = [pair for pair in zip(exercise.cases, results, strict=True) if not pair[1].passed]
     shown = [pair for pair in failing if pair[1].observation.failure is None and pair[0].expected.failure is None]
     found = [said for said in (contrast(exercise.cases, results),) if said is not None]
@@ -58,7 +58,7 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]
         record, result = min(shown, key=lambda pair: (pair[1].edge > 0, pair[1].size))
         if call := first_call(record, result, exercise.tolerance):
             found.insert(0, call)
-        found += () if exercise.behaviour else _beside(record, result, exercise.tolerance)  # codes lie beside nothing
+        found += () if exercise.behaviour else _beside(record, result, exercise.tolerance)  # codes are no quantities
     right, wrong = right_outputs(exercise, results)
     if right and wrong:
         found.append(fact("fact.outputs", count=len(right), right=tuple(right[:6]), wrong=tuple(wrong[:6])))
@@ -69,7 +69,7 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]
 
 
 def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Fact | None:
-    """Which call of a class is the first that returns something wrong; None where it is no class, or the very first."""
+    """Return the first call of a class that returns something wrong; None for a function, a single call or a late one."""
     script = encoded_script(record.probe.inputs)
     if script is None:
         return None
@@ -95,7 +95,7 @@ def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> 
 
 
 def _beside(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Iterator[Fact]:
-    """How the wrong parts of a result lie beside the right ones."""
+    """Yield facts that compare the first wrong part of a result with the right one."""
     want, got = values(record.expected), values(result.observation)
     for path, right in want.items():
         mine = got.get(path)
@@ -109,7 +109,7 @@ def _beside(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Ite
 
 
 def beside(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """Facts about a wrong array beside the right one."""
+    """Yield facts that compare a wrong array with the right one."""
     if got.dtype.kind == "b" and want.dtype.kind == "b":
         more, fewer = int((got & ~want).sum()), int((want & ~got).sum())
         yield fact("beside.truth", count=more, fewer=fewer)
@@ -127,7 +127,7 @@ def beside(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
         yield fact("beside.written", got=_written(b), want=_written(a))
         return
     large = np.abs(a) > 1e-9
-    codes = want.dtype.kind != "f"  # whole numbers may stand for something, and have no sign that could be turned
+    codes = want.dtype.kind != "f"  # whole numbers may be codes, whose sign means nothing
     if not codes and large.sum() >= FEW and (np.sign(b[large]) == -np.sign(a[large])).all():
         yield fact("beside.sign")
     wrong = np.abs(a - b) > tolerance.atol + tolerance.rtol * np.abs(a)
@@ -158,7 +158,7 @@ def _written(array: Array) -> str:
 
 
 def _as_a_function(want: Array, got: Array) -> Iterator[Fact]:
-    """Whether each entry follows from the right one alone: by a power, or in their order."""
+    """Yield whether each entry depends on the right one alone: as a power of it, or in the same or opposite order."""
     a, b = want.ravel(), got.ravel()
     if len(np.unique(a.round(9))) < FEW:
         return
@@ -176,7 +176,7 @@ def _as_a_function(want: Array, got: Array) -> Iterator[Fact]:
 
 
 def _places(wrong: Array) -> Iterator[Fact]:
-    """Along which axis whole rows are right, and which."""
+    """Yield along which axis whole rows are right, and which rows."""
     for axis in range(-1, -wrong.ndim - 1, -1):
         others = tuple(other for other in range(wrong.ndim) if other != axis % wrong.ndim)
         hit: Any = wrong.any(axis=others) if others else wrong

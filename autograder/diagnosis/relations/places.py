@@ -1,4 +1,4 @@
-"""The right numbers in other places: shifted, reversed, transposed, reshaped, summed away; and where the wrong ones are."""
+"""Find the right numbers in other places: shifted, reversed, transposed, reshaped or summed. Also locate the wrong entries."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from autograder.judging.values import Array
 
 
 def moved(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """The right entries, shifted or reversed along an axis."""
+    """Yield facts about the right entries, shifted or reversed along an axis."""
     for axis in range(-1, -want.ndim - 1, -1):
         length = want.shape[axis]
         if length < 2:
@@ -30,7 +30,7 @@ def moved(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
 
 
 def _overlap(want: Array, got: Array, step: int, axis: int) -> tuple[Array, Array]:
-    """The part of `want` that a shift by `step` keeps, and where it would be in `got`."""
+    """Return the part of `want` that a shift by `step` keeps, and the part of `got` where it should then be."""
     length = want.shape[axis]
     early, late = np.arange(0, length - abs(step)), np.arange(abs(step), length)
     a, b = (early, late) if step > 0 else (late, early)
@@ -38,7 +38,7 @@ def _overlap(want: Array, got: Array, step: int, axis: int) -> tuple[Array, Arra
 
 
 def rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """The right numbers in other places or in another shape."""
+    """Yield a fact about the right numbers in other places or in another shape."""
     if got.size != want.size:
         return
     if 2 <= want.ndim == got.ndim <= 5:
@@ -68,7 +68,7 @@ def rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
 
 
 def reduced(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """Summed over an axis, not summed, averaged, or only a part of the result."""
+    """Yield facts about a result that is summed or averaged over an axis, not reduced at all, or only a part of the right one."""
     if got.ndim == want.ndim + 1:
         for axis in range(got.ndim):
             if near(got.sum(axis=axis), want, tolerance):
@@ -76,7 +76,7 @@ def reduced(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
             if near(got.mean(axis=axis), want, tolerance) and got.shape[axis] > 1:
                 yield fact("relation.not_averaged", axis=axis - got.ndim)
     if want.ndim and want.size and got.size and got.shape != want.shape and (want == want.flat[0]).all():
-        if near(got, np.full(got.shape, want.flat[0]), tolerance):  # of equal numbers no sum and no part tells anything
+        if near(got, np.full(got.shape, want.flat[0]), tolerance):  # if all numbers are equal, sums and parts reveal nothing
             yield fact("relation.constant.number" if got.ndim == 0 else "relation.constant.shape", value=float(want.flat[0]))
             return
         if not want.any():
@@ -102,7 +102,7 @@ def reduced(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
 
 
 def where_wrong(wrong: Array) -> Fact | None:
-    """Where the wrong entries of a result lie, if they lie in a simple place."""
+    """Return where the wrong entries are, if that is easy to say: on the diagonal, above it, in one row. None otherwise."""
     if wrong.ndim == 0 or wrong.all() or not wrong.any():
         return None
     if wrong.ndim >= 2:

@@ -1,4 +1,4 @@
-"""When two arrays count as the same, and the sizes that a factor may be called by."""
+"""Decide when two arrays count as the same, and list the sizes after which a factor may be named."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from autograder.judging.values import Array, ArrayNode, EncodedValue
 
 @dataclass(frozen=True)
 class Size:
-    """A number that the inputs of a case hold, and what it is."""
+    """A number among the inputs of a case, and what it is."""
 
     what: Fact
     value: float
 
 
 def sizes(inputs: EncodedValue) -> tuple[Size, ...]:
-    """The lengths of the axes of a case's inputs and the positive numbers among them, each under its name."""
+    """Return the axis lengths of a case's inputs and the positive numbers among them, with their names, except 1."""
     found: dict[Fact, float] = {}
     for path, leaf in inputs.leaves():
         name = _name(path)
@@ -42,11 +42,11 @@ def _name(path: str) -> str:
 
 
 def near(a: Array, b: Array, tolerance: Tolerance) -> bool:
-    """Whether all entries agree; a relation adds an operation or two, so it is given ten times the tolerance."""
+    """Return whether all entries agree within ten times the tolerance, because a relation adds an operation or two."""
     wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
     return a.shape == b.shape and bool(close(a, b, wide).all())
 
 
 def leaves(value: EncodedValue) -> Mapping[str, Any]:
-    """Each leaf of a value by its path: an array, a number, a word."""
+    """Return each leaf of a value by its path: an array, a number, a string."""
     return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in value.leaves()}

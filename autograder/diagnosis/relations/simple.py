@@ -1,4 +1,4 @@
-"""Simple relations between what was returned and what is right: a factor, a transpose, a softmax too many, a shift by one.
+"""Try simple relations between the returned and the right value: a factor, a transpose, an extra softmax, a shift by one.
 
 In: two arrays and the sizes that occur in the case's inputs. Out: `Fact`s that hold between them, the most telling
 first. A relation that holds in *every* failing case explains an answer that nobody listed. Pure NumPy; nothing here knows what is taught.
@@ -16,17 +16,17 @@ from autograder.diagnosis.relations.same_array import Size, near
 from autograder.judging.exercise import Tolerance
 from autograder.judging.values import Array
 
-MAX_ENTRIES = 200_000  # beyond that a relation is not looked for
-FEW = 100  # a count below is many another count times something, or rounded
+MAX_ENTRIES = 200_000  # no relation is tried on larger arrays
+FEW = 100  # a smaller count follows from many others by a factor or by rounding
 
 
 def is_few(want: Array) -> bool:
-    """Whether it is a single small count."""
+    """Return whether the expected value is a single small count."""
     return want.size == 1 and want.dtype.kind in "iu" and bool(abs(want.flat[0]) < FEW)
 
 
 def relations(got: Array, want: Array, known_sizes: Iterable[Size], tolerance: Tolerance) -> Iterator[Fact]:
-    """Every simple relation by which `got` comes from `want`, the most telling first."""
+    """Yield every simple relation by which `got` follows from `want`, the most telling first."""
     if max(got.size, want.size) > MAX_ENTRIES or got.size == 0 or want.size == 0:
         return
     if got.dtype.kind == "b" and want.dtype.kind == "b":
@@ -40,15 +40,15 @@ def relations(got: Array, want: Array, known_sizes: Iterable[Size], tolerance: T
         return
     counted = want.dtype.kind in "iu"
     got, want = got.astype(np.float64), want.astype(np.float64)
-    if want.size == 1:  # near many others: a tolerance as wide as that of an estimate would find a relation by accident
+    if want.size == 1:  # with the wide tolerance of an estimate, a relation would hold by accident
         tolerance = Tolerance(min(tolerance.rtol, 1e-6), min(tolerance.atol, 1e-9))
     if got.shape == want.shape and near(got, want, tolerance):
         return
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # medians of nothing but NaN
+        warnings.simplefilter("ignore")  # medians of NaN only
         if got.shape == want.shape:
             yield from factors(got, want, tuple(known_sizes), tolerance)
-            if not counted or want.size > 1:  # powers of two are squares of one another
+            if not counted or want.size > 1:  # single counts, such as powers of two, are often squares by chance
                 yield from _functions(got, want, tolerance)
             yield from moved(got, want, tolerance)
         yield from rearranged(got, want, tolerance)
@@ -76,7 +76,7 @@ def _softmax(x: Array, axis: int) -> Array:
 
 
 def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """The right numbers before or after a function."""
+    """Yield functions that turn the right numbers into the returned ones, or the other way round."""
     if near(got, 1 - want, tolerance):
         yield fact("relation.complement")
     for axis in range(-1, -want.ndim - 1, -1):
@@ -90,7 +90,7 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
         if near(got, want / total, tolerance) and not near(want, want / total, tolerance):
             yield fact("relation.normalised", axis=axis)
         whole = got.sum(axis=axis, keepdims=True)
-        shared = (np.abs(want) > tolerance.atol).sum(axis=axis).max() > 1  # a number alone is 1 when divided by itself
+        shared = (np.abs(want) > tolerance.atol).sum(axis=axis).max() > 1  # a single number divided by itself is always 1
         if shared and near(got / whole, want, tolerance):
             yield fact("relation.not_normalised", axis=axis)
     functions = (
@@ -99,19 +99,19 @@ def _functions(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
     )  # fmt: skip
     for name, function in functions:
         image = np.asarray(function(want))
-        blind = np.abs(want).max() > 5 and function is np.tanh  # 1 whatever the number was
+        blind = np.abs(want).max() > 5 and function is np.tanh  # tanh is 1 for every large number
         blind |= want.size == 1 and abs(want.flat[0]) < 10 and function in (np.floor, np.round, np.ceil)  # 2 may be a guess
-        blind |= want.size > 1 and np.ptp(image) == 0  # one number for whatever it was
+        blind |= want.size > 1 and np.ptp(image) == 0  # the function maps every entry to the same number
         changes = not near(want, image, tolerance)
         if np.isfinite(image).all() and changes and not blind and near(got, image, tolerance):
             yield fact(f"relation.function.{name}")
 
 
 def _by_rows(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """A factor or a summand of its own for each row or column."""
+    """Yield whether each row or column has its own factor or summand."""
     for axis in range(-1, -want.ndim - 1, -1):
         if want.shape[axis] < 3 or want.size == want.shape[axis] or not (np.ptp(want, axis=axis) > tolerance.atol).all():
-            continue  # of a row whose entries are all the same any other such row is a multiple
+            continue  # any two rows of equal entries are multiples of each other
         safe = np.where(np.abs(want) > 1e-9, want, np.nan)
         ratio = np.nanmedian(got / safe, axis=axis, keepdims=True)
         if np.isfinite(ratio).all() and near(got, ratio * want, tolerance):
@@ -122,7 +122,7 @@ def _by_rows(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
 
 
 def _degenerate(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
-    """Results that do not depend on what they should."""
+    """Yield facts about results that don't depend on what they should."""
     if want.size < 2:
         return
     if not got.any():

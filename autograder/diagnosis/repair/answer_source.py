@@ -1,6 +1,6 @@
-"""The text of a learner's answer as syntax trees: of the cell that it was written in, and of the helpers in that cell.
+"""Read the text of a learner's answer as syntax trees, with the helper functions in the same cell.
 
-In: a function or class. Out: a `Source` whose nodes have the line numbers of the cell; or None where there is no text.
+In: a function or class. Out: a `Source` whose nodes have the line numbers of the cell, or None if the text is not available.
 """
 
 import ast
@@ -13,14 +13,14 @@ from autograder.mutants.source import Bare, Edit, Source
 
 
 class NoProgramError(Exception):
-    """An edited text that Python refuses, or whose definition raises: decorators and class bodies are the learner's own code."""
+    """Python rejects the edited text, or its definition raises: decorators and class bodies run the learner's own code."""
 
 
 class Written(Source):
     """The text of a learner's answer."""
 
     def build(self, edits: Sequence[Edit]) -> Any:
-        """The program with `edits` made. Raises NoProgramError where they leave none."""
+        """Return the program with `edits` made. Raises NoProgramError if the result is not a program."""
         try:
             return super().build(edits)
         except Exception as error:
@@ -28,7 +28,7 @@ class Written(Source):
 
 
 def written(answer: Any) -> Written | None:
-    """The trees of `answer` and of the functions of its cell that it names, itself or through others."""
+    """Return the trees of `answer` and of the functions in its cell that it uses, directly or not; None without the text."""
     if not isinstance(answer, FunctionType | type):
         return None
     first = _first_code(answer)
@@ -55,12 +55,12 @@ def written(answer: Any) -> Written | None:
 
 
 def _first_code(answer: Any) -> FunctionType | None:
-    """The function itself, or the first method of a class; None where it has names of an outer function."""
+    """Return the function itself, or the first method of a class; None if it uses names of an enclosing function."""
     found = [answer] if isinstance(answer, FunctionType) else [m for m in vars(answer).values() if isinstance(m, FunctionType)]
     return found[0] if found and not set(found[0].__code__.co_freevars) - {"__class__"} else None
 
 
 def _is_it(tree: ast.FunctionDef | ast.ClassDef, answer: FunctionType) -> bool:
-    """Whether the definition is that of the function, and not of a later one of the same name."""
+    """Return whether the definition is that of `answer`, and not of a later function with the same name."""
     lines = {tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)}
     return answer.__code__.co_firstlineno in lines

@@ -1,4 +1,4 @@
-"""Changes of a call: an axis said or kept, a condition inverted, two axes exchanged, one function for another."""
+"""Change a call: add or keep an axis, invert a condition, exchange two axes, or use another function."""
 
 import ast
 import re
@@ -11,12 +11,12 @@ from autograder.mutants.call_operators import called, with_keyword
 _REDUCES = ("sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "logsumexp", "prod", "any", "all")
 _MAKES = ("zeros", "ones", "full", "eye", "arange", "tensor", "empty", "linspace", "as_tensor")
 _SHAPES = ("reshape", "view", "flatten", "unflatten")
-_SETTINGS = ("axis", "dim", "dtype", "device", "keepdim", "keepdims")  # which are no conditions
+_SETTINGS = ("axis", "dim", "dtype", "device", "keepdim", "keepdims")  # arguments that are not conditions
 _SIZED = ("arange", "range", "zeros", "ones", "full", "eye", "reshape", "view", "new_zeros", "new_ones", "linspace", "split")
 
 
 def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
-    """What may be missing in a call, or be another one."""
+    """Yield changes that add what may be missing in a call, or replace it."""
     name = called(node)
     keys = [keyword.arg for keyword in node.keywords]
     if name in _REDUCES and "keepdim" not in keys and "keepdims" not in keys:
@@ -100,7 +100,7 @@ def _of_method(node: ast.Call, name: str) -> Iterator[Put]:
 
 
 def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
-    """Another function, or none."""
+    """Yield calls of another function, or the expression without a call."""
     if name == "abs" and node.args:
         yield 2, lambda n: filled("x ** 2", x=n.args[0])
     if name == "isclose" and len(node.args) >= 2:
@@ -125,12 +125,12 @@ def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
 
 
 def _without_first(letters: str) -> str:
-    """The letters of an einsum without the first one of each term."""
+    """Return the letters of an einsum without the first letter of each term."""
     return re.sub(r"(^|,|->)( *)[a-zA-Z]", r"\1\2", letters)
 
 
 def _any_batch(letters: str) -> str:
-    """The letters of an einsum, with any number of leading axes."""
+    """Return the letters of an einsum with any number of leading axes."""
     return re.sub(r"(^|,|->)( *)", r"\1\2...", letters)
 
 
@@ -141,7 +141,7 @@ def _with_argument(node: ast.Call, place: int, value: ast.expr) -> ast.Call:
 
 
 def _moved(node: Any, *, before: bool) -> ast.expr:
-    """The call with two axes exchanged before it, or after it."""
+    """Return the call with two axes exchanged before or after it."""
     if before:
         moved = filled("x.swapaxes(-3, -2)", x=node.func.value)
         return ast.Call(ast.Attribute(moved, node.func.attr, ast.Load()), node.args, node.keywords)
@@ -149,7 +149,7 @@ def _moved(node: Any, *, before: bool) -> ast.expr:
 
 
 def _split_and_moved(node: ast.Call, one: int) -> ast.expr:
-    """The call with two lengths exchanged, and the axes that they belong to exchanged back after it."""
+    """Return the call with two lengths exchanged, and the axes exchanged back after it."""
     args = [*node.args]
     args[one], args[one + 1] = args[one + 1], args[one]
     return filled(f"x.swapaxes({one - len(args)}, {one + 1 - len(args)})", x=ast.Call(node.func, args, node.keywords))

@@ -1,7 +1,7 @@
-"""Changes of a class whose object has others: a step that is done to the whole is done to its parts as well.
+"""Change a class that contains other objects, so that a step for the whole is also done for its parts.
 
-In: the tree of a class. Out: for its methods, what may be missing in them: the method of the same name of what `__init__` makes,
-one object or several, or the making of it anew.
+In: the tree of a class. Out: what may be missing in each method: a call of the method with the same name on what `__init__`
+makes (one object or several), or making that object again.
 """
 
 import ast
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from autograder.diagnosis.repair.expressions import with_fields
 from autograder.mutants.source import Change
 
-AGAIN = ("reset", "clear", "start", "begin")  # methods after which an object is as it was made
+AGAIN = ("reset", "clear", "start", "begin")  # methods that return an object to its initial state
 
 
 def of_members(tree: ast.stmt) -> Iterator[tuple[ast.FunctionDef, int, Change]]:
-    """The method, how rarely the step is missing in it, and the method with it."""
+    """Yield each method, how rarely the step is missing in it, and the change that inserts the step."""
     if not isinstance(tree, ast.ClassDef):
         return
     methods = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -33,7 +33,7 @@ def of_members(tree: ast.stmt) -> Iterator[tuple[ast.FunctionDef, int, Change]]:
 
 
 def _is_made(step: ast.stmt) -> bool:
-    """Whether a step sets an attribute to what is not simply given."""
+    """Return whether a step sets an attribute to something other than a plain argument."""
     if not isinstance(step, ast.Assign) or isinstance(step.value, ast.Name):
         return False
     return ast.unparse(step.targets[0]).startswith("self.")

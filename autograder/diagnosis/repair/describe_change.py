@@ -1,6 +1,6 @@
-"""Describe a change of the learner's code: what it says now, in which line, and what passes the checks in its place.
+"""Describe a change of the learner's code: the line, what it says now, and what would pass the checks instead.
 
-In: the code and the changes that mend it. Out: a `Diagnosis`.
+In: the code and the changes that repair it. Out: a `Diagnosis`.
 """
 
 import ast
@@ -16,26 +16,26 @@ from autograder.mutants.source import LONG, Edit, Source, applied
 
 
 def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
-    """What the changes say of the code; `left` is what is known of it when the first of them is made."""
+    """Return a diagnosis that describes the changes. `left` explains what is still wrong after the first of them."""
     if len(changes) == 2 and _place(source, changes[0]) is _place(source, changes[1]):
-        changes, left = [(*changes[0], *changes[1])], None  # one line is quoted once, with both
+        changes, left = [(*changes[0], *changes[1])], None  # both changes are in one line, which is quoted once
     edits = tuple(_says(source, change) for change in changes)
     beyond: tuple[Mistake, ...] = left.known if left is not None else ()
     if not beyond:
         return Diagnosis((Repaired(edits),), edits[:1])
     if len(edits) == 2 and beyond[0].id.startswith(UNLISTED):
-        return Diagnosis((Repaired(edits),), edits[:1])  # it would be told of the program of somebody else
+        return Diagnosis((Repaired(edits),), edits[:1])  # a slip that nobody listed would be described in another program's code
     return Diagnosis((Repaired(edits, beyond),), (edits[0], *(mistake for mistake in beyond if mistake.id != edits[0].id)))
 
 
 def _place(source: Source, change: Sequence[Edit]) -> object:
-    """The piece of code that is quoted for a change."""
+    """Return the piece of code that is quoted for a change."""
     place = _around(source.trees[change[0].function], change[0].node)
     return object() if isinstance(place, ast.stmt) and not _short(place) else place
 
 
 def _says(source: Source, change: Sequence[Edit]) -> Fact:
-    """One change, which may be made in several places: all those in the piece of code that is quoted, and how many more."""
+    """Describe one change, which may be made in several places: those in the quoted code, and how many more there are."""
     edit = change[0]
     if isinstance(edit.node, ast.FunctionDef) and edit.what is not None:
         return edit.what
@@ -58,7 +58,7 @@ def _says(source: Source, change: Sequence[Edit]) -> Fact:
 
 
 def _of_lines(tree: ast.stmt, edit: Edit) -> Fact:
-    """The lines that a change takes away, puts in, or exchanges."""
+    """Describe the lines that a change removes, inserts or exchanges."""
     before, after = (ast.unparse(part).splitlines() for part in (tree, applied(tree, [edit])))
     line = getattr(edit.node, "lineno", 1)
     if sorted(before) == sorted(after):
@@ -76,7 +76,7 @@ def _of_lines(tree: ast.stmt, edit: Edit) -> Fact:
 
 
 def _around(tree: ast.stmt, node: ast.AST) -> ast.AST:
-    """The largest expression around a node that is short enough to be quoted."""
+    """Return the largest expression around a node that is short enough to quote."""
     inside = {id(child): parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     best = node
     while id(node) in inside:
@@ -86,7 +86,7 @@ def _around(tree: ast.stmt, node: ast.AST) -> ast.AST:
                 break
             best = node
             break
-        called = isinstance(node, ast.Call) and node.func is best  # a call is quoted with its brackets
+        called = isinstance(node, ast.Call) and node.func is best  # quote a call with its arguments
         if isinstance(node, ast.expr) and (called or len(ast.unparse(node)) <= LONG):
             best = node
         elif isinstance(node, ast.expr) and isinstance(best, ast.expr):
@@ -104,7 +104,7 @@ def _text(node: ast.AST | list[ast.AST]) -> str:
 
 
 def _written(node: ast.AST) -> str:
-    """The code as people write it: without brackets around several values, and with 1e-5 for 1e-05."""
+    """Return the code as people write it: without brackets around several values, and with 1e-5 for 1e-05."""
     several = node.value if isinstance(node, ast.Return) else node
     code = ast.unparse(node)
     if isinstance(several, ast.Tuple) and len(several.elts) > 1:
@@ -118,7 +118,7 @@ def _tidied(node: ast.AST) -> ast.AST:
 
 
 class _Tidy(ast.NodeTransformer):
-    """Takes away a factor, or a divisor, of 1, which a change has left."""
+    """Removes a factor or divisor of 1 that a change has left behind."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)

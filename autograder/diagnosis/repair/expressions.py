@@ -1,6 +1,6 @@
-"""What the changes are made of: the names at hand, and expressions built from parts.
+"""Supply the material for changes: the available names, and expressions built from parts.
 
-In: the trees of an answer and the inputs of a case. Out: `Names`; expressions with parts in the places of names.
+In: the trees of an answer and the inputs of a case. Out: `Names`, and expressions in which parts replace names.
 """
 
 import ast
@@ -12,12 +12,12 @@ from typing import Any
 from autograder.judging.values import ArrayNode, EncodedValue
 from autograder.mutants.source import Change
 
-Put = tuple[int, Change]  # how rare it is to be needed (0: often), and what is done to a node
+Put = tuple[int, Change]  # how rarely it is needed (0: often), and the change of a node
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names that a function may use: its parameters, of which some are numbers and some arrays, and what it stores."""
+    """The names that a function may use: its parameters, which of them are numbers or arrays, and the names that it stores."""
 
     given: Sequence[str]
     numbers: Sequence[str]
@@ -26,27 +26,27 @@ class Names:
     torch: bool
 
     def widths(self) -> list[ast.expr]:
-        """What a number may be divided by, or by the root of: the last lengths of arrays, numbers, variables."""
+        """Return what a number may be divided by, or by whose root: last axis lengths of arrays, numbers, variables."""
         last = [expression(f"{name}.shape[-1]") for name in self.arrays[:5]]
         return last + [ast.Name(name, ast.Load()) for name in (*self.numbers[:4], *self.stored[:8])]
 
     def stored_widths(self) -> list[ast.expr]:
-        """The last lengths of what the function stores."""
+        """Return the last axis lengths of the variables that the function stores."""
         return [expression(f"{name}.shape[-1]") for name in self.stored[:5]]
 
 
 def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
-    """The names of one function; parameters that are no inputs of the case count as arrays."""
+    """Return the names of one function. Parameters that are not inputs of the case count as arrays."""
     given = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    stored = [name for name in stored if name != "_"]  # it says that nobody reads it
+    stored = [name for name in stored if name != "_"]  # by convention, nobody reads it
     numbers = [name for name, value in inputs.items().items() if isinstance(value.content, int | float)]
     arrays = [name for name in dict.fromkeys(given) if name not in inputs.items() or isinstance(inputs.items()[name], ArrayNode)]
     return Names(list(dict.fromkeys(given)), [n for n in numbers if n in given], arrays, list(dict.fromkeys(stored)), torch)
 
 
 def expression(text: str) -> ast.expr:
-    """The expression that the text is."""
+    """Parse `text` as an expression."""
     return ast.parse(text, mode="eval").body
 
 
@@ -59,23 +59,23 @@ class _Fill(ast.NodeTransformer):
 
 
 def filled(text: str, **parts: ast.expr) -> ast.expr:
-    """The expression with parts in the places of names."""
+    """Parse `text` as an expression and replace names in it by `parts`."""
     made: ast.expr = _Fill(parts).visit(expression(text))
     return made
 
 
 def plus(node: ast.expr, step: int) -> ast.expr:
-    """One more, or one less."""
+    """Return the node plus or minus a number."""
     return ast.BinOp(node, ast.Add() if step > 0 else ast.Sub(), ast.Constant(abs(step)))
 
 
 def exchanged(node: Any, one: int, two: int) -> Any:
-    """A list or tuple with two of its entries exchanged."""
+    """Return a list or tuple with two of its entries exchanged."""
     parts = [*node.elts]
     parts[one], parts[two] = parts[two], parts[one]
     return type(node)(parts, ast.Load())
 
 
 def with_fields(node: Any, **new: Any) -> Any:
-    """The node with some of its fields replaced."""
+    """Return the node with some of its fields replaced."""
     return type(node)(**{name: new.get(name, getattr(node, name)) for name in node._fields if hasattr(node, name)})

@@ -1,8 +1,8 @@
-"""Where an answer leaves the right ones: the first steps whose numbers no right program has, though what goes into them has.
+"""Find the first steps of an answer whose numbers no right program has, although their inputs are right.
 
-In: the code of an answer, an exercise, and the judged cases. Out: `Step`s; or a `Diagnosis` without a name, or None. A step can
-be right in a way of its own: it is said where to begin to look, and not that the step is wrong. Steps from which a right value
-is made later are left out.
+In: the code of an answer, an exercise and the judged cases. Out: `Step`s, or a `Diagnosis` without a name, or None. A step may be
+right in its own way, so the learner is told where to look first and not that the step is wrong. Steps that later lead to a
+right value are left out.
 """
 
 import ast
@@ -26,14 +26,17 @@ from autograder.mutants.call_operators import called
 from autograder.mutants.source import Source
 from autograder.mutants.value_trace import Trail, given, inner, known, parents_of, walked
 
-RIGHT, FREE, OFF, NONE = "right", "free", "off", ""  # FREE: made of no input, so that it says nothing; NONE: no array
-LITTLE = {"beside.written", "beside.mixed"}  # what is said of numbers that are to be seen anyway
-LONGER = 76  # of a longer line the beginning is quoted
+RIGHT, FREE, OFF, NONE = "right", "free", "off", ""  # FREE: depends on no input, so it reveals nothing; NONE: not an array
+LITTLE = {"beside.written", "beside.mixed"}  # facts about numbers that the panel shows anyway
+LONGER = 76  # only the beginning of a longer line is quoted
 
 
 @dataclass(frozen=True)
 class Step:
-    """An expression with which it begins; `lines` are those of its statement, and of what it takes from no input."""
+    """An expression whose numbers are the first wrong ones.
+
+    `lines` are the lines of its statement, and of the values in it that depend on no input.
+    """
 
     function: str
     node: ast.expr
@@ -41,7 +44,7 @@ class Step:
 
 
 def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """The first steps of an answer whose numbers no right program has, in the smallest case that shows any."""
+    """Return the first wrong steps of an answer, in the smallest case that shows any; None if there are none."""
     source = written(answer)
     if source is None:
         return None
@@ -53,7 +56,7 @@ def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseRe
 def first_departures(
     exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]
 ) -> tuple[CaseRecord | None, list[Step]]:
-    """The smallest case in which an answer's numbers leave those of a right one, and where they do."""
+    """Return the smallest case in which an answer's numbers differ from those of right programs, and the steps where they do."""
     for record in telling(exercise, results):
         if steps := departures(record, source):
             return record, steps
@@ -61,7 +64,7 @@ def first_departures(
 
 
 def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[CaseRecord]:
-    """The smallest cases in which an answer returns something wrong; none where another one ends with an error."""
+    """Return the smallest cases with a wrong result; none if another failing case ends with an error."""
     failing = [place for place, result in enumerate(results) if not result.passed]
     if exercise.behaviour or any(results[place].observation.failure is not None for place in failing):
         return []
@@ -70,7 +73,7 @@ def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Cas
 
 
 def departures(record: CaseRecord, source: Written) -> list[Step]:
-    """The steps of a program with which its numbers leave those of the right ones in one case; none where it is no program."""
+    """Return the first wrong steps of a program in one case; none if the text is not a program."""
     right = np.concatenate([record.trail, *(row[None] for row in given(record.probe.inputs))])
 
     def run(program: object) -> None:
@@ -87,7 +90,7 @@ def departures(record: CaseRecord, source: Written) -> list[Step]:
 
 @dataclass
 class _Way:
-    """The expressions of an answer as they were seen, and which of them have the numbers of a right program."""
+    """The observed values of an answer's expressions, and which of them occur in a right program."""
 
     source: Source
     trail: Trail
@@ -103,7 +106,7 @@ class _Way:
             self._judge(place, ())
 
     def _assigned(self) -> dict[tuple[str, str], list[int]]:
-        """The places of the expressions that are stored under each name of each function."""
+        """Return the places of the expressions stored under each name of each function."""
         places = {id(node): place for place, node in enumerate(self.nodes)}
         made: dict[tuple[str, str], list[int]] = {}
         for function, tree in self.source.trees.items():
@@ -113,7 +116,7 @@ class _Way:
                 if not isinstance(node, ast.Assign | ast.AugAssign):
                     continue
                 if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in begun:
-                    continue  # an input that is changed is not made of what changes it
+                    continue  # an input changed in place does not originate from the change
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 parts = [node.value] if id(node.value) in places else ast.walk(node.value)
                 found = [places[id(part)] for part in parts if id(part) in places]
@@ -122,7 +125,7 @@ class _Way:
         return made
 
     def _judge(self, place: int, above: tuple[int, ...]) -> str:
-        """What the values of an expression are; those of a name are free where all that is stored under it is."""
+        """Classify the values of an expression. The values of a name are free if everything stored under it is free."""
         if place in self.state:
             return self.state[place]
         if place not in self.trail.seen:
@@ -130,10 +133,10 @@ class _Way:
         seen = self.trail.seen[place]
         if seen.among(self.right) or seen.turned.among(self.right):
             return self.state.setdefault(place, RIGHT)
-        if seen.same in (0.0, 1.0) or _is_made(self.nodes[place]):  # to be filled, or to count with
+        if seen.same in (0.0, 1.0) or _is_made(self.nodes[place]):  # an array to fill, or a constant to count with
             return self.state.setdefault(place, FREE)
         if place in above:
-            return FREE  # it is made of itself
+            return FREE  # the value depends on itself
         origins = self._origins(place)
         inside = [self._judge(part, (*above, place)) for part in origins]
         given_in = not origins and isinstance(self.nodes[place], ast.Name | ast.Attribute)
@@ -141,7 +144,7 @@ class _Way:
         return self.state.setdefault(place, FREE if free else OFF)
 
     def _origins(self, place: int) -> list[int]:
-        """What a value is made of: the parts of the expression, or what is stored under the name."""
+        """Return what a value is made of: the parts of the expression, or what is stored under the name."""
         node = self.nodes[place]
         if isinstance(node, ast.Name):
             stored = self.made.get((self.trail.nodes[place][0], node.id), [])
@@ -149,12 +152,12 @@ class _Way:
         return self.children[place]
 
     def _same(self, one: int, two: int) -> bool:
-        """Whether two expressions had the same values."""
+        """Return whether two expressions had the same values."""
         seen = self.trail.seen
         return one in seen and two in seen and known(seen[one].row[None], seen[two].row, 1e-9)
 
     def steps(self) -> list[Step]:
-        """The expressions with which it begins, in the order in which they were seen."""
+        """Return the first wrong expressions in the order in which they were evaluated."""
         excused = self._excused()
         found = []
         for place, state in self.state.items():
@@ -166,7 +169,7 @@ class _Way:
         return [Step(*self.trail.nodes[place], self._lines(place)) for _, place in sorted(found)]
 
     def _excused(self) -> set[int]:
-        """The expressions of which a right value is made later on."""
+        """Return the expressions that later lead to a right value."""
         found: set[int] = set()
         while True:
             led = {place for place in range(len(self.nodes)) if self._leads(place, found)}
@@ -179,9 +182,9 @@ class _Way:
             found = new
 
     def _leads(self, place: int, excused: set[int]) -> bool:
-        """Whether an expression around this one has a right value, or is excused."""
+        """Return whether an expression around this one has a right value or is excused."""
         outer = self.around.get(place)
-        if outer is None or self.state.get(outer, NONE) == NONE:  # a length or a type of it says nothing of its numbers
+        if outer is None or self.state.get(outer, NONE) == NONE:  # its length or type reveals nothing about its numbers
             return False
         return self.state[outer] == RIGHT or outer in excused or self._leads(outer, excused)
 
@@ -201,7 +204,7 @@ class _Way:
 
 
 def _is_made(node: ast.AST) -> bool:
-    """Whether an array is made anew, whatever stands in it."""
+    """Return whether the expression makes a new array, whatever its content."""
     return isinstance(node, ast.Call) and called(node).removesuffix("_like").removeprefix("new_") in (
         "empty",
         "zeros",
@@ -211,7 +214,7 @@ def _is_made(node: ast.AST) -> bool:
 
 
 def statement_of(tree: ast.stmt, step: ast.AST) -> ast.AST:
-    """The smallest statement that an expression is in, if that is no block; else the expression."""
+    """Return the simple statement that contains an expression, or the expression itself if there is none."""
     kinds = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
     return next(
         (node for node in ast.walk(tree) if isinstance(node, kinds) and any(part is step for part in ast.walk(node))), step

@@ -1,7 +1,8 @@
-"""Small changes that put something in: what a learner has forgotten cannot be found by leaving things out.
+"""Make small changes that insert something, because what a learner forgot cannot be found by leaving things out.
 
-In: the trees of an answer, and the inputs of a case. Out: `Edit`s, beside those of `mutants.operators`: an axis kept, a matrix
-transposed, a root taken, a copy made, two steps exchanged. What does not fit the code raises when tried, and is no change.
+In: the trees of an answer, and the inputs of a case. Out: `Edit`s in addition to those of `mutants.operators`: keep an axis,
+transpose a matrix, take a root, copy an array, exchange two steps. A change that does not fit the code raises when it is tried
+and is dropped.
 """
 
 import ast
@@ -41,7 +42,7 @@ def changes(source: Source, inputs: EncodedValue, operators: Operators = NONE) -
 
 
 def _strange(edit: Edit) -> bool:
-    """Whether the edit is one that a learner would not write: it stands for a slip, and mends none."""
+    """Return whether the edit makes a slip, but is nothing that a learner would write to repair one."""
     key = plain_slip(edit.what).key if edit.what is not None else ""
     return key in _STRANGE or (key.startswith("slip.slice") and key.endswith(".unbounded"))
 
@@ -74,7 +75,7 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
             for number in names.numbers:
                 yield 2 if node.value >= 1000 else 6, lambda n, number=number: ast.Name(number, ast.Load())
     elif isinstance(node, ast.For) and len(node.body) > 1 and isinstance(node.body[-1], ast.Return):
-        yield 0, lambda n: [with_fields(n, body=n.body[:-1]), n.body[-1]]  # indented too far
+        yield 0, lambda n: [with_fields(n, body=n.body[:-1]), n.body[-1]]  # the return is indented too far
     elif isinstance(node, ast.With):
         yield 1, lambda n: n.body
     elif isinstance(node, ast.AugAssign):
@@ -97,7 +98,7 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
 
 
 def _is_read(node: ast.expr, above: ast.AST) -> bool:
-    """Whether a value is computed with, and not called or stored."""
+    """Return whether a value is used in a computation, and not called or stored."""
     loaded = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
     return (
         loaded and isinstance(above, ast.BinOp | ast.Call | ast.Assign | ast.Return) and getattr(above, "func", None) is not node
@@ -105,7 +106,7 @@ def _is_read(node: ast.expr, above: ast.AST) -> bool:
 
 
 def _of_defaults(tree: ast.AST, source: Source, names: Names) -> Iterator[tuple[ast.Call, int, Change]]:
-    """Calls of the answer's own helpers that leave a parameter at its default."""
+    """Yield changes of calls to the answer's own helpers that leave a parameter at its default."""
     for node in ast.walk(tree):
         helper = source.trees.get(called(node)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
         if not isinstance(node, ast.Call) or not isinstance(helper, ast.FunctionDef):
@@ -123,9 +124,9 @@ def _of_defaults(tree: ast.AST, source: Source, names: Names) -> Iterator[tuple[
 
 
 def _by_a_new_one(node: ast.AugAssign) -> ast.stmt:
-    """`x = x + y` for `x += y`, which changes an array that others hold."""
+    """Return `x = x + y` for `x += y`, which changes an array that others may hold."""
     target: Any = node.target
-    read = ast.Name(target.id, ast.Load())  # of a part of an array there is no new one
+    read = ast.Name(target.id, ast.Load())  # raises for part of an array, which cannot be replaced by a new one
     return ast.Assign([target], ast.BinOp(read, node.op, node.value))
 
 
@@ -162,7 +163,7 @@ def _result(node: Any, place: int, text: str) -> ast.Return:
 
 
 def _of_steps(node: Any) -> Iterator[Put]:
-    """Two steps in the other order."""
+    """Yield the exchange of two neighbouring steps."""
     for place in range(len(node.body) - 1):
         if not any(isinstance(step, ast.Return | ast.FunctionDef) for step in node.body[place : place + 2]):
             yield 2, lambda n, place=place: _other_order(n, place)
@@ -178,7 +179,7 @@ def _other_order(node: Any, place: int) -> Any:
 
 
 def _alike(names: Names) -> Iterator[tuple[str, str]]:
-    """Parameters that can be taken for one another."""
+    """Yield pairs of parameters that can be confused."""
     for kind in (names.arrays[:5], names.numbers[:5]):
         for place, one in enumerate(kind):
             for two in kind[place + 1 :]:

@@ -1,6 +1,6 @@
-"""What is wrong with a piece of code, told from what passes in its place: an axis, a transpose, a factor, a name.
+"""Name the kind of mistake in a piece of code, given what passes in its place: an axis, a transpose, a factor, a name.
 
-In: the code before and after a change. Out: a fact about the code before, which the change itself does not tell; or None.
+In: the code before and after a change. Out: a fact about the code before that does not give the change away, or None.
 """
 
 import ast
@@ -19,7 +19,7 @@ _OPERATIONS = {
 
 @dataclass(frozen=True)
 class _Difference:
-    """The smallest parts in which two pieces of code differ, and the call whose argument they are."""
+    """The smallest parts in which two pieces of code differ, and the call of which they are an argument."""
 
     before: ast.AST
     after: ast.AST
@@ -28,7 +28,7 @@ class _Difference:
 
 
 def kind_of_change(before: ast.AST, after: ast.AST) -> Fact | None:
-    """Say what is wrong with `before`, where `after` is right.
+    """Say what is wrong with `before` if `after` is right.
 
     >>> kind_of_change(ast.parse("x.sum(0)"), ast.parse("x.sum(-1)")).key
     'mistake.axis'
@@ -39,7 +39,7 @@ def kind_of_change(before: ast.AST, after: ast.AST) -> Fact | None:
 
 
 def _kind(whole: _Difference) -> Fact | None:
-    """The kind of the smallest difference; of several in different places, the one kind that all of them are of."""
+    """Return the kind of the smallest difference. If there are several differences, return the kind that they share."""
     before, after = whole.before, whole.after
     if _text(before) == _text(after):
         return None
@@ -54,7 +54,7 @@ def _kind(whole: _Difference) -> Fact | None:
 
 
 def _inner(whole: _Difference, name: str, one: ast.AST, two: ast.AST) -> _Difference:
-    """The difference between two parts of what differs, with the call that they are an argument of."""
+    """Return the difference between two parts, with the call of which they are an argument."""
     before = whole.before
     if isinstance(before, ast.Call) and name in ("args", "keywords"):
         return _Difference(one, two, before, "")
@@ -62,7 +62,7 @@ def _inner(whole: _Difference, name: str, one: ast.AST, two: ast.AST) -> _Differ
 
 
 def _parts(before: ast.AST, after: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST] | None]:
-    """The children in pairs, each with the field it is in; None where they do not pair or differ in themselves."""
+    """Yield the children in pairs, with the field they are in; None if they cannot be paired or their own values differ."""
     for name in before._fields:
         one, two = getattr(before, name, None), getattr(after, name, None)
         if isinstance(one, ast.AST) and isinstance(two, ast.AST):
@@ -110,7 +110,7 @@ def _kinds(found: _Difference) -> Iterator[Fact]:
 
 
 def _moved(before: ast.AST, after: ast.AST) -> Fact | None:
-    """An array whose axes are in the wrong order."""
+    """Return a fact about an array whose axes are in the wrong order."""
     if isinstance(before, ast.Attribute) and before.attr == "T" and isinstance(after, ast.Attribute) and after.attr == "mT":
         return fact("mistake.all_axes", code=quote(before))
     base = after.value if isinstance(after, ast.Attribute) and after.attr in ("T", "mT") else None
@@ -120,7 +120,7 @@ def _moved(before: ast.AST, after: ast.AST) -> Fact | None:
 
 
 def _exchanged(before: ast.AST, after: ast.AST) -> Fact | None:
-    """The same parts in another order."""
+    """Return a fact about the same parts in another order."""
     match before, after:
         case ast.BinOp(), ast.BinOp() if type(before.op) is type(after.op):
             same = (_text(before.left), _text(before.right)) == (_text(after.right), _text(after.left))
@@ -155,7 +155,7 @@ def _of_calls(before: ast.Call, after: ast.Call) -> Iterator[Fact]:
 
 
 def _closes_too_early(before: ast.AST, after: ast.Call) -> bool:
-    """Whether `f(x) / y` stands for `f(x / y)`."""
+    """Return whether `f(x) / y` was written for `f(x / y)`."""
     if not isinstance(before, ast.BinOp) or not isinstance(before.left, ast.Call):
         return False
     return _text(before.left.func) == _text(after.func) and _text(before.right) in map(_text, ast.walk(after))
@@ -179,7 +179,7 @@ def _of_operation(before: ast.AST, after: ast.BinOp) -> Iterator[Fact]:
 
 
 def _number(node: ast.AST) -> float | None:
-    """The number that is written, with its sign; None for anything else."""
+    """Return the number that is written, with its sign; None for anything else."""
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
     inner = node.operand if isinstance(node, ast.UnaryOp) and sign < 0 else node
     if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float) and not isinstance(inner.value, bool):
@@ -188,7 +188,7 @@ def _number(node: ast.AST) -> float | None:
 
 
 def _text(node: ast.AST) -> str:
-    """The code, also of what is no expression by itself."""
+    """Return the code of a node, or the type name of an operator."""
     if isinstance(node, ast.operator | ast.cmpop | ast.unaryop | ast.boolop | ast.expr_context):
         return type(node).__name__
     return ast.unparse(node)

@@ -1,4 +1,4 @@
-"""Changes of an operation, or of what is operated on: a transpose, a scale, a root, a square, an axis that lines up."""
+"""Change an operation or its operands: a transpose, a scale, a root, a square, an inserted axis."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from autograder.diagnosis.repair.expressions import Names, Put, filled, plus, wi
 
 
 def of_operation(node: ast.BinOp, names: Names) -> Iterator[Put]:
-    """What may be missing in an operation, or be another one."""
+    """Yield changes that add what may be missing in an operation, or replace it."""
     if isinstance(node.op, ast.MatMult):
         last = "x.mT" if names.torch else "x.T"
         yield 1, lambda n: ast.BinOp(n.left, n.op, filled(last, x=n.right))
@@ -15,7 +15,7 @@ def of_operation(node: ast.BinOp, names: Names) -> Iterator[Put]:
         for width in names.widths():
             yield 2, lambda n, width=width: filled("x / w ** 0.5", x=n, w=width)
     if isinstance(node.op, ast.Div | ast.Mult) and isinstance(node.left, ast.Call) and len(node.left.args) == 1:
-        yield 1, lambda n: with_fields(n.left, args=[ast.BinOp(n.left.args[0], n.op, n.right)])  # a bracket closed too early
+        yield 1, lambda n: with_fields(n.left, args=[ast.BinOp(n.left.args[0], n.op, n.right)])  # bracket closed too early
     if isinstance(node.op, ast.Mult):
         yield 3, lambda n: ast.BinOp(n.left, ast.Add(), n.right)
     if isinstance(node.op, ast.Add):
@@ -38,7 +38,7 @@ def of_operation(node: ast.BinOp, names: Names) -> Iterator[Put]:
 
 
 def of_operand(node: ast.expr, above: ast.AST, names: Names) -> Iterator[Put]:
-    """What may be missing at a name, a call, or a part of an array."""
+    """Yield what may be missing at a name, a call or a part of an array."""
     if isinstance(above, ast.BinOp) and not isinstance(above.op, ast.MatMult | ast.Pow):
         yield 3, lambda n: filled("x ** 2", x=n)
         yield 4, lambda n: filled("x[..., None] * x", x=n)

@@ -1,8 +1,8 @@
-"""Try small changes of an answer until every check passes: one change, or two in two places.
+"""Try small changes of an answer until every check passes: one change, or two in different places.
 
-In: an exercise, the learner's object, the judged cases. Out: a `Diagnosis`, or None. What is said is true by its making: with
-that change alone every check passes. Two changes are looked for only where the first one helps: it leaves a program that makes
-one known mistake, or it makes right what was wrong.
+In: an exercise, the learner's function or class, and the judged cases. Out: a `Diagnosis`, or None. The diagnosis is true by
+construction, because with that change alone every check passes. Two changes are tried only if the first one helps. It helps if
+the program then makes one known mistake, or if something wrong becomes right.
 """
 
 import ast
@@ -39,25 +39,25 @@ from autograder.mutants.course_operators import installed
 from autograder.mutants.source import Edit, applied
 from autograder.packs.pack_file import PAIR
 
-HEALS = -2.0  # how a change is ranked with which all is right in the first case that fails, or in more of them
+HEALS = -2.0  # the rank of a change that fixes at least the first failing case
 
-Change = tuple[Edit, ...]  # one small change, made wherever the same is written
+Change = tuple[Edit, ...]  # one small change, at one place or at every place with the same code
 
 
 @dataclass
 class _Search:
-    """The exercise, the code, and the cases in the order in which they are asked: the smallest that fails first."""
+    """The exercise, the code, and the cases in the order in which they are tried: the smallest failing case first."""
 
     exercise: ExerciseRecord
     source: Written
     order: list[int]
-    results: Sequence[CaseResult]  # what the answer does
+    results: Sequence[CaseResult]  # the verdicts on the unchanged answer
     begun: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.perf_counter()))
     helping: list[tuple[float, Change]] = field(default_factory=list)
 
     @property
     def before(self) -> Observation:
-        """What the answer does in the first of them."""
+        """What the answer does in the first case."""
         return self.results[self.order[0]].observation
 
     @functools.cached_property
@@ -70,7 +70,7 @@ class _Search:
 
     @functools.cached_property
     def known(self) -> Array:
-        """What known mistakes and single slips do in the first case, a row for each."""
+        """What known mistakes and single slips do in the first case, as one fingerprint per row."""
         first = self.cases[0]
         rows = [fingerprint(seen) for seen in first.mistakes.values()]
         rows += [row for name, row in first.near.items() if PAIR not in name]
@@ -84,7 +84,7 @@ class _Search:
 
     @property
     def used(self) -> float:
-        """The seconds of the processor so far; all of them where the patience is at its end."""
+        """The processor seconds used so far, or all of them once the clock has passed `PATIENCE`."""
         processor, clock = self.begun
         return SECONDS if time.perf_counter() - clock > PATIENCE else time.process_time() - processor
 
@@ -116,14 +116,14 @@ class _Search:
             return False
 
     def program(self, made: Change) -> Any | None:
-        """The answer with the change made; None where that is no program."""
+        """Return the answer with the change made, or None if that is not a program."""
         try:
             return self.source.build(made)
         except NoProgramError:
             return None
 
     def mends(self, made: Change, *, single: bool) -> bool:
-        """Whether with the change every check passes; where it is a `single` one, a change that only helps is remembered."""
+        """Return whether every check passes with the change. With `single`, a change that only helps is remembered."""
         answer = self.program(made)
         if answer is None:
             return False
@@ -145,7 +145,7 @@ class _Search:
         if seen.failure is not None:
             old = self.before.failure
             if old is not None and (old.type, old.message) != (seen.failure.type, seen.failure.message):
-                self.helping.append((0.0, made))  # another error than before: one step further, perhaps
+                self.helping.append((0.0, made))  # a different error may be one step further
             return
         numbers = fingerprint(shown(self.exercise.behaviour, seen, self.cases[0].probe))
         if numbers is None:
@@ -156,7 +156,7 @@ class _Search:
             self.helping.append((-1.0, made))
 
     def _right(self, seen: Observation) -> float:
-        """How much of what is expected in the first case is there: 1 for each output, a share for some of its entries."""
+        """Return how much of the expected result of the first case is there: 1 for each output, or a share of its entries."""
         found = 0.0
         got = values(shown(self.exercise.behaviour, seen, self.cases[0].probe))
         for path, want in values(self.cases[0].expected).items():
@@ -170,7 +170,7 @@ class _Search:
 
 
 def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """The change, or the two changes, that make a wrong answer right."""
+    """Find one or two changes that make a wrong answer right, and return them as a diagnosis; None if there are none."""
     if one_number(exercise):
         return None
     failures = [result.observation.failure for result in results if result.observation.failure is not None]
@@ -206,7 +206,7 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
             return told(source, [first, second], _left(search, first))
     helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
     if bits - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
-        return None  # among so many pairs one hits a few small numbers by accident
+        return None  # among so many pairs, one reaches a few small numbers by accident
     for _, first in helping:
         for second in [made for made in tried if _apart(first, made)][:ASKED_AGAIN]:
             if search.over:
@@ -217,7 +217,7 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
 
 
 def _with_a_mistake_left(search: _Search, helping: Sequence[tuple[float, Change]], tried: int) -> Diagnosis | None:
-    """A change that brings some cases right, or corrects one factor, where a known mistake explains all that is left."""
+    """Find a change that fixes some cases or one factor, such that a known mistake explains everything that remains."""
     both = list(zip(search.exercise.cases, search.results, strict=True))
     inputs = search.cases[0].probe.inputs
     for score, first in helping:
@@ -244,7 +244,7 @@ def _is_length(node: ast.AST) -> bool:
 
 
 def _is_factor(made: Change, inputs: EncodedValue) -> bool:
-    """Whether a factor is put in, taken away or replaced that is one number: that brings no other mistake about."""
+    """Return whether the change inserts, removes or replaces a factor that is one number, which introduces no other mistake."""
     kinds = inputs.items()
     numbers = {name for name, value in kinds.items() if isinstance(value.content, int | float)}
     arrays = set(kinds) - numbers
@@ -265,14 +265,14 @@ def _is_factor(made: Change, inputs: EncodedValue) -> bool:
 
 
 def _repeated(source: Written, made: Change) -> bool:
-    """Whether a change is made within a loop: a factor that comes in each round is not one factor."""
+    """Return whether a change is inside a loop, where a factor applied in each round is not a single factor."""
     rounds = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
     inside = {id(part) for node in rounds for part in ast.walk(node)}
     return any(id(edit.node) in inside for edit in made)
 
 
 def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) -> bool:
-    """Whether an expression is a number: made of constants, lengths, numbers among the inputs, and roots of them."""
+    """Return whether an expression is a number, made of constants, lengths, numeric inputs and their roots."""
     if isinstance(factor, ast.Name):
         return factor.id in numbers or (factor.id not in arrays and len(factor.id) <= 2 and factor.id.islower())
     if isinstance(factor, ast.Subscript):
@@ -288,15 +288,18 @@ def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) 
 
 
 def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis | None:
-    """The known mistake that is left where `first` is mended. Beside a change that `heals`, a listed one needs no evidence."""
+    """Return the known mistake that remains after the change `first`, or None.
+
+    If the change `heals`, a listed mistake needs no further evidence.
+    """
     answer = search.program(first)
     if answer is None:
         return None
     cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
     if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
-        return None  # the change itself makes what would be said to be left
+        return None  # the change itself causes what would be reported as remaining
     both = list(zip(search.exercise.cases, cases, strict=True))
-    little = evidence(both) < SURE  # zeros throughout, say, are what many a mistake gives
+    little = evidence(both) < SURE  # many mistakes give, for example, only zeros
     if little and not heals:
         return None
     left = match_listed(search.exercise, both)
@@ -306,7 +309,7 @@ def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis |
 
 
 def _grouped(edits: Iterable[Edit], given: Collection[str]) -> Iterator[Change]:
-    """Each change alone, and behind it the same change at every place where the same is written."""
+    """Yield each change alone, and then the same change at every place with the same code."""
     edits = list(edits)
     alike: dict[object, list[Edit]] = {}
     for edit in edits:
@@ -319,13 +322,13 @@ def _grouped(edits: Iterable[Edit], given: Collection[str]) -> Iterator[Change]:
 
 
 def _local(edit: Edit, given: Collection[str]) -> bool:
-    """Whether a variable is taken for a name: to do so everywhere would leave a variable out."""
+    """Return whether the change replaces a name by a local variable. Done everywhere, that would drop the other variable."""
     made = edit.change(edit.node)
     return isinstance(made, ast.Name) and made.id not in given
 
 
 def _kind(edit: Edit) -> object:
-    """What two changes share that a learner would make in one go: all but the names in them."""
+    """Return what two changes share if a learner would make them together: everything but the names in them."""
     defaults = tuple(ast.unparse(d) if isinstance(d, ast.AST) else repr(d) for d in edit.change.__defaults__ or ())
     shape = edit.node.id if isinstance(edit.node, ast.Name) else _nameless(edit.node)
     return edit.function, edit.change.__code__, defaults, shape
@@ -339,7 +342,7 @@ def _nameless(node: ast.AST) -> object:
 
 
 def _apart(one: Change, two: Change) -> bool:
-    """Whether two changes are made in two places, neither within the other."""
+    """Return whether two changes are in separate places, neither inside the other."""
     inside = {id(part) for edit in one for part in ast.walk(edit.node)}
     if any(id(part) in inside for edit in two for part in [edit.node]):
         return False

@@ -1,6 +1,6 @@
-"""Two mistakes in two places, found one after the other: the first is mended where it makes the numbers on the way right again.
+"""Find two mistakes one after the other: once a change makes the intermediate values right again, look for the next wrong ones.
 
-In: the search for what mends an answer, and the changes that it tries. Out: pairs of changes worth trying, the likely first.
+In: the code of an answer and the changes that the search tries. Out: pairs of changes worth trying, the likely ones first.
 """
 
 import ast
@@ -19,7 +19,7 @@ Change = tuple[Edit, ...]
 
 
 def within(changes: Sequence[Change], steps: Sequence[Step]) -> list[Change]:
-    """The changes that are made in the lines of the steps."""
+    """Return the changes that touch the lines of `steps`."""
     lines = frozenset[tuple[str, int]]().union(*(step.lines for step in steps))
     return [made for made in changes if any((edit.function, _line(edit)) in lines for edit in made)]
 
@@ -33,16 +33,16 @@ def _place(step: Step) -> tuple[str, int]:
 
 
 def edited(source: Written, made: Change) -> Written:
-    """The program with a change made, as trees."""
+    """Return the trees of the program with a change made."""
     trees = dict(source.trees)
     for name in dict.fromkeys(edit.function for edit in made):
         trees[name] = _unshared(applied(source.trees[name], [edit for edit in made if edit.function == name]))
-        vars(trees[name]).pop("parents", None)  # those of the tree before
+        vars(trees[name]).pop("parents", None)  # cached for the tree before the change
     return replace(source, trees=trees)
 
 
 def _unshared(node: Any) -> Any:
-    """A copy in which no node is in two places: one change made at several puts the same node into each."""
+    """Return a copy in which no node occurs twice, because one change made in several places inserts the same node into each."""
     if isinstance(node, list):
         return [_unshared(part) for part in node]
     if not isinstance(node, ast.AST):
@@ -56,7 +56,7 @@ def _unshared(node: Any) -> Any:
 def pairs(
     source: Written, record: CaseRecord, steps: Sequence[Step], changes: Sequence[Change]
 ) -> Iterator[tuple[Change, Change]]:
-    """Changes that mend the first step, each with the changes of the place where the numbers leave the right ones next."""
+    """Yield each change that fixes the first step together with changes at the place where the numbers next become wrong."""
     healing = 0
     for first in within(changes, steps[:1])[:MOST_FIRST]:
         left = departures(record, edited(source, first))
@@ -64,7 +64,7 @@ def pairs(
             continue
         there = {id(made) for made in within(changes, left[:1])}
         after = [made for made in changes if id(made) in there or _line(made[0]) > left[0].node.lineno]
-        after.sort(key=lambda made: made[0].rank - (id(made) in there))  # the common first, and those of that very place
+        after.sort(key=lambda made: made[0].rank - (id(made) in there))  # common changes first, and those at that very place
         yield from ((first, second) for second in after[:MOST_SECOND])
         healing += 1
         if healing == MOST_HEALING:
