@@ -70,7 +70,7 @@ class Desk:
         return {"groups": shown, "comments": [text for text, _ in said.most_common(MAX_COMMENTS)]}
 
     def take(self, marker: str, name: str, after: str) -> str | None:
-        """Reserve the next waiting group after `after` that nobody else is looking at, and return its id, or None."""
+        """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it; else None."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
         groups, waiting = self._grouped(name, rows), {row.id for row in rows if row.waiting}
         start = next((at + 1 for at, group in enumerate(groups) if group.id == after), 0)
@@ -96,7 +96,7 @@ class Desk:
         return found
 
     def mark(self, marker: str, name: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it; else None."""
+        """Give `verdict` to the answers in `seen` ({id: version}), and return their rows. Raises RequestError, ConflictError."""
         question = self.question(name)
         known = {row.id for row in self._theirs(marker, self.store.rows(name))}
         if not seen or not set(seen) <= known:

@@ -173,9 +173,9 @@ class Brought(dict[str, Any]):
 def bring(*wanted: str, even_wrong: bool = False) -> Brought:
     """Return your own answers from earlier lessons that pass their checks, as `{name: answer}`.
 
-    For example, `bring("positions.apply_rope")`. The answers come from the notebooks as last saved. If there is no
-    workspace, no such answer, or it fails its lesson's visible check, it is left out and you are told why; `even_wrong`
-    includes failing answers too. The slug of a chapter's core also covers the exercises in its workshops.
+    For example, `bring("positions.apply_rope")`. The answers come from the notebooks as last saved. An answer is left out, and
+    you are told why, if there is no workspace, if you have not written it, or if it fails its lesson's visible check. With
+    `even_wrong`, failing answers are included too. The slug of a chapter's core also covers the exercises in its workshops.
 
     Raises CourseError if the workspace has no such lesson or exercise.
     """

@@ -1,8 +1,8 @@
 """Choose which of the lesson's demonstrations grading must run: those whose names the learner's code needs, usually none.
 
-Tables and figures between the exercises belong to the lesson, not the learner, and take most of a notebook's time. An answer
-may use a name that one of them left behind, which works in the notebook, so that demonstration runs, along with those it
-takes names from. If the code can reach any name at all, every demonstration runs.
+Tables and figures between the exercises belong to the lesson, not the learner, and take most of a notebook's time. But an
+answer may use a name that one of them left behind, and it works in the notebook. Then that demonstration runs too, and those
+from which it takes names. If the code can reach any name at all, every demonstration runs.
 """
 
 import builtins
